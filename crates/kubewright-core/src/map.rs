@@ -1,0 +1,202 @@
+//! The map of all API types: string keys, a sorted vector inside.
+
+use std::fmt;
+
+use crate::{List, Str};
+
+/// A map from strings, held as a vector sorted by key.
+///
+/// Labels, annotations and data of an object have few keys and are read far more often than written;
+/// one allocation serves them all, and iteration is in the order in which Kubernetes prints them.
+///
+/// ```
+/// use kubewright_core::Map;
+/// let mut labels: Map<&str> = [("tier", "web"), ("app", "shop")].into();
+/// assert_eq!(labels.get("app"), Some(&"shop"));
+/// assert_eq!(labels.keys().collect::<Vec<_>>(), ["app", "tier"]);
+/// assert_eq!(labels.insert("app", "cart"), Some("shop"));
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Map<V> {
+    /// Invariant: sorted by key, no key twice.
+    entries: List<(Str, V)>,
+}
+
+impl<V> Map<V> {
+    /// An empty map.
+    pub fn new() -> Self {
+        Map { entries: List::new() }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&V> {
+        self.position(key).ok().map(|at| &self.entries[at].1)
+    }
+
+    /// The value of `key`, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut V> {
+        self.position(key).ok().map(|at| &mut self.entries[at].1)
+    }
+
+    /// Whether `key` has a value.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.position(key).is_ok()
+    }
+
+    /// Sets the value of `key` and returns the one it had.
+    pub fn insert(&mut self, key: impl Into<Str>, value: V) -> Option<V> {
+        let key = key.into();
+        match self.position(&key) {
+            Ok(at) => Some(std::mem::replace(&mut self.entries[at].1, value)),
+            Err(at) => {
+                self.entries.insert(at, (key, value));
+                None
+            }
+        }
+    }
+
+    /// The value of `key`, after setting it to `make()` where it had none.
+    pub fn get_or_insert_with(&mut self, key: impl Into<Str>, make: impl FnOnce() -> V) -> &mut V {
+        let key = key.into();
+        let at = match self.position(&key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.entries.insert(at, (key, make()));
+                at
+            }
+        };
+        &mut self.entries[at].1
+    }
+
+    /// Removes `key` and returns its value.
+    pub fn remove(&mut self, key: &str) -> Option<V> {
+        self.position(key).ok().map(|at| self.entries.remove(at).1)
+    }
+
+    /// Removes all entries.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Keeps only the entries that `keep` is true for.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &V) -> bool) {
+        self.entries.retain(|(key, value)| keep(key, value));
+    }
+
+    /// Keys and values in key order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, &V)> + DoubleEndedIterator {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Keys in order, and their values to be changed.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&Str, &mut V)> + DoubleEndedIterator {
+        self.entries.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
+    /// Keys in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Str> + DoubleEndedIterator {
+        self.entries.iter().map(|(key, _)| key)
+    }
+
+    /// Values in key order.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + DoubleEndedIterator {
+        self.entries.iter().map(|(_, value)| value)
+    }
+
+    /// Gives back memory that holds no entry.
+    pub fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        // Sources list their keys in order, so the end is the most common place to insert.
+        match self.entries.last() {
+            Some((last, _)) if last.as_str() < key => Err(self.entries.len()),
+            _ => self.entries.binary_search_by(|(have, _)| have.as_str().cmp(key)),
+        }
+    }
+}
+
+impl<V> Default for Map<V> {
+    fn default() -> Self {
+        Map::new()
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for Map<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: Into<Str>, V> FromIterator<(K, V)> for Map<V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Map::new();
+        map.extend(entries);
+        map.shrink_to_fit();
+        map
+    }
+}
+
+impl<K: Into<Str>, V> Extend<(K, V)> for Map<V> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: Into<Str>, V, const N: usize> From<[(K, V); N]> for Map<V> {
+    fn from(entries: [(K, V); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+impl<V> IntoIterator for Map<V> {
+    type Item = (Str, V);
+    type IntoIter = <List<(Str, V)> as IntoIterator>::IntoIter;
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl<'a, V> IntoIterator for &'a Map<V> {
+    type Item = &'a (Str, V);
+    type IntoIter = std::slice::Iter<'a, (Str, V)>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_sorted_map(writes in proptest::collection::vec(("[a-d]{1,2}", proptest::option::of(0..9u8)), 0..60)) {
+            let (mut map, mut model) = (Map::new(), BTreeMap::new());
+            for (key, value) in writes {
+                match value {
+                    Some(value) => prop_assert_eq!(map.insert(key.as_str(), value), model.insert(key, value)),
+                    None => prop_assert_eq!(map.remove(&key), model.remove(&key)),
+                }
+            }
+            prop_assert!(map.iter().map(|(k, v)| (k.as_str(), v)).eq(model.iter().map(|(k, v)| (k.as_str(), v))));
+        }
+    }
+}
