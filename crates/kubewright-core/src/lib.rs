@@ -2,8 +2,11 @@
 
 mod list;
 mod map;
+mod quantity;
 mod str;
+mod text;
 
 pub use list::List;
 pub use map::Map;
+pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};
 pub use str::Str;

@@ -1,0 +1,63 @@
+//! Text written into a buffer of its caller, so that printing a scalar allocates nothing.
+
+/// Writes text from left to right into bytes that someone else holds.
+pub(crate) struct TextWriter<'a> {
+    bytes: &'a mut [u8],
+    length: usize,
+}
+
+impl<'a> TextWriter<'a> {
+    /// Starts at the beginning of `bytes`, which must be large enough for all that follows.
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
+        TextWriter { bytes, length: 0 }
+    }
+
+    pub(crate) fn push(&mut self, text: &str) {
+        self.bytes[self.length..self.length + text.len()].copy_from_slice(text.as_bytes());
+        self.length += text.len();
+    }
+
+    pub(crate) fn push_number(&mut self, number: u128) {
+        let mut digits = [0; 39];
+        let mut start = digits.len();
+        let mut rest = number;
+        // Division of 128 bits is slow and hardly ever needed, so it stops as soon as 64 bits suffice.
+        while rest > u128::from(u64::MAX) {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        let mut rest = rest as u64;
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let digits = &digits[start..];
+        self.bytes[self.length..self.length + digits.len()].copy_from_slice(digits);
+        self.length += digits.len();
+    }
+
+    /// The text so far.
+    pub(crate) fn finish(self) -> &'a str {
+        std::str::from_utf8(&self.bytes[..self.length]).expect("only whole characters are pushed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_full() {
+        for number in [0, 7, 10, u128::from(u64::MAX), u128::from(u64::MAX) + 1, u128::MAX] {
+            let mut bytes = [0; 39];
+            let mut writer = TextWriter::new(&mut bytes);
+            writer.push_number(number);
+            assert_eq!(writer.finish(), number.to_string());
+        }
+    }
+}
