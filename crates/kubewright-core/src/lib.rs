@@ -5,8 +5,10 @@ mod map;
 mod quantity;
 mod str;
 mod text;
+mod time;
 
 pub use list::List;
 pub use map::Map;
 pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};
 pub use str::Str;
+pub use time::{MicroTime, ParseTimeError, Time, TimeRangeError};

@@ -41,6 +41,16 @@ impl<'a> TextWriter<'a> {
         self.length += digits.len();
     }
 
+    /// Writes the last `width` digits of `number`, with leading zeros.
+    pub(crate) fn push_padded(&mut self, number: u32, width: usize) {
+        let mut rest = number;
+        for place in self.bytes[self.length..self.length + width].iter_mut().rev() {
+            *place = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.length += width;
+    }
+
     /// The text so far.
     pub(crate) fn finish(self) -> &'a str {
         std::str::from_utf8(&self.bytes[..self.length]).expect("only whole characters are pushed")
