@@ -1,5 +1,6 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 
+mod duration;
 mod list;
 mod map;
 mod quantity;
@@ -7,6 +8,7 @@ mod str;
 mod text;
 mod time;
 
+pub use duration::{Duration, DurationRangeError, ParseDurationError};
 pub use list::List;
 pub use map::Map;
 pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};
