@@ -1,6 +1,7 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 
 mod duration;
+mod int_or_string;
 mod list;
 mod map;
 mod quantity;
@@ -9,6 +10,7 @@ mod text;
 mod time;
 
 pub use duration::{Duration, DurationRangeError, ParseDurationError};
+pub use int_or_string::{IntOrString, PercentError};
 pub use list::List;
 pub use map::Map;
 pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};
