@@ -1,5 +1,6 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 
+mod bytes;
 mod duration;
 mod int_or_string;
 mod list;
@@ -9,6 +10,7 @@ mod str;
 mod text;
 mod time;
 
+pub use bytes::{Base64Error, ByteString};
 pub use duration::{Duration, DurationRangeError, ParseDurationError};
 pub use int_or_string::{IntOrString, PercentError};
 pub use list::List;
