@@ -1,9 +1,25 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 
+mod key;
+mod kind;
 mod list;
 mod map;
+mod meta_standin;
 mod str;
+mod version;
 
+/// The types that all API groups share.
+pub mod meta {
+    /// Version `v1` of them.
+    pub mod v1 {
+        pub use crate::meta_standin::*;
+    }
+}
+
+pub use key::{ObjectKey, ParseKeyError};
+pub use kind::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ParseKindError};
 pub use list::List;
 pub use map::Map;
+pub use meta_standin::Time;
 pub use str::Str;
+pub use version::compare_kube_aware_versions;
