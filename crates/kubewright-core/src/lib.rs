@@ -5,7 +5,10 @@ mod kind;
 mod list;
 mod map;
 mod meta_standin;
+mod quote;
+pub mod selector;
 mod str;
+pub mod validation;
 mod version;
 
 /// The types that all API groups share.
@@ -21,5 +24,6 @@ pub use kind::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVe
 pub use list::List;
 pub use map::Map;
 pub use meta_standin::Time;
+pub use selector::{FieldSelector, Selector};
 pub use str::Str;
 pub use version::compare_kube_aware_versions;
