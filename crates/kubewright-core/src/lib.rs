@@ -5,6 +5,7 @@ mod kind;
 mod list;
 mod map;
 mod meta_standin;
+pub mod options;
 mod quote;
 pub mod selector;
 mod status;
