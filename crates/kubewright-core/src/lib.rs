@@ -1,11 +1,14 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 
+pub mod condition;
+pub mod finalizer;
 mod key;
 mod kind;
 mod list;
 mod map;
 mod meta_standin;
 pub mod options;
+pub mod owner;
 mod quote;
 pub mod selector;
 mod status;
