@@ -1,0 +1,150 @@
+//! The key under which caches and queues know an object: `namespace/name`.
+
+use std::{error::Error, fmt, str::FromStr};
+
+use crate::Str;
+use crate::meta::v1::ObjectMeta;
+
+/// Names one object among those of its kind; cheap to clone, hash and compare.
+///
+/// Prints as `namespace/name`, or as `name` alone where the object has no namespace, and parses both.
+/// Keys are ordered by namespace, then name.
+///
+/// ```
+/// use kubewright_core::ObjectKey;
+/// let key: ObjectKey = "default/web-0".parse()?;
+/// assert_eq!(key, ObjectKey::namespaced("default", "web-0"));
+/// assert_eq!(ObjectKey::cluster("node-1").to_string(), "node-1");
+/// # Ok::<(), kubewright_core::ParseKeyError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "ObjectName")]
+#[doc(alias = "NamespacedName")]
+pub struct ObjectKey {
+    /// The namespace, empty for objects of the cluster.
+    pub namespace: Str,
+    /// The name, which a parsed key always has.
+    pub name: Str,
+}
+
+impl ObjectKey {
+    /// The key of an object in a namespace.
+    pub fn namespaced(namespace: impl Into<Str>, name: impl Into<Str>) -> Self {
+        ObjectKey { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The key of an object that belongs to no namespace.
+    pub fn cluster(name: impl Into<Str>) -> Self {
+        ObjectKey { namespace: Str::new(), name: name.into() }
+    }
+
+    /// The key of the object that has this metadata; its name is empty where the object has none yet.
+    #[doc(alias = "MetaNamespaceKeyFunc")]
+    #[doc(alias = "MetaObjectToName")]
+    pub fn of(meta: &ObjectMeta) -> Self {
+        ObjectKey { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
+    }
+
+    /// Whether the object lies in a namespace.
+    pub fn is_namespaced(&self) -> bool {
+        !self.namespace.is_empty()
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_namespaced() {
+            f.write_str(&self.namespace)?;
+            f.write_str("/")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl FromStr for ObjectKey {
+    type Err = ParseKeyError;
+
+    /// Splits a key at its slash. A leading slash, as other programs print for objects of the
+    /// cluster, is accepted; an empty name or a second slash is not.
+    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+        let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+        if name.is_empty() || name.contains('/') {
+            return Err(ParseKeyError { key: text.into() });
+        }
+        Ok(ObjectKey::namespaced(namespace, name))
+    }
+}
+
+/// A text that is not the key of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseKeyError {
+    key: Str,
+}
+
+impl fmt::Display for ParseKeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unexpected key {:?}: expected \"namespace/name\" or \"name\"", self.key)
+    }
+}
+
+impl Error for ParseKeyError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_or_two_parts() {
+        // ST-1
+        for (text, want) in [
+            ("web", Some(("", "web"))),
+            ("default/web", Some(("default", "web"))),
+            ("/web", Some(("", "web"))),
+            ("", None),
+            ("/", None),
+            ("default/", None),
+            ("a/b/c", None),
+            ("a//c", None),
+            ("//c", None),
+        ] {
+            let want = want.map(|(namespace, name)| ObjectKey::namespaced(namespace, name));
+            assert_eq!(text.parse::<ObjectKey>().ok(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_error_shows_the_key() {
+        let error = "a/b/c".parse::<ObjectKey>().unwrap_err();
+        assert_eq!(error.to_string(), r#"unexpected key "a/b/c": expected "namespace/name" or "name""#);
+    }
+
+    #[test]
+    fn an_object_without_namespace_prints_without_slash() {
+        // ST-1
+        let meta = ObjectMeta { name: Some("node-1".into()), ..Default::default() };
+        assert_eq!(ObjectKey::of(&meta).to_string(), "node-1");
+    }
+
+    #[test]
+    fn keys_are_ordered_by_namespace_first() {
+        let mut keys = ["b/a", "a/c", "z", "a/b"].map(|key| key.parse::<ObjectKey>().unwrap());
+        keys.sort();
+        assert_eq!(keys.map(|key| key.to_string()), ["z", "a/b", "a/c", "b/a"]);
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_parsing_gives_the_key_back(namespace in "[a-z0-9-]{0,20}", name in "[a-z0-9.-]{1,40}") {
+            let key = ObjectKey::namespaced(namespace, name);
+            prop_assert_eq!(key.to_string().parse::<ObjectKey>().unwrap(), key);
+        }
+    }
+}

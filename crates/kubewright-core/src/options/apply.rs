@@ -1,0 +1,91 @@
+//! Options of server-side apply.
+
+use super::{FieldValidation, PatchOptions, PatchType};
+use crate::Str;
+use crate::meta::v1::Status;
+
+/// How an object is applied: as whom, and whether against other managers.
+///
+/// ```
+/// use kubewright_core::options::ApplyOptions;
+/// let mut query = String::new();
+/// ApplyOptions::new("shop-controller").force().append_query(&mut query);
+/// assert_eq!(query, "fieldManager=shop-controller&force=true");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplyOptions {
+    /// Who applies; the fields that this manager leaves out next time are removed.
+    pub field_manager: Str,
+    /// Whether fields are taken over from other managers. Off by default: they are a conflict.
+    pub force: bool,
+    /// Whether everything is done but storing the object. Off by default.
+    pub dry_run: bool,
+    /// What is done about unknown and duplicate fields. Absent by default: as the server likes, which is to warn.
+    pub field_validation: Option<FieldValidation>,
+}
+
+impl ApplyOptions {
+    /// Applies as this manager, which a server insists on.
+    pub fn new(field_manager: impl Into<Str>) -> Self {
+        ApplyOptions { field_manager: field_manager.into(), force: false, dry_run: false, field_validation: None }
+    }
+
+    /// Takes fields over from other managers.
+    #[must_use]
+    pub fn force(mut self) -> Self {
+        self.force = true;
+        self
+    }
+
+    /// Does everything but store the object.
+    #[must_use]
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
+    /// Treats unknown and duplicate fields so.
+    #[must_use]
+    pub fn field_validation(mut self, validation: FieldValidation) -> Self {
+        self.field_validation = Some(validation);
+        self
+    }
+
+    /// Adds these options to a query.
+    pub fn append_query(&self, query: &mut String) {
+        PatchOptions::from(self.clone()).append_query(query);
+    }
+
+    /// Checks what a server would reject.
+    ///
+    /// # Errors
+    /// The answer it would give: the manager's name has 1 to 128 bytes, all printable.
+    pub fn validate(&self) -> Result<(), Box<Status>> {
+        PatchOptions::from(self.clone()).validate(PatchType::Apply)
+    }
+}
+
+impl From<ApplyOptions> for PatchOptions {
+    fn from(options: ApplyOptions) -> Self {
+        PatchOptions {
+            dry_run: options.dry_run,
+            field_manager: Some(options.field_manager),
+            field_validation: options.field_validation,
+            force: Some(options.force),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_is_needed() {
+        assert_eq!(ApplyOptions::new("m").validate(), Ok(()));
+        let answer = ApplyOptions::new("").validate().unwrap_err();
+        let want =
+            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
+        assert_eq!(answer.to_string(), want);
+    }
+}

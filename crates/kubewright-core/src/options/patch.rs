@@ -1,0 +1,239 @@
+//! Patches of an object, and options of sending them.
+
+use super::check;
+use super::list::append_some;
+use super::query::Query;
+use super::write::{FieldValidation, append_write, field_manager_causes, write_causes};
+use crate::Str;
+use crate::meta::v1::{Status, StatusCause};
+
+/// A change of an object, as the body of a `PATCH` request.
+///
+/// ```
+/// use kubewright_core::options::Patch;
+/// let patch = Patch::Merge(br#"{"spec":{"replicas":2}}"#.to_vec());
+/// assert_eq!(patch.content_type(), "application/merge-patch+json");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Patch {
+    /// A list of operations on paths (RFC 6902).
+    Json(Vec<u8>),
+    /// The members to change, `null` to remove; lists are replaced as a whole (RFC 7386).
+    Merge(Vec<u8>),
+    /// The members to change, where lists merge by the keys of their items. Built-in kinds only.
+    Strategic(Vec<u8>),
+    /// Server-side apply: the fields that the manager wants, all of them each time, in YAML or JSON.
+    Apply(Vec<u8>),
+}
+
+impl Patch {
+    /// The kind of patch.
+    pub fn patch_type(&self) -> PatchType {
+        match self {
+            Patch::Json(_) => PatchType::Json,
+            Patch::Merge(_) => PatchType::Merge,
+            Patch::Strategic(_) => PatchType::Strategic,
+            Patch::Apply(_) => PatchType::Apply,
+        }
+    }
+
+    /// The `Content-Type` to send it with.
+    pub fn content_type(&self) -> &'static str {
+        self.patch_type().content_type()
+    }
+
+    /// The body to send.
+    pub fn body(&self) -> &[u8] {
+        match self {
+            Patch::Json(body) | Patch::Merge(body) | Patch::Strategic(body) | Patch::Apply(body) => body,
+        }
+    }
+
+    /// The body to send, without a copy.
+    pub fn into_body(self) -> Vec<u8> {
+        match self {
+            Patch::Json(body) | Patch::Merge(body) | Patch::Strategic(body) | Patch::Apply(body) => body,
+        }
+    }
+}
+
+/// The kinds of patch, known by their media types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PatchType {
+    /// `application/json-patch+json`
+    Json,
+    /// `application/merge-patch+json`
+    Merge,
+    /// `application/strategic-merge-patch+json`
+    Strategic,
+    /// `application/apply-patch+yaml`
+    Apply,
+}
+
+impl PatchType {
+    /// The media type of its bodies.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            PatchType::Json => "application/json-patch+json",
+            PatchType::Merge => "application/merge-patch+json",
+            PatchType::Strategic => "application/strategic-merge-patch+json",
+            PatchType::Apply => "application/apply-patch+yaml",
+        }
+    }
+
+    /// The kind of patch of this `Content-Type`, whose parameters do not matter.
+    pub fn from_content_type(text: &str) -> Option<Self> {
+        let media_type = text.split(';').next().unwrap_or_default().trim();
+        let all = [PatchType::Json, PatchType::Merge, PatchType::Strategic, PatchType::Apply];
+        all.into_iter().find(|kind| kind.content_type().eq_ignore_ascii_case(media_type))
+    }
+
+    /// A patch of this kind with this body.
+    pub fn with_body(self, body: impl Into<Vec<u8>>) -> Patch {
+        let body = body.into();
+        match self {
+            PatchType::Json => Patch::Json(body),
+            PatchType::Merge => Patch::Merge(body),
+            PatchType::Strategic => Patch::Strategic(body),
+            PatchType::Apply => Patch::Apply(body),
+        }
+    }
+}
+
+/// How an object is patched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PatchOptions {
+    /// Whether everything is done but storing the object. Off by default.
+    pub dry_run: bool,
+    /// Who writes, for the record of who manages which field. Absent by default: the client's user
+    /// agent, or an error for server-side apply.
+    pub field_manager: Option<Str>,
+    /// What is done about unknown and duplicate fields. Absent by default: as the server likes, which is to warn.
+    pub field_validation: Option<FieldValidation>,
+    /// Whether server-side apply takes fields over from other managers. Absent by default: it does not.
+    pub force: Option<bool>,
+}
+
+impl PatchOptions {
+    /// Does everything but store the object.
+    #[must_use]
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
+    /// Writes as this manager.
+    #[must_use]
+    pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
+        self.field_manager = Some(manager.into());
+        self
+    }
+
+    /// Treats unknown and duplicate fields so.
+    #[must_use]
+    pub fn field_validation(mut self, validation: FieldValidation) -> Self {
+        self.field_validation = Some(validation);
+        self
+    }
+
+    /// Takes fields over from other managers; for server-side apply only.
+    #[must_use]
+    pub fn force(mut self) -> Self {
+        self.force = Some(true);
+        self
+    }
+
+    /// Adds these options to a query.
+    pub fn append_query(&self, query: &mut String) {
+        append_write(query, self.dry_run, &self.field_manager, self.field_validation);
+        append_some(query, "force", &self.force);
+    }
+
+    /// The options of a request with such a patch, checked.
+    ///
+    /// # Errors
+    /// The server's answer to options that it cannot accept.
+    pub fn from_query(query: &Query, patch: PatchType) -> Result<Self, Box<Status>> {
+        let options = PatchOptions {
+            dry_run: query.get("dryRun").is_some(),
+            field_manager: query.text("fieldManager").map(Str::from),
+            field_validation: query.text("fieldValidation").and_then(FieldValidation::from_name),
+            force: query.flag("force"),
+        };
+        let mut causes = options.apply_causes(patch);
+        causes.extend(write_causes(query));
+        check("PatchOptions", causes)?;
+        Ok(options)
+    }
+
+    /// Checks what a server would reject for such a patch.
+    ///
+    /// # Errors
+    /// The answer it would give: server-side apply needs a manager, and no other patch can be forced.
+    pub fn validate(&self, patch: PatchType) -> Result<(), Box<Status>> {
+        let mut causes = self.apply_causes(patch);
+        causes.extend(field_manager_causes(self.field_manager.as_deref()));
+        check("PatchOptions", causes)
+    }
+
+    fn apply_causes(&self, patch: PatchType) -> Vec<StatusCause> {
+        let has_manager = self.field_manager.as_ref().is_some_and(|manager| !manager.is_empty());
+        match patch {
+            PatchType::Apply if !has_manager => {
+                vec![StatusCause::required("fieldManager", "is required for apply patch")]
+            }
+            PatchType::Json | PatchType::Merge | PatchType::Strategic if self.force.is_some() => {
+                vec![StatusCause::forbidden("force", "may not be specified for non-apply patch")]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patches_are_known_by_their_media_type() {
+        for kind in [PatchType::Json, PatchType::Merge, PatchType::Strategic, PatchType::Apply] {
+            let patch = kind.with_body("{}");
+            assert_eq!(PatchType::from_content_type(patch.content_type()), Some(kind));
+            assert_eq!((patch.patch_type(), patch.body()), (kind, &b"{}"[..]));
+            assert_eq!(patch.into_body(), b"{}");
+        }
+        let with_parameters = PatchType::from_content_type("application/merge-patch+json; charset=utf-8");
+        assert_eq!(with_parameters, Some(PatchType::Merge));
+        assert_eq!(PatchType::from_content_type("application/json"), None);
+    }
+
+    #[test]
+    fn what_a_server_rejects() {
+        for (text, kind, message) in [
+            ("", PatchType::Apply, "fieldManager: Required value: is required for apply patch"),
+            ("force=true", PatchType::Merge, "force: Forbidden: may not be specified for non-apply patch"),
+            ("force=false", PatchType::Json, "force: Forbidden: may not be specified for non-apply patch"),
+            (
+                "fieldManager=a%07b",
+                PatchType::Apply,
+                "fieldManager: Invalid value: \"a\\ab\": invalid character U+0007 (at position 1)",
+            ),
+        ] {
+            let answer = PatchOptions::from_query(&Query::parse(text), kind).unwrap_err();
+            assert_eq!(answer.to_string(), format!("PatchOptions.meta.k8s.io \"\" is invalid: {message}"));
+        }
+        assert!(PatchOptions::default().force().validate(PatchType::Strategic).is_err());
+        assert_eq!(PatchOptions::default().field_manager("m").force().validate(PatchType::Apply), Ok(()));
+    }
+
+    #[test]
+    fn options_are_written_and_read() {
+        let mut options = PatchOptions::default().dry_run().field_manager("kubectl");
+        options = options.field_validation(FieldValidation::Warn);
+        options.force = Some(false);
+        let mut query = String::new();
+        options.append_query(&mut query);
+        assert_eq!(query, "dryRun=All&fieldManager=kubectl&fieldValidation=Warn&force=false");
+        assert_eq!(PatchOptions::from_query(&Query::parse(&query), PatchType::Apply), Ok(options));
+    }
+}

@@ -1,0 +1,254 @@
+//! Options of watching objects.
+
+use super::ResourceVersionMatch;
+use super::check;
+use super::list::{append_selectors, append_some, selectors};
+use super::query::{Query, append};
+use crate::meta::v1::{Status, StatusCause};
+use crate::quote::Quoted;
+use crate::{FieldSelector, Selector, Str};
+
+/// Which changes a watch reports, and from when on.
+///
+/// ```
+/// use kubewright_core::options::WatchOptions;
+/// let options = WatchOptions::default().resource_version("1234").bookmarks();
+/// let mut query = String::new();
+/// options.append_query(&mut query);
+/// assert_eq!(query, "allowWatchBookmarks=true&resourceVersion=1234&watch=true");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchOptions {
+    /// Which objects, by their labels. By default all.
+    pub label_selector: Selector,
+    /// Which objects, by their fields. By default all.
+    pub field_selector: FieldSelector,
+    /// After which version changes are reported. Absent by default: all objects first, then their changes.
+    pub resource_version: Option<Str>,
+    /// How the version is meant; goes with `send_initial_events` only. Absent by default.
+    pub resource_version_match: Option<ResourceVersionMatch>,
+    /// Whether all objects come first, and then a bookmark that says so. Absent by default: as the
+    /// version decides, and without that bookmark.
+    pub send_initial_events: Option<bool>,
+    /// Whether the server may send bookmarks: versions to resume from, without an object. Off by default.
+    pub allow_watch_bookmarks: bool,
+    /// After how many seconds the server ends the watch. Absent by default: as the server likes.
+    pub timeout_seconds: Option<i64>,
+    /// Which range of all objects, where the server can shard: its own syntax. Absent by default.
+    pub shard_selector: Option<Str>,
+}
+
+impl WatchOptions {
+    /// Only objects with such labels.
+    #[must_use]
+    pub fn labels(mut self, selector: Selector) -> Self {
+        self.label_selector = selector;
+        self
+    }
+
+    /// Only objects with such fields.
+    #[must_use]
+    pub fn fields(mut self, selector: FieldSelector) -> Self {
+        self.field_selector = selector;
+        self
+    }
+
+    /// Changes after this version; `0` is all objects as the server has them at hand, then their changes.
+    #[must_use]
+    pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
+        self.resource_version = Some(version.into());
+        self
+    }
+
+    /// A streaming list: all objects, not older than the version, then a bookmark, then their changes.
+    ///
+    /// Sets what goes with it: bookmarks, and that the version is a lower bound.
+    #[must_use]
+    #[doc(alias = "SendInitialEvents")]
+    #[doc(alias = "WatchList")]
+    pub fn initial_events(mut self) -> Self {
+        self.send_initial_events = Some(true);
+        self.resource_version_match = Some(ResourceVersionMatch::NotOlderThan);
+        self.allow_watch_bookmarks = true;
+        self
+    }
+
+    /// The server may send bookmarks.
+    #[must_use]
+    #[doc(alias = "AllowWatchBookmarks")]
+    pub fn bookmarks(mut self) -> Self {
+        self.allow_watch_bookmarks = true;
+        self
+    }
+
+    /// The server ends the watch after so many seconds.
+    #[must_use]
+    pub fn timeout_seconds(mut self, seconds: u32) -> Self {
+        self.timeout_seconds = Some(seconds.into());
+        self
+    }
+
+    /// Only objects of this range, in the server's syntax for it.
+    #[must_use]
+    pub fn shard_selector(mut self, selector: impl Into<Str>) -> Self {
+        self.shard_selector = Some(selector.into());
+        self
+    }
+
+    /// Adds these options to a query, and that it is a watch.
+    pub fn append_query(&self, query: &mut String) {
+        if self.allow_watch_bookmarks {
+            append(query, "allowWatchBookmarks", true);
+        }
+        append_selectors(query, &self.field_selector, &self.label_selector);
+        append_some(query, "resourceVersion", &self.resource_version);
+        append_some(query, "resourceVersionMatch", &self.resource_version_match);
+        append_some(query, "sendInitialEvents", &self.send_initial_events);
+        append_some(query, "shardSelector", &self.shard_selector);
+        append_some(query, "timeoutSeconds", &self.timeout_seconds);
+        append(query, "watch", true);
+    }
+
+    /// Whether a request is for a watch rather than a list.
+    pub fn is_watch(query: &Query) -> bool {
+        query.flag("watch").unwrap_or_default()
+    }
+
+    /// The options of a request, checked.
+    ///
+    /// # Errors
+    /// The server's answer to options that it cannot understand or accept.
+    pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
+        let (label_selector, field_selector) = selectors(query)?;
+        let options = WatchOptions {
+            label_selector,
+            field_selector,
+            resource_version: query.text("resourceVersion").map(Str::from),
+            resource_version_match: query.text("resourceVersionMatch").and_then(ResourceVersionMatch::from_name),
+            send_initial_events: query.flag("sendInitialEvents"),
+            allow_watch_bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
+            timeout_seconds: query.integer("timeoutSeconds")?,
+            shard_selector: query.text("shardSelector").map(Str::from),
+        };
+        options.check(query.text("resourceVersionMatch"), query.text("continue").is_some())?;
+        Ok(options)
+    }
+
+    /// Checks what a server would reject.
+    ///
+    /// # Errors
+    /// The answer it would give: initial events, sent or not, need the version to be a lower bound, and
+    /// only they do.
+    pub fn validate(&self) -> Result<(), Box<Status>> {
+        self.check(self.resource_version_match.map(ResourceVersionMatch::as_str), false)
+    }
+
+    fn check(&self, how: Option<&str>, continues: bool) -> Result<(), Box<Status>> {
+        const FIELD: &str = "resourceVersionMatch";
+        let lower_bound = ResourceVersionMatch::NotOlderThan.as_str();
+        let mut causes = Vec::new();
+        if self.send_initial_events.is_some() && how != Some(lower_bound) {
+            let problem = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            causes.push(StatusCause::forbidden(FIELD, problem));
+        }
+        if let Some(how) = how {
+            if self.send_initial_events.is_none() {
+                let problem = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                causes.push(StatusCause::forbidden(FIELD, problem));
+            }
+            if how != lower_bound {
+                causes.push(StatusCause::not_supported(FIELD, Quoted(how), &[lower_bound]));
+            }
+            if continues {
+                let problem = "resourceVersionMatch is forbidden when continue is provided";
+                causes.push(StatusCause::forbidden(FIELD, problem));
+            }
+        }
+        check("ListOptions", causes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn query(options: &WatchOptions) -> String {
+        let mut query = String::new();
+        options.append_query(&mut query);
+        query
+    }
+
+    #[test]
+    fn a_streaming_list_sets_what_goes_with_it() {
+        // RE-2
+        let options = WatchOptions::default().initial_events();
+        assert_eq!(options.validate(), Ok(()));
+        assert_eq!(
+            query(&options),
+            "allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true"
+        );
+    }
+
+    #[test]
+    fn what_a_server_rejects() {
+        for (text, message) in [
+            (
+                "sendInitialEvents=true&allowWatchBookmarks=true",
+                "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to \
+                 NotOlderThan",
+            ),
+            (
+                "sendInitialEvents=false",
+                "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to \
+                 NotOlderThan",
+            ),
+            (
+                "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1",
+                "[resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to \
+                 NotOlderThan, resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"]",
+            ),
+            (
+                "resourceVersionMatch=NotOlderThan&resourceVersion=1",
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless \
+                 sendInitialEvents is provided",
+            ),
+        ] {
+            let answer = WatchOptions::from_query(&Query::parse(text)).unwrap_err();
+            assert!(answer.is_invalid());
+            assert_eq!(answer.to_string(), format!("ListOptions.meta.k8s.io \"\" is invalid: {message}"), "{text}");
+        }
+        let answer = WatchOptions::from_query(&Query::parse("watch=true&labelSelector=a>>b")).unwrap_err();
+        assert_eq!(answer.to_string(), "unable to parse requirement: found '>', expected: identifier");
+    }
+
+    #[test]
+    fn a_watch_is_told_from_a_list() {
+        let is_watch = |text| WatchOptions::is_watch(&Query::parse(text));
+        assert!(is_watch("watch=true") && is_watch("watch=1") && is_watch("watch"));
+        assert!(!is_watch("") && !is_watch("watch=false") && !is_watch("watch=0"));
+    }
+
+    proptest! {
+        #[test]
+        fn writing_and_reading_gives_the_options_back(
+            labels in "(a=b|x in \\(a,b\\)|!q)?",
+            version in proptest::option::of("[0-9]{1,4}"),
+            initial in any::<bool>(),
+            bookmarks in any::<bool>(),
+            timeout in proptest::option::of(0..1000u32),
+        ) {
+            let mut options = WatchOptions::default().labels(labels.parse().unwrap());
+            options.resource_version = version.map(Str::from);
+            options.allow_watch_bookmarks = bookmarks;
+            options.timeout_seconds = timeout.map(i64::from);
+            if initial {
+                options = options.initial_events();
+            }
+            let query = Query::parse(&query(&options));
+            prop_assert!(WatchOptions::is_watch(&query));
+            prop_assert_eq!(WatchOptions::from_query(&query), Ok(options));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Selectors of objects: by their labels, and by the few fields that a server can select by.
+
+mod field;
+mod label;
+mod parser;
+mod requirement;
+
+use std::{error::Error, fmt};
+
+pub use field::{FieldRequirement, FieldSelector};
+pub use label::Selector;
+pub use requirement::{Operator, Requirement};
+
+/// Why a text or a list of requirements is not a selector; prints as the server would say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectorError {
+    message: String,
+}
+
+impl SelectorError {
+    fn new(message: impl Into<String>) -> Self {
+        SelectorError { message: message.into() }
+    }
+}
+
+impl fmt::Display for SelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for SelectorError {}
