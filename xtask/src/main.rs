@@ -1,3 +1,29 @@
-//! Chores of the project: `cargo xtask generate`.
+//! Chores of the project.
+//!
+//! `cargo xtask generate` writes the code that is derived from the description in `api/`;
+//! `cargo xtask generate --check` only tells whether the committed code is what it would write.
 
-fn main() {}
+mod description;
+mod generate;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["generate"] => generate::run(false),
+        ["generate", "--check"] => generate::run(true),
+        _ => Err("usage: cargo xtask generate [--check]".into()),
+    };
+    match done {
+        Ok(message) => {
+            println!("{message}");
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            println!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

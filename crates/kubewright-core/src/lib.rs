@@ -1,47 +1,77 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
+//!
+//! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into objects, and at
+//! [`message`] for how codecs reach the fields of a type.
 
+mod bytes;
 pub mod condition;
+mod decode;
+mod duration;
+mod dynamic;
 pub mod finalizer;
+mod generated;
+#[doc(hidden)]
+pub mod generated_prelude;
+mod int_or_string;
+pub mod json;
 mod key;
 mod kind;
-mod bytes;
-mod duration;
-mod int_or_string;
-mod quantity;
-mod resource_version;
-mod text;
-mod time;
 mod list;
 mod map;
-mod meta_standin;
+pub mod message;
+#[doc(hidden)]
+pub mod message_impls;
+mod object;
+mod object_list;
 pub mod options;
 pub mod owner;
+pub mod protobuf;
+mod quantity;
 mod quote;
+mod raw;
+mod resource;
+mod resource_version;
+mod scalar;
+pub mod scheme;
 pub mod selector;
 mod status;
 mod str;
+pub mod stream;
+mod text;
+mod time;
 pub mod validation;
+mod value;
 mod version;
 
 /// The types that all API groups share.
 pub mod meta {
     /// Version `v1` of them.
     pub mod v1 {
-        pub use crate::meta_standin::*;
+        pub use crate::generated::meta_v1::*;
     }
 }
 
+#[doc(hidden)]
+pub use serde_core;
+
+pub use bytes::{Base64Error, ByteString};
+pub use decode::{DecodeError, Decoder, Finding, StringPool};
+pub use duration::{Duration, DurationRangeError, ParseDurationError};
+pub use dynamic::{DynamicObject, PathError};
+pub use int_or_string::{IntOrString, PercentError};
 pub use key::{ObjectKey, ParseKeyError};
 pub use kind::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ParseKindError};
 pub use list::List;
 pub use map::Map;
-pub use bytes::{Base64Error, ByteString};
-pub use duration::{Duration, DurationRangeError, ParseDurationError};
-pub use int_or_string::{IntOrString, PercentError};
+pub use object::{Kind, Object, StringMap};
+pub use object_list::ObjectList;
 pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};
+pub use raw::RawJson;
+pub use resource::{ColumnInfo, ResourceInfo, SubresourceInfo};
 pub use resource_version::{ResourceVersion, compare_resource_versions};
-pub use time::{MicroTime, ParseTimeError, Time, TimeRangeError};
 pub use selector::{FieldSelector, Selector};
 pub use status::{CauseType, StatusReason};
 pub use str::Str;
+pub use time::{MicroTime, ParseTimeError, Time, TimeRangeError};
+pub use value::Value;
 pub use version::compare_kube_aware_versions;

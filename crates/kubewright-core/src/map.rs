@@ -93,6 +93,15 @@ impl<V> Map<V> {
         self.entries.retain(|(key, value)| keep(key, value));
     }
 
+    /// Key and value at `index` in key order.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn at(&self, index: usize) -> (&Str, &V) {
+        let (key, value) = &self.entries[index];
+        (key, value)
+    }
+
     /// Keys and values in key order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, &V)> + DoubleEndedIterator {
         self.entries.iter().map(|(key, value)| (key, value))
@@ -111,6 +120,11 @@ impl<V> Map<V> {
     /// Values in key order.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + DoubleEndedIterator {
         self.entries.iter().map(|(_, value)| value)
+    }
+
+    /// Makes room for exactly `additional` more entries.
+    pub fn reserve_exact(&mut self, additional: usize) {
+        self.entries.reserve_exact(additional);
     }
 
     /// Gives back memory that holds no entry.

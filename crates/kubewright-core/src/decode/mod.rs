@@ -1,0 +1,191 @@
+//! Decoding: what a caller sets, what is kept between objects, and how it fails.
+
+mod error;
+mod pool;
+
+pub use error::DecodeError;
+pub use pool::StringPool;
+
+use crate::Str;
+use crate::json;
+use crate::message::Message;
+use crate::protobuf::{self, Envelope};
+
+/// How deep objects may be nested in each other. The deepest real ones are schemas of custom resources.
+const MAX_DEPTH: u32 = 100;
+
+/// Turns bytes into objects.
+///
+/// One decoder serves one stream of objects: what it keeps between them is the pool of strings.
+///
+/// ```
+/// use kubewright_core::{Decoder, meta::v1::PartialObjectMetadata};
+/// let json = br#"{"metadata": {"name": "web", "managedFields": [{"manager": "kubectl"}]}}"#;
+/// let object: PartialObjectMetadata = Decoder::new().skip_managed_fields().json(json)?;
+/// assert_eq!(object.metadata.name.as_deref(), Some("web"));
+/// assert!(object.metadata.managed_fields.is_empty());
+/// # Ok::<(), kubewright_core::DecodeError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Decoder {
+    pool: Option<StringPool>,
+    skip_managed_fields: bool,
+    findings: Option<Vec<Finding>>,
+    depth: u32,
+}
+
+/// Something that strict field validation reports and tolerant decoding passes over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// The type has no such field.
+    UnknownField(String),
+    /// The field occurs twice; the last one counts.
+    DuplicateField(String),
+}
+
+impl Decoder {
+    /// A decoder without a pool, which keeps everything it knows.
+    pub fn new() -> Self {
+        Decoder::default()
+    }
+
+    /// Stores long strings that repeat once, for objects that are kept.
+    #[must_use]
+    pub fn pool(mut self, pool: StringPool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Passes over `metadata.managedFields` without allocating any of it.
+    #[must_use]
+    pub fn skip_managed_fields(mut self) -> Self {
+        self.skip_managed_fields = true;
+        self
+    }
+
+    /// Collects unknown and duplicate fields for [`take_findings`](Self::take_findings), instead of
+    /// passing over the former and failing on the latter.
+    #[must_use]
+    pub fn report_findings(mut self) -> Self {
+        self.findings = Some(Vec::new());
+        self
+    }
+
+    /// What was found since the last call.
+    pub fn take_findings(&mut self) -> Vec<Finding> {
+        self.findings.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Decodes one JSON object, with nothing but white space after it.
+    pub fn json<T: Message + Default>(&mut self, bytes: &[u8]) -> Result<T, DecodeError> {
+        let mut object = T::default();
+        self.json_into(&mut object, bytes)?;
+        Ok(object)
+    }
+
+    /// Decodes one JSON object over `object`, whose fields keep what the bytes don't mention.
+    pub fn json_into(&mut self, object: &mut dyn Message, bytes: &[u8]) -> Result<(), DecodeError> {
+        self.depth = 0;
+        let mut reader = json::Reader::new(bytes, self);
+        reader.message(object)?;
+        reader.end()
+    }
+
+    /// Decodes one protobuf object in its envelope (`k8s\\0` and `runtime.Unknown`), as servers send it.
+    pub fn protobuf<T: Message + Default>(&mut self, bytes: &[u8]) -> Result<T, DecodeError> {
+        let mut object = T::default();
+        self.protobuf_into(&mut object, bytes)?;
+        Ok(object)
+    }
+
+    /// Decodes one protobuf object in its envelope over `object`.
+    pub fn protobuf_into(&mut self, object: &mut dyn Message, bytes: &[u8]) -> Result<(), DecodeError> {
+        let envelope = Envelope::decode(bytes)?;
+        if let Some(info) = &object.scheme().kind {
+            let is = |found: &Str, wanted: &str| found.is_empty() || found == wanted;
+            if !is(&envelope.kind, info.kind) || !is(&envelope.api_version, info.api_version) {
+                return Err(DecodeError::new(format!(
+                    "expected {} {}, found {} {}",
+                    info.api_version, info.kind, envelope.api_version, envelope.kind
+                )));
+            }
+        }
+        self.protobuf_message_into(object, envelope.raw)
+    }
+
+    /// Decodes one protobuf message, without an envelope, over `message`.
+    pub fn protobuf_message_into(&mut self, message: &mut dyn Message, bytes: &[u8]) -> Result<(), DecodeError> {
+        self.depth = 0;
+        protobuf::decode_message(message, bytes, self)
+    }
+
+    /// Decodes a message inside of another, for [`Scalar`](crate::message::Scalar)s that hold messages.
+    pub fn nested_message(&mut self, message: &mut dyn Message, bytes: &[u8]) -> Result<(), DecodeError> {
+        protobuf::decode_message(message, bytes, self)
+    }
+
+    /// The text of `bytes`, from the pool where one is in use.
+    #[inline]
+    pub fn text(&mut self, bytes: &[u8]) -> Result<Str, DecodeError> {
+        match &mut self.pool {
+            Some(pool) if pool.takes(bytes.len()) => pool.intern(bytes),
+            _ => std::str::from_utf8(bytes).map(Str::from),
+        }
+        .map_err(DecodeError::utf8)
+    }
+
+    pub(crate) fn skips_managed_fields(&self) -> bool {
+        self.skip_managed_fields
+    }
+
+    /// Goes one object deeper; the caller calls `leave` when it is done, unless decoding failed.
+    pub(crate) fn enter(&mut self) -> Result<(), DecodeError> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(DecodeError::new(format!("nested deeper than {MAX_DEPTH} objects")));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    pub(crate) fn unknown_field(&mut self, name: &str) {
+        if let Some(findings) = &mut self.findings {
+            findings.push(Finding::UnknownField(name.to_owned()));
+        }
+    }
+
+    /// Notes a field that occurs again, which is an error unless findings are collected.
+    pub(crate) fn duplicate_field(&mut self, name: &str) -> Result<(), DecodeError> {
+        match &mut self.findings {
+            Some(findings) => {
+                findings.push(Finding::DuplicateField(name.to_owned()));
+                Ok(())
+            }
+            None => Err(DecodeError::new("duplicate field").within_field(name)),
+        }
+    }
+
+    /// How many findings there are; with [`prefix_findings`](Self::prefix_findings), how paths grow from the inside.
+    pub(crate) fn finding_count(&self) -> usize {
+        self.findings.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Drops findings of an attempt that will be made again, and what it had entered.
+    pub(crate) fn forget(&mut self, since: usize) {
+        self.depth = 0;
+        if let Some(findings) = &mut self.findings {
+            findings.truncate(since);
+        }
+    }
+
+    pub(crate) fn prefix_findings(&mut self, since: usize, prefix: impl Fn() -> String) {
+        for finding in self.findings.iter_mut().flatten().skip(since) {
+            let (Finding::UnknownField(path) | Finding::DuplicateField(path)) = finding;
+            let dot = if path.starts_with('[') { "" } else { "." };
+            *path = format!("{}{dot}{path}", prefix());
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Types written by `cargo xtask generate`.
+
+pub(crate) mod meta_v1;

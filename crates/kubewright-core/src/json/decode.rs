@@ -1,0 +1,204 @@
+//! Decodes JSON into messages, driven by their tables.
+
+use crate::decode::DecodeError;
+use crate::json::Reader;
+use crate::message::{Message, Slot};
+use crate::scheme::{FieldInfo, Flags, TypeInfo};
+
+impl Reader<'_, '_> {
+    /// Takes an object over `message`, whose fields keep what the text doesn't mention.
+    pub fn message(&mut self, message: &mut dyn Message) -> Result<(), DecodeError> {
+        self.open(b'{', "object")?;
+        if self.take(b'}') {
+            return Ok(());
+        }
+        self.decoder.enter()?;
+        let scheme = message.scheme();
+        let (mut next, mut seen) = (0, 0u64);
+        loop {
+            let key = self.key()?;
+            match find(scheme, &key, next) {
+                Some(index) => {
+                    let field = &scheme.fields[index];
+                    if seen & (1 << index) != 0 {
+                        self.decoder.duplicate_field(field.name)?;
+                        clear(message.slot(index));
+                    }
+                    seen |= 1 << index;
+                    next = index + 1;
+                    self.field(message, index, field)?;
+                }
+                None => self.other_field(scheme, &key)?,
+            }
+            if !self.more(b'}')? {
+                break;
+            }
+        }
+        self.decoder.leave();
+        Ok(())
+    }
+
+    #[inline]
+    fn field(&mut self, message: &mut dyn Message, index: usize, field: &FieldInfo) -> Result<(), DecodeError> {
+        if self.peek() == b'n' {
+            // As in Go, null leaves a field as it is.
+            return self.null().map(|_| ()).map_err(|error| error.within_field(field.name));
+        }
+        if field.flags.has(Flags::MANAGED_FIELDS) && self.decoder.skips_managed_fields() {
+            return self.skip().map_err(|error| error.within_field(field.name));
+        }
+        let before = self.decoder.finding_count();
+        self.value(message.slot(index)).map_err(|error| error.within_field(field.name))?;
+        if self.decoder.finding_count() > before {
+            self.decoder.prefix_findings(before, || field.name.to_owned());
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, slot: Slot<'_>) -> Result<(), DecodeError> {
+        match slot {
+            Slot::None => self.skip()?,
+            Slot::Bool(place) => *place = self.boolean()?,
+            Slot::OptBool(place) => *place = Some(self.boolean()?),
+            Slot::Int32(place) => *place = self.int32()?,
+            Slot::OptInt32(place) => *place = Some(self.int32()?),
+            Slot::Int64(place) => *place = self.integer()?,
+            Slot::OptInt64(place) => *place = Some(self.integer()?),
+            Slot::Str(place) => *place = self.text()?,
+            Slot::OptStr(place) => *place = Some(self.text()?),
+            Slot::Strs(list) => {
+                self.items(|reader, _| {
+                    let text = if reader.null()? { Default::default() } else { reader.text()? };
+                    list.push(text);
+                    Ok(())
+                })?;
+                list.shrink_to_fit();
+            }
+            Slot::StrMap(map) => {
+                self.entries(|reader, key| {
+                    let text = if reader.null()? { Default::default() } else { reader.text()? };
+                    let key = reader.decoder.text(key)?;
+                    match map.insert(key.clone(), text) {
+                        Some(_) => reader.decoder.duplicate_field(&key),
+                        None => Ok(()),
+                    }
+                })?;
+                map.shrink_to_fit();
+            }
+            Slot::Message(message) => self.message(message)?,
+            Slot::Messages(list) => {
+                self.items(|reader, _| {
+                    let item = list.push();
+                    if reader.null()? { Ok(()) } else { reader.message(item) }
+                })?;
+                list.trim();
+            }
+            Slot::MessageMap(map) => {
+                self.entries(|reader, key| {
+                    let (count, key) = (map.len(), reader.decoder.text(key)?);
+                    let value = map.get_or_insert(key.clone());
+                    if !reader.null()? {
+                        reader.message(value)?;
+                    }
+                    if map.len() == count { reader.decoder.duplicate_field(&key) } else { Ok(()) }
+                })?;
+                map.trim();
+            }
+            Slot::Scalar(scalar) => scalar.decode_json(self)?,
+        }
+        Ok(())
+    }
+
+    /// Takes an array, calling `item` at each of its values.
+    pub fn items(
+        &mut self,
+        mut item: impl FnMut(&mut Self, usize) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        self.open(b'[', "array")?;
+        if self.take(b']') {
+            return Ok(());
+        }
+        let mut index = 0;
+        loop {
+            let before = self.decoder.finding_count();
+            item(self, index).map_err(|error| error.within_item(index))?;
+            if self.decoder.finding_count() > before {
+                self.decoder.prefix_findings(before, || format!("[{index}]"));
+            }
+            if !self.more(b']')? {
+                return Ok(());
+            }
+            index += 1;
+        }
+    }
+
+    /// Takes an object as a map, calling `entry` with each key at each of its values.
+    pub fn entries(
+        &mut self,
+        mut entry: impl FnMut(&mut Self, &[u8]) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        self.open(b'{', "object")?;
+        if self.take(b'}') {
+            return Ok(());
+        }
+        loop {
+            let key = self.key()?;
+            let before = self.decoder.finding_count();
+            entry(self, &key).map_err(|error| error.within_field(&String::from_utf8_lossy(&key)))?;
+            if self.decoder.finding_count() > before {
+                self.decoder.prefix_findings(before, || String::from_utf8_lossy(&key).into_owned());
+            }
+            if !self.more(b'}')? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes an integer of 32 bits.
+    #[inline]
+    pub fn int32(&mut self) -> Result<i32, DecodeError> {
+        let value = self.integer()?;
+        i32::try_from(value).map_err(|_| DecodeError::new(format!("{value} does not fit 32 bits")))
+    }
+
+    /// A key that is no field: kind and version of the object, or unknown.
+    fn other_field(&mut self, scheme: &TypeInfo, key: &[u8]) -> Result<(), DecodeError> {
+        let name = std::str::from_utf8(key).map_err(DecodeError::utf8)?;
+        let wanted = match (&scheme.kind, name) {
+            (Some(info), "kind") => info.kind,
+            (Some(info), "apiVersion") => info.api_version,
+            _ => {
+                self.decoder.unknown_field(name);
+                return self.raw().map(|_| ()).map_err(|error| error.within_field(name));
+            }
+        };
+        if self.null()? {
+            return Ok(());
+        }
+        let found = self.string().map_err(|error| error.within_field(name))?;
+        if found.is_empty() || found == wanted {
+            return Ok(());
+        }
+        Err(DecodeError::new(format!("expected {wanted}, found {found}")).within_field(name))
+    }
+}
+
+#[inline]
+fn find(scheme: &TypeInfo, key: &[u8], hint: usize) -> Option<usize> {
+    let fields = scheme.fields;
+    let is = |field: &FieldInfo| field.name.as_bytes() == key;
+    let from = hint.min(fields.len());
+    fields[from..].iter().position(is).map(|at| from + at).or_else(|| fields[..from].iter().position(is))
+}
+
+fn clear(slot: Slot<'_>) {
+    match slot {
+        Slot::None | Slot::Bool(_) | Slot::Int32(_) | Slot::Int64(_) | Slot::Str(_) => {}
+        Slot::OptBool(_) | Slot::OptInt32(_) | Slot::OptInt64(_) | Slot::OptStr(_) | Slot::Message(_) => {}
+        Slot::Strs(list) => list.clear(),
+        Slot::StrMap(map) => map.clear(),
+        Slot::Messages(list) => list.clear(),
+        Slot::MessageMap(map) => map.clear(),
+        Slot::Scalar(scalar) => scalar.clear(),
+    }
+}

@@ -1,0 +1,241 @@
+//! Writes messages as JSON, driven by their tables.
+
+use crate::json::reader::end_of_plain_text;
+use crate::message::{Message, Ref};
+use crate::scheme::{FieldInfo, Flags, Type, TypeInfo};
+
+/// Appends JSON to a buffer.
+///
+/// By default only what is set is written, which is what a request wants. [`as_server`](Self::as_server)
+/// writes what an API server answers with: Go also writes empty structs (`"status":{}`), unset times
+/// (`"eventTime":null`) and some empty lists, and leaves out zero values that were set in vain.
+pub struct Writer<'w> {
+    out: &'w mut Vec<u8>,
+    server: bool,
+}
+
+impl<'w> Writer<'w> {
+    /// Appends to `out`.
+    pub fn new(out: &'w mut Vec<u8>) -> Self {
+        Writer { out, server: false }
+    }
+
+    /// Writes as an API server does.
+    #[must_use]
+    pub fn as_server(mut self) -> Self {
+        self.server = true;
+        self
+    }
+
+    /// Writes an object, with `kind` and `apiVersion` where the type has them.
+    pub fn object(&mut self, message: &dyn Message) {
+        self.fields(message, true);
+    }
+
+    /// Writes an object without `kind` and `apiVersion`, as items of a list are.
+    pub fn message(&mut self, message: &dyn Message) {
+        self.fields(message, false);
+    }
+
+    /// Writes text that is JSON already.
+    pub fn raw(&mut self, json: &str) {
+        self.out.extend_from_slice(json.as_bytes());
+    }
+
+    fn display(&mut self, value: impl std::fmt::Display) {
+        use std::io::Write;
+        write!(self.out, "{value}").expect("writing to memory does not fail");
+    }
+
+    /// Writes text that needs no escapes, in quotes.
+    pub fn plain_string(&mut self, text: &str) {
+        self.out.push(b'"');
+        self.raw(text);
+        self.out.push(b'"');
+    }
+
+    /// Writes a string.
+    pub fn string(&mut self, text: &str) {
+        self.out.push(b'"');
+        let bytes = text.as_bytes();
+        let mut from = 0;
+        loop {
+            let end = end_of_plain_text(bytes, from);
+            self.out.extend_from_slice(&bytes[from..end]);
+            let Some(byte) = bytes.get(end) else { break };
+            match byte {
+                b'"' => self.out.extend_from_slice(br#"\""#),
+                b'\\' => self.out.extend_from_slice(br"\\"),
+                b'\n' => self.out.extend_from_slice(br"\n"),
+                b'\r' => self.out.extend_from_slice(br"\r"),
+                b'\t' => self.out.extend_from_slice(br"\t"),
+                byte => self.display(format_args!("\\u{byte:04x}")),
+            }
+            from = end + 1;
+        }
+        self.out.push(b'"');
+    }
+
+    /// Writes an integer.
+    pub fn integer(&mut self, value: i64) {
+        let mut digits = [0; 20];
+        let (mut at, mut rest) = (digits.len(), value.unsigned_abs());
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if value < 0 {
+            at -= 1;
+            digits[at] = b'-';
+        }
+        self.out.extend_from_slice(&digits[at..]);
+    }
+
+    /// Writes a floating-point number, so that it is read as one again.
+    pub fn float(&mut self, value: f64) {
+        if value.is_finite() {
+            self.display(format_args!("{value:?}"));
+        } else {
+            // JSON has no word for it; Go refuses to write it at all.
+            self.raw("null");
+        }
+    }
+
+    /// Writes an array.
+    pub fn items<T>(&mut self, items: impl IntoIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
+        self.out.push(b'[');
+        for (index, value) in items.into_iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            item(self, value);
+        }
+        self.out.push(b']');
+    }
+
+    /// Writes an object from keys and values.
+    pub fn entries<'k, T>(
+        &mut self,
+        entries: impl IntoIterator<Item = (&'k str, T)>,
+        mut value: impl FnMut(&mut Self, T),
+    ) {
+        let mut separator = b'{';
+        for (key, item) in entries {
+            self.key(&mut separator, key);
+            value(self, item);
+        }
+        self.close(separator);
+    }
+
+    /// Writes what comes before a value of an object; `separator` is `{` before the first.
+    pub fn key(&mut self, separator: &mut u8, key: &str) {
+        self.out.push(*separator);
+        *separator = b',';
+        self.string(key);
+        self.out.push(b':');
+    }
+
+    /// Ends an object that was written with [`key`](Self::key).
+    pub fn close(&mut self, separator: u8) {
+        self.out.extend_from_slice(if separator == b'{' { b"{}" } else { b"}" });
+    }
+
+    fn fields(&mut self, message: &dyn Message, with_kind: bool) {
+        let scheme = message.scheme();
+        let mut separator = b'{';
+        if let Some(info) = scheme.kind.as_ref().filter(|_| with_kind) {
+            self.key(&mut separator, "kind");
+            self.string(info.kind);
+            self.key(&mut separator, "apiVersion");
+            self.string(info.api_version);
+        }
+        for (index, field) in scheme.fields.iter().enumerate() {
+            let value = message.get(index);
+            if self.server && (matches!(value, Ref::Absent) || is_omitted(field, value)) {
+                self.unset(&mut separator, field);
+            } else if !matches!(value, Ref::Absent) {
+                self.field_name(&mut separator, field);
+                self.value(value, field);
+            }
+        }
+        self.close(separator);
+    }
+
+    /// As `key`, for names that need no escapes.
+    fn field_name(&mut self, separator: &mut u8, field: &FieldInfo) {
+        self.out.extend_from_slice(&[*separator, b'"']);
+        self.out.extend_from_slice(field.name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        *separator = b',';
+    }
+
+    fn value(&mut self, value: Ref<'_>, field: &FieldInfo) {
+        match value {
+            Ref::Absent => self.raw("null"),
+            Ref::Bool(value) => self.raw(if value { "true" } else { "false" }),
+            Ref::Int(value) => self.integer(value),
+            Ref::Str(text) => self.string(text),
+            Ref::Strs(list) => self.items(list, |writer, text| writer.string(text)),
+            Ref::StrMap(map) => {
+                self.entries(map.iter().map(|(key, text)| (key.as_str(), text)), |writer, text| writer.string(text));
+            }
+            Ref::Message(message) => self.message(message),
+            Ref::Messages(list) => {
+                let typed = field.flags.has(Flags::TYPED);
+                self.items(0..list.len(), |writer, index| writer.fields(list.get(index), typed));
+            }
+            Ref::MessageMap(map) => {
+                let entries = (0..map.len()).map(|index| map.get(index));
+                self.entries(entries.map(|(key, message)| (key.as_str(), message)), Writer::message);
+            }
+            Ref::Scalar(scalar) => scalar.encode_json(self),
+        }
+    }
+
+    /// What Go writes for a field that is not set.
+    fn unset(&mut self, separator: &mut u8, field: &FieldInfo) {
+        let pointer = field.flags.has(Flags::POINTER);
+        let always = field.flags.has(Flags::ALWAYS | Flags::REQUIRED);
+        let by_value = matches!(field.ty, Type::Message(_) | Type::Time | Type::MicroTime) && !pointer;
+        if field.flags.has(Flags::OMIT_ZERO) || !(always || by_value) {
+            return;
+        }
+        self.field_name(separator, field);
+        match field.ty {
+            Type::Message(scheme) if !pointer => self.unset_message(scheme),
+            Type::Bool if !pointer => self.raw("false"),
+            Type::Int32 | Type::Int64 | Type::Double if !pointer => self.raw("0"),
+            Type::String if !pointer => self.raw("\"\""),
+            Type::Quantity if !pointer => self.raw("\"0\""),
+            Type::IntOrString if !pointer => self.raw("0"),
+            _ => self.raw("null"),
+        }
+    }
+
+    fn unset_message(&mut self, scheme: &TypeInfo) {
+        let mut separator = b'{';
+        for field in scheme.fields {
+            self.unset(&mut separator, field);
+        }
+        self.close(separator);
+    }
+}
+
+/// Whether Go's `omitempty` drops this value: zero, held by value, and not written always.
+fn is_omitted(field: &FieldInfo, value: Ref<'_>) -> bool {
+    if field.flags.has(Flags::POINTER | Flags::ALWAYS) {
+        return false;
+    }
+    let zero = match value {
+        Ref::Bool(value) => !value,
+        Ref::Int(value) => value == 0,
+        Ref::Str(text) => text.is_empty(),
+        Ref::Scalar(scalar) => scalar.is_zero(),
+        _ => false,
+    };
+    zero && (!field.flags.has(Flags::REQUIRED) || field.flags.has(Flags::OMIT_ZERO))
+}

@@ -1,0 +1,8 @@
+//! The JSON codec: messages from text and back.
+
+mod decode;
+mod encode;
+mod reader;
+
+pub use encode::Writer;
+pub use reader::Reader;

@@ -1,0 +1,459 @@
+//! Reads JSON text token by token, without building a tree.
+
+use std::borrow::Cow;
+
+use crate::Str;
+use crate::decode::{DecodeError, Decoder};
+
+/// How deep arrays and objects may be nested in a value that is passed over or kept as text.
+const MAX_NESTING: usize = 512;
+
+/// A place in JSON text, and the decoder that reads it.
+pub struct Reader<'a, 'd> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Options and pool.
+    pub(crate) decoder: &'d mut Decoder,
+}
+
+impl<'a, 'd> Reader<'a, 'd> {
+    /// At the start of `bytes`.
+    pub fn new(bytes: &'a [u8], decoder: &'d mut Decoder) -> Self {
+        Reader { bytes, at: 0, decoder }
+    }
+
+    /// How many bytes have been read.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The next byte that is not white space, or 0 at the end.
+    #[inline]
+    pub fn peek(&mut self) -> u8 {
+        loop {
+            match self.bytes.get(self.at) {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                Some(&byte) => return byte,
+                None => return 0,
+            }
+        }
+    }
+
+    /// Takes `byte` if it is the next.
+    #[inline]
+    pub(crate) fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == byte;
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Takes the opening of a value of a kind, or says what is there instead.
+    #[inline]
+    pub(crate) fn open(&mut self, byte: u8, kind: &str) -> Result<(), DecodeError> {
+        if self.take(byte) { Ok(()) } else { Err(self.expected(kind)) }
+    }
+
+    /// After an item: whether another follows (`,`) or the value is closed.
+    #[inline]
+    pub(crate) fn more(&mut self, close: u8) -> Result<bool, DecodeError> {
+        let byte = self.peek();
+        if byte == b',' || byte == close {
+            self.at += 1;
+            return Ok(byte == b',');
+        }
+        Err(self.unexpected(if close == b'}' { "`,` or `}`" } else { "`,` or `]`" }))
+    }
+
+    /// Takes a key and its colon.
+    #[inline]
+    pub(crate) fn key(&mut self) -> Result<Cow<'a, [u8]>, DecodeError> {
+        if self.peek() != b'"' {
+            return Err(self.unexpected("a key in quotes"));
+        }
+        let key = self.string_bytes()?;
+        if !self.take(b':') {
+            return Err(self.unexpected("`:`"));
+        }
+        Ok(key)
+    }
+
+    /// Takes a string.
+    pub fn string(&mut self) -> Result<Cow<'a, str>, DecodeError> {
+        if self.peek() != b'"' {
+            return Err(self.expected("string"));
+        }
+        match self.string_bytes()? {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(DecodeError::utf8),
+            Cow::Owned(bytes) => {
+                String::from_utf8(bytes).map(Cow::Owned).map_err(|e| DecodeError::utf8(e.utf8_error()))
+            }
+        }
+    }
+
+    /// Takes a string as one of ours, through the pool.
+    #[inline]
+    pub fn text(&mut self) -> Result<Str, DecodeError> {
+        if self.peek() != b'"' {
+            return Err(self.expected("string"));
+        }
+        let bytes = self.string_bytes()?;
+        self.decoder.text(&bytes)
+    }
+
+    /// Takes an integer.
+    #[inline]
+    pub fn integer(&mut self) -> Result<i64, DecodeError> {
+        let first = self.peek();
+        let negative = first == b'-';
+        let mut at = self.at + usize::from(negative);
+        let start = at;
+        let mut value = 0u64;
+        while let Some(digit @ b'0'..=b'9') = self.bytes.get(at) {
+            let digit = u64::from(digit - b'0');
+            value = value.checked_mul(10).and_then(|v| v.checked_add(digit)).ok_or_else(|| self.too_large())?;
+            at += 1;
+        }
+        if at == start {
+            return Err(self.expected("integer"));
+        }
+        if self.bytes[start] == b'0' && at > start + 1 {
+            return Err(DecodeError::new("a number must not begin with 0"));
+        }
+        match self.bytes.get(at) {
+            Some(b'.' | b'e' | b'E') => {
+                let number = self.number()?;
+                return Err(DecodeError::new(format!("expected integer, found number {number}")));
+            }
+            None => return Err(DecodeError::truncated()),
+            _ => {}
+        }
+        let signed = if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() };
+        let signed = signed.ok_or_else(|| self.too_large())?;
+        self.at = at;
+        Ok(signed)
+    }
+
+    /// Takes a number of any form, as text.
+    pub fn number(&mut self) -> Result<&'a str, DecodeError> {
+        if !matches!(self.peek(), b'-' | b'0'..=b'9') {
+            return Err(self.expected("number"));
+        }
+        let start = self.at;
+        self.skip_number()?;
+        Ok(std::str::from_utf8(&self.bytes[start..self.at]).expect("digits, signs and dots are ASCII"))
+    }
+
+    /// Takes `true` or `false`.
+    #[inline]
+    pub fn boolean(&mut self) -> Result<bool, DecodeError> {
+        match self.peek() {
+            b't' => self.literal("true").map(|()| true),
+            b'f' => self.literal("false").map(|()| false),
+            _ => Err(self.expected("boolean")),
+        }
+    }
+
+    /// Takes `null` if it is the next value.
+    #[inline]
+    pub fn null(&mut self) -> Result<bool, DecodeError> {
+        if self.peek() != b'n' {
+            return Ok(false);
+        }
+        self.literal("null").map(|()| true)
+    }
+
+    /// Passes over a value of any kind and returns its text.
+    pub fn raw(&mut self) -> Result<&'a str, DecodeError> {
+        self.peek();
+        let start = self.at;
+        self.skip()?;
+        std::str::from_utf8(&self.bytes[start..self.at]).map_err(DecodeError::utf8)
+    }
+
+    /// Makes sure that nothing follows.
+    pub(crate) fn end(&mut self) -> Result<(), DecodeError> {
+        match self.peek() {
+            0 if self.at == self.bytes.len() => Ok(()),
+            _ => Err(DecodeError::new(format!("unexpected text after the value, at byte {}", self.at))),
+        }
+    }
+
+    /// The error for a value of the wrong kind.
+    #[cold]
+    pub fn expected(&mut self, kind: &str) -> DecodeError {
+        let found = match self.peek() {
+            b'"' => "string",
+            b'{' => "object",
+            b'[' => "array",
+            b't' | b'f' => "boolean",
+            b'n' => "null",
+            b'-' | b'0'..=b'9' => "number",
+            0 if self.at == self.bytes.len() => return DecodeError::truncated(),
+            _ => return self.unexpected("a value"),
+        };
+        DecodeError::new(format!("expected {kind}, found {found}"))
+    }
+
+    #[cold]
+    fn unexpected(&mut self, wanted: &str) -> DecodeError {
+        match self.bytes.get(self.at) {
+            None => DecodeError::truncated(),
+            Some(byte) => {
+                let found = char::from(*byte).escape_default();
+                DecodeError::new(format!("expected {wanted}, found `{found}` at byte {}", self.at))
+            }
+        }
+    }
+
+    #[cold]
+    fn too_large(&self) -> DecodeError {
+        DecodeError::new("number is too large for an integer")
+    }
+
+    fn literal(&mut self, word: &str) -> Result<(), DecodeError> {
+        let rest = &self.bytes[self.at..];
+        if rest.starts_with(word.as_bytes()) {
+            self.at += word.len();
+            Ok(())
+        } else if word.as_bytes().starts_with(rest) {
+            Err(DecodeError::truncated())
+        } else {
+            Err(self.unexpected(word))
+        }
+    }
+
+    /// Takes a string that begins here. Its bytes are not known to be UTF-8.
+    #[inline]
+    fn string_bytes(&mut self) -> Result<Cow<'a, [u8]>, DecodeError> {
+        let start = self.at + 1;
+        let end = end_of_plain_text(self.bytes, start);
+        if self.bytes.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            return Ok(Cow::Borrowed(&self.bytes[start..end]));
+        }
+        self.escaped_string(start, end).map(Cow::Owned)
+    }
+
+    #[cold]
+    fn escaped_string(&mut self, start: usize, mut at: usize) -> Result<Vec<u8>, DecodeError> {
+        let mut text = self.bytes[start..at].to_vec();
+        loop {
+            match self.bytes.get(at) {
+                Some(b'"') => {
+                    self.at = at + 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => at = self.escape(at + 1, &mut text)?,
+                Some(_) => return Err(DecodeError::new(format!("control character in a string at byte {at}"))),
+                None => return Err(DecodeError::truncated()),
+            }
+            let end = end_of_plain_text(self.bytes, at);
+            text.extend_from_slice(&self.bytes[at..end]);
+            at = end;
+        }
+    }
+
+    /// Appends what the escape at `at` stands for and returns the place after it.
+    fn escape(&self, at: usize, text: &mut Vec<u8>) -> Result<usize, DecodeError> {
+        let plain = match self.bytes.get(at) {
+            Some(byte @ (b'"' | b'\\' | b'/')) => *byte,
+            Some(b'b') => 8,
+            Some(b'f') => 12,
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b't') => b'\t',
+            Some(b'u') => return self.unicode_escape(at + 1, text),
+            Some(_) => return Err(DecodeError::new(format!("unknown escape in a string at byte {at}"))),
+            None => return Err(DecodeError::truncated()),
+        };
+        text.push(plain);
+        Ok(at + 1)
+    }
+
+    fn unicode_escape(&self, at: usize, text: &mut Vec<u8>) -> Result<usize, DecodeError> {
+        let lone = || DecodeError::new(format!("lone surrogate in a string at byte {at}"));
+        let first = self.hex4(at)?;
+        let (code, next) = match first {
+            0xd800..0xdc00 => {
+                match self.bytes.get(at + 4..at + 6) {
+                    Some(br"\u") => {}
+                    None => return Err(DecodeError::truncated()),
+                    Some(_) => return Err(lone()),
+                }
+                let second = self.hex4(at + 6)?;
+                let low = second.checked_sub(0xdc00).filter(|low| *low < 0x400).ok_or_else(lone)?;
+                (0x10000 + ((first - 0xd800) << 10) + low, at + 10)
+            }
+            code => (code, at + 4),
+        };
+        let character = char::from_u32(code).ok_or_else(lone)?;
+        text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        Ok(next)
+    }
+
+    fn hex4(&self, at: usize) -> Result<u32, DecodeError> {
+        let digits = self.bytes.get(at..at + 4).ok_or_else(DecodeError::truncated)?;
+        digits.iter().try_fold(0, |code, digit| {
+            let value = char::from(*digit).to_digit(16);
+            value.map(|value| code * 16 + value).ok_or_else(|| DecodeError::new("unknown escape in a string"))
+        })
+    }
+
+    /// Passes over a value, checking its form but not that its text is UTF-8.
+    pub(crate) fn skip(&mut self) -> Result<(), DecodeError> {
+        let mut nesting = Nesting::default();
+        loop {
+            let opened = match self.peek() {
+                b'"' => {
+                    self.skip_string()?;
+                    false
+                }
+                byte @ (b'{' | b'[') => {
+                    self.at += 1;
+                    let object = byte == b'{';
+                    if self.take(if object { b'}' } else { b']' }) {
+                        false
+                    } else {
+                        nesting.push(object)?;
+                        true
+                    }
+                }
+                b't' | b'f' => self.boolean().map(|_| false)?,
+                b'n' => self.null().map(|_| false)?,
+                b'-' | b'0'..=b'9' => self.skip_number().map(|()| false)?,
+                _ => return Err(self.expected("a value")),
+            };
+            if !opened {
+                loop {
+                    let Some(object) = nesting.top() else { return Ok(()) };
+                    if self.more(if object { b'}' } else { b']' })? {
+                        break;
+                    }
+                    nesting.pop();
+                }
+            }
+            if nesting.top() == Some(true) {
+                if self.peek() != b'"' {
+                    return Err(self.unexpected("a key in quotes"));
+                }
+                self.skip_string()?;
+                if !self.take(b':') {
+                    return Err(self.unexpected("`:`"));
+                }
+            }
+        }
+    }
+
+    fn skip_string(&mut self) -> Result<(), DecodeError> {
+        let mut at = self.at + 1;
+        loop {
+            at = end_of_plain_text(self.bytes, at);
+            match self.bytes.get(at) {
+                Some(b'"') => {
+                    self.at = at + 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    let mut scrap = Vec::new();
+                    at = match self.bytes.get(at + 1) {
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at + 2,
+                        _ => self.escape(at + 1, &mut scrap)?,
+                    };
+                }
+                Some(_) => return Err(DecodeError::new(format!("control character in a string at byte {at}"))),
+                None => return Err(DecodeError::truncated()),
+            }
+        }
+    }
+
+    fn skip_number(&mut self) -> Result<(), DecodeError> {
+        let digits = |mut at: usize| {
+            while let Some(b'0'..=b'9') = self.bytes.get(at) {
+                at += 1;
+            }
+            at
+        };
+        let start = self.at + usize::from(self.bytes.get(self.at) == Some(&b'-'));
+        let mut at = digits(start);
+        if self.bytes.get(start) == Some(&b'0') && at > start + 1 {
+            return Err(DecodeError::new("a number must not begin with 0"));
+        }
+        let mut complete = at > start;
+        if self.bytes.get(at) == Some(&b'.') {
+            let from = at + 1;
+            at = digits(from);
+            complete &= at > from;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(at) {
+            let from = at + 1 + usize::from(matches!(self.bytes.get(at + 1), Some(b'+' | b'-')));
+            at = digits(from);
+            complete &= at > from;
+        }
+        if !complete && at >= self.bytes.len() {
+            return Err(DecodeError::truncated());
+        }
+        if !complete {
+            return Err(DecodeError::new(format!("malformed number at byte {}", self.at)));
+        }
+        self.at = at;
+        Ok(())
+    }
+}
+
+/// Which of the open values are objects, as bits.
+#[derive(Default)]
+struct Nesting {
+    objects: [u64; MAX_NESTING / 64],
+    depth: usize,
+}
+
+impl Nesting {
+    fn push(&mut self, object: bool) -> Result<(), DecodeError> {
+        if self.depth == MAX_NESTING {
+            return Err(DecodeError::new(format!("nested deeper than {MAX_NESTING} values")));
+        }
+        let (word, bit) = (self.depth / 64, 1 << (self.depth % 64));
+        self.objects[word] = if object { self.objects[word] | bit } else { self.objects[word] & !bit };
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn top(&self) -> Option<bool> {
+        let depth = self.depth.checked_sub(1)?;
+        Some(self.objects[depth / 64] & (1 << (depth % 64)) != 0)
+    }
+}
+
+/// The first quote, backslash or control character from `at` on, or the end. Looks at eight bytes at a time.
+#[inline]
+pub(crate) fn end_of_plain_text(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
+    const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
+    const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
+    const SPACES: u64 = u64::from_le_bytes([b' '; 8]);
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        let (quote, backslash) = (word ^ QUOTES, word ^ BACKSLASHES);
+        // A byte is zero, or below a space, exactly if subtracting borrows into its high bit; above the
+        // first such byte the bits may lie, but only the first is asked for.
+        let found = (quote.wrapping_sub(ONES) & !quote)
+            | (backslash.wrapping_sub(ONES) & !backslash)
+            | (word.wrapping_sub(SPACES) & !word);
+        if found & HIGH != 0 {
+            return at + (found & HIGH).trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while let Some(byte) = bytes.get(at) {
+        if matches!(byte, b'"' | b'\\' | 0..0x20) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}

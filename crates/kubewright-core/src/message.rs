@@ -1,0 +1,278 @@
+//! How codecs reach the fields of a type: by index, through two functions that the generator writes.
+//!
+//! The usual way in Rust, code generated for each type and each format, makes a large crate that
+//! compiles slowly. Here a type says only where its fields lie ([`Message::get`] and
+//! [`Message::slot`]); each codec is one function over the tables of [`scheme`](crate::scheme), compiled
+//! once. The hot kinds of fields are variants of an enum, the rest goes through [`Scalar`].
+
+use crate::decode::{DecodeError, Decoder};
+use crate::json::{Reader, Writer};
+use crate::protobuf::{Encoder, Wire};
+use crate::scheme::TypeInfo;
+use crate::{List, Map, Str};
+
+/// An object type of the API, seen as a list of fields.
+pub trait Message: Send + Sync + 'static {
+    /// The table of the type; indices below are into its fields.
+    fn scheme(&self) -> &'static TypeInfo;
+
+    /// The value of a field.
+    fn get(&self, field: usize) -> Ref<'_>;
+
+    /// The place of a field that is about to be set; objects on the way are made.
+    fn slot(&mut self, field: usize) -> Slot<'_>;
+}
+
+/// The value of a field.
+#[derive(Clone, Copy)]
+pub enum Ref<'a> {
+    /// Nothing to write.
+    Absent,
+    /// A truth value.
+    Bool(bool),
+    /// An integer of either size.
+    Int(i64),
+    /// Text.
+    Str(&'a str),
+    /// A list of texts, not empty.
+    Strs(&'a [Str]),
+    /// A map of texts, not empty.
+    StrMap(&'a Map<Str>),
+    /// An object.
+    Message(&'a dyn Message),
+    /// A list of objects, not empty.
+    Messages(&'a dyn Messages),
+    /// A map of objects, not empty.
+    MessageMap(&'a dyn MessageMap),
+    /// Anything else.
+    Scalar(&'a dyn Scalar),
+}
+
+/// The place of a field.
+pub enum Slot<'a> {
+    /// No such field.
+    None,
+    /// A required truth value.
+    Bool(&'a mut bool),
+    /// An optional truth value.
+    OptBool(&'a mut Option<bool>),
+    /// A required 32-bit integer.
+    Int32(&'a mut i32),
+    /// An optional 32-bit integer.
+    OptInt32(&'a mut Option<i32>),
+    /// A required 64-bit integer.
+    Int64(&'a mut i64),
+    /// An optional 64-bit integer.
+    OptInt64(&'a mut Option<i64>),
+    /// A required text.
+    Str(&'a mut Str),
+    /// An optional text.
+    OptStr(&'a mut Option<Str>),
+    /// A list of texts.
+    Strs(&'a mut List<Str>),
+    /// A map of texts.
+    StrMap(&'a mut Map<Str>),
+    /// An object, made by asking for its place where there was none.
+    Message(&'a mut dyn Message),
+    /// A list of objects.
+    Messages(&'a mut dyn Messages),
+    /// A map of objects.
+    MessageMap(&'a mut dyn MessageMap),
+    /// Anything else.
+    Scalar(&'a mut dyn Scalar),
+}
+
+/// A list of objects of one type.
+pub trait Messages {
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The one at `index`, which is below `len`.
+    fn get(&self, index: usize) -> &dyn Message;
+    /// Makes room for exactly `additional` more.
+    fn reserve(&mut self, additional: usize);
+    /// Appends an empty one.
+    fn push(&mut self) -> &mut dyn Message;
+    /// Gives back spare memory.
+    fn trim(&mut self);
+    /// Removes all.
+    fn clear(&mut self);
+}
+
+impl<T: Message + Default> Messages for List<T> {
+    fn len(&self) -> usize {
+        self[..].len()
+    }
+    fn get(&self, index: usize) -> &dyn Message {
+        &self[index]
+    }
+    fn reserve(&mut self, additional: usize) {
+        self.reserve_exact(additional);
+    }
+    fn push(&mut self) -> &mut dyn Message {
+        List::push(self, T::default());
+        self.last_mut().expect("pushed the line before")
+    }
+    fn trim(&mut self) {
+        self.shrink_to_fit();
+    }
+    fn clear(&mut self) {
+        List::clear(self);
+    }
+}
+
+/// A map of objects of one type.
+pub trait MessageMap {
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Key and object at `index`, which is below `len`, in key order.
+    fn get(&self, index: usize) -> (&Str, &dyn Message);
+    /// The object of `key`, made where there was none.
+    fn get_or_insert(&mut self, key: Str) -> &mut dyn Message;
+    /// Gives back spare memory.
+    fn trim(&mut self);
+    /// Removes all.
+    fn clear(&mut self);
+}
+
+impl<T: Message + Default> MessageMap for Map<T> {
+    fn len(&self) -> usize {
+        Map::len(self)
+    }
+    fn get(&self, index: usize) -> (&Str, &dyn Message) {
+        let (key, value) = self.at(index);
+        (key, value)
+    }
+    fn get_or_insert(&mut self, key: Str) -> &mut dyn Message {
+        self.get_or_insert_with(key, T::default)
+    }
+    fn trim(&mut self) {
+        self.shrink_to_fit();
+    }
+    fn clear(&mut self) {
+        Map::clear(self);
+    }
+}
+
+/// A field that knows its own wire forms.
+pub trait Scalar {
+    /// Whether there is nothing to write.
+    fn is_absent(&self) -> bool {
+        false
+    }
+    /// Whether this is the zero value of Go, which protobuf writes for fields held by value.
+    fn is_zero(&self) -> bool {
+        false
+    }
+    /// Becomes absent, or zero where absence cannot be said.
+    fn clear(&mut self);
+    /// Takes the value at the reader, which is not `null`.
+    fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError>;
+    /// Writes the value.
+    fn encode_json(&self, writer: &mut Writer<'_>);
+    /// Takes one occurrence of the field.
+    fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError>;
+    /// Writes the field with `number`, once or, if repeated, many times.
+    fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>);
+}
+
+/// Fields that few objects set, kept in an allocation of their own.
+///
+/// A type with such fields dereferences to them, so that reading and writing look the same for all;
+/// the allocation is made by the first write. Only struct literals name it: `rare: Rare::from(…)`.
+#[derive(Clone)]
+pub struct Rare<T>(Option<Box<T>>);
+
+/// The rare fields of a type; written by the generator.
+pub trait RareFields: Default + PartialEq + 'static {
+    /// All fields absent.
+    fn unset() -> &'static Self;
+}
+
+impl<T> Rare<T> {
+    /// The fields, where any has been set.
+    pub fn get(&self) -> Option<&T> {
+        self.0.as_deref()
+    }
+}
+
+impl<T: RareFields> std::ops::Deref for Rare<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or_else(|| T::unset())
+    }
+}
+
+impl<T: RareFields> std::ops::DerefMut for Rare<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl<T> Default for Rare<T> {
+    fn default() -> Self {
+        Rare(None)
+    }
+}
+
+impl<T: RareFields> PartialEq for Rare<T> {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (a, b) => a.as_deref().unwrap_or(T::unset()) == b.as_deref().unwrap_or(T::unset()),
+        }
+    }
+}
+
+impl<T: RareFields> From<T> for Rare<T> {
+    fn from(fields: T) -> Self {
+        Rare(Some(Box::new(fields)))
+    }
+}
+
+/// What generated code calls to make a [`Ref`] of a field.
+#[doc(hidden)]
+pub mod refs {
+    use super::*;
+
+    pub fn opt_bool(value: Option<bool>) -> Ref<'static> {
+        value.map_or(Ref::Absent, Ref::Bool)
+    }
+    pub fn opt_int32(value: Option<i32>) -> Ref<'static> {
+        value.map_or(Ref::Absent, |value| Ref::Int(value.into()))
+    }
+    pub fn opt_int64(value: Option<i64>) -> Ref<'static> {
+        value.map_or(Ref::Absent, Ref::Int)
+    }
+    pub fn opt_str(value: &Option<Str>) -> Ref<'_> {
+        value.as_ref().map_or(Ref::Absent, |text| Ref::Str(text))
+    }
+    pub fn strs(value: &List<Str>) -> Ref<'_> {
+        if value.is_empty() { Ref::Absent } else { Ref::Strs(value) }
+    }
+    pub fn str_map(value: &Map<Str>) -> Ref<'_> {
+        if value.is_empty() { Ref::Absent } else { Ref::StrMap(value) }
+    }
+    pub fn opt_message<T: Message>(value: &Option<T>) -> Ref<'_> {
+        value.as_ref().map_or(Ref::Absent, |message| Ref::Message(message))
+    }
+    pub fn opt_box<T: Message>(value: &Option<Box<T>>) -> Ref<'_> {
+        value.as_ref().map_or(Ref::Absent, |message| Ref::Message(&**message))
+    }
+    pub fn messages(value: &dyn Messages) -> Ref<'_> {
+        if value.is_empty() { Ref::Absent } else { Ref::Messages(value) }
+    }
+    pub fn message_map(value: &dyn MessageMap) -> Ref<'_> {
+        if value.is_empty() { Ref::Absent } else { Ref::MessageMap(value) }
+    }
+    pub fn scalar(value: &dyn Scalar) -> Ref<'_> {
+        if value.is_absent() { Ref::Absent } else { Ref::Scalar(value) }
+    }
+}

@@ -1,0 +1,266 @@
+//! What generated types share beyond their fields: `Debug`, serde, and the object traits.
+
+use std::fmt;
+
+use crate::decode::Decoder;
+use crate::json::Writer;
+use crate::message::{Message, Ref};
+use crate::scheme::Flags;
+use crate::{Str, Value};
+
+/// Prints the fields that are set. Secrets are not shown.
+pub fn debug(message: &dyn Message, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let scheme = message.scheme();
+    let mut out = f.debug_struct(scheme.name.rsplit('.').next().unwrap_or_default());
+    for (index, field) in scheme.fields.iter().enumerate() {
+        match message.get(index) {
+            Ref::Absent => {}
+            _ if field.flags.has(Flags::SECRET) => {
+                out.field(field.name, &format_args!("<redacted>"));
+            }
+            value => {
+                out.field(field.name, &value);
+            }
+        }
+    }
+    out.finish()
+}
+
+impl fmt::Debug for Ref<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ref::Absent => f.write_str("absent"),
+            Ref::Bool(value) => value.fmt(f),
+            Ref::Int(value) => value.fmt(f),
+            Ref::Str(text) => text.fmt(f),
+            Ref::Strs(list) => list.fmt(f),
+            Ref::StrMap(map) => map.fmt(f),
+            Ref::Message(message) => debug(*message, f),
+            Ref::Messages(list) => {
+                f.debug_list().entries((0..list.len()).map(|index| Ref::Message(list.get(index)))).finish()
+            }
+            Ref::MessageMap(map) => {
+                let entries = (0..map.len()).map(|index| map.get(index));
+                f.debug_map().entries(entries.map(|(key, message)| (key, Ref::Message(message)))).finish()
+            }
+            Ref::Scalar(scalar) => {
+                let mut out = Vec::new();
+                scalar.encode_json(&mut Writer::new(&mut out));
+                f.write_str(&String::from_utf8_lossy(&out))
+            }
+        }
+    }
+}
+
+/// Serialises the fields that are set, with kind and version for types that are objects.
+pub fn serialize<S: serde_core::Serializer>(message: &dyn Message, serializer: S) -> Result<S::Ok, S::Error> {
+    Fields { message, with_kind: true }.serialize(serializer)
+}
+
+use serde_core::Serialize;
+use serde_core::ser::{Error, SerializeMap};
+
+struct Fields<'a> {
+    message: &'a dyn Message,
+    with_kind: bool,
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let scheme = self.message.scheme();
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(info) = scheme.kind.as_ref().filter(|_| self.with_kind) {
+            map.serialize_entry("kind", info.kind)?;
+            map.serialize_entry("apiVersion", info.api_version)?;
+        }
+        for (index, field) in scheme.fields.iter().enumerate() {
+            let value = self.message.get(index);
+            if !matches!(value, Ref::Absent) {
+                map.serialize_entry(field.name, &Field { value, with_kind: field.flags.has(Flags::TYPED) })?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct Field<'a> {
+    value: Ref<'a>,
+    with_kind: bool,
+}
+
+impl Serialize for Field<'_> {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let with_kind = self.with_kind;
+        match self.value {
+            Ref::Absent => serializer.serialize_unit(),
+            Ref::Bool(value) => serializer.serialize_bool(value),
+            Ref::Int(value) => serializer.serialize_i64(value),
+            Ref::Str(text) => serializer.serialize_str(text),
+            Ref::Strs(list) => serializer.collect_seq(list),
+            Ref::StrMap(map) => serializer.collect_map(map.iter()),
+            Ref::Message(message) => Fields { message, with_kind }.serialize(serializer),
+            Ref::Messages(list) => {
+                serializer.collect_seq((0..list.len()).map(|index| Fields { message: list.get(index), with_kind }))
+            }
+            Ref::MessageMap(map) => {
+                let entries = (0..map.len()).map(|index| map.get(index));
+                serializer.collect_map(entries.map(|(key, message)| (key, Fields { message, with_kind })))
+            }
+            Ref::Scalar(scalar) => {
+                let mut out = Vec::new();
+                scalar.encode_json(&mut Writer::new(&mut out));
+                Value::from_json(&out).map_err(S::Error::custom)?.serialize(serializer)
+            }
+        }
+    }
+}
+
+/// Deserialises by way of a tree and our own decoder, whose rules and errors so hold here too.
+pub fn deserialize<'de, T: Message + Default, D: serde_core::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    use serde_core::de::{Deserialize, Error};
+    let value = Value::deserialize(deserializer)?;
+    Decoder::new().json(value.to_string().as_bytes()).map_err(D::Error::custom)
+}
+
+/// `Some` of a text, `None` if it is empty.
+pub fn non_empty(text: &str) -> Option<Str> {
+    (!text.is_empty()).then(|| text.into())
+}
+
+/// `Debug` and serde for a generated type.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! message_impls {
+    ($type:ty) => {
+        impl ::std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                $crate::message_impls::debug(self, f)
+            }
+        }
+        impl $crate::serde_core::Serialize for $type {
+            fn serialize<S: $crate::serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $crate::message_impls::serialize(self, serializer)
+            }
+        }
+        impl<'de> $crate::serde_core::Deserialize<'de> for $type {
+            fn deserialize<D: $crate::serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::message_impls::deserialize(deserializer)
+            }
+        }
+    };
+}
+
+/// Makes a generated type dereference to its rare fields.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! rare_fields {
+    ($type:ty, $rare:ty) => {
+        impl ::std::ops::Deref for $type {
+            type Target = $rare;
+            fn deref(&self) -> &$rare {
+                &self.rare
+            }
+        }
+        impl ::std::ops::DerefMut for $type {
+            fn deref_mut(&mut self) -> &mut $rare {
+                &mut self.rare
+            }
+        }
+        impl $crate::message::RareFields for $rare {
+            fn unset() -> &'static Self {
+                static UNSET: ::std::sync::LazyLock<$rare> = ::std::sync::LazyLock::new(Default::default);
+                &UNSET
+            }
+        }
+    };
+}
+
+/// The object trait for a generated type with metadata.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! object_impls {
+    ($type:ty) => {
+        impl $crate::Object for $type {
+            fn group_version_kind(&self) -> $crate::GroupVersionKind {
+                let info = $crate::message::Message::scheme(self).kind.as_ref();
+                info.map(Into::into).unwrap_or_default()
+            }
+            $crate::object_metadata!();
+            fn from_json(reader: &mut $crate::json::Reader<'_, '_>) -> Result<Self, $crate::DecodeError> {
+                let mut object = Self::default();
+                reader.message(&mut object)?;
+                Ok(object)
+            }
+            fn from_protobuf(bytes: &[u8], decoder: &mut $crate::Decoder) -> Option<Result<Self, $crate::DecodeError>> {
+                let mut object = Self::default();
+                Some(decoder.protobuf_message_into(&mut object, bytes).map(|()| object))
+            }
+            fn write_json(&self, writer: &mut $crate::json::Writer<'_>) {
+                writer.object(self);
+            }
+        }
+    };
+}
+
+/// The methods of [`Object`](crate::Object) for types with a field `metadata: ObjectMeta`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! object_metadata {
+    () => {
+        fn name(&self) -> &str {
+            self.metadata.name.as_deref().unwrap_or_default()
+        }
+        fn namespace(&self) -> &str {
+            self.metadata.namespace.as_deref().unwrap_or_default()
+        }
+        fn uid(&self) -> &str {
+            self.metadata.uid.as_deref().unwrap_or_default()
+        }
+        fn resource_version(&self) -> &str {
+            self.metadata.resource_version.as_deref().unwrap_or_default()
+        }
+        fn generation(&self) -> Option<i64> {
+            self.metadata.generation
+        }
+        fn creation_timestamp(&self) -> Option<$crate::Time> {
+            self.metadata.creation_timestamp
+        }
+        fn deletion_timestamp(&self) -> Option<$crate::Time> {
+            self.metadata.deletion_timestamp
+        }
+        fn labels(&self) -> $crate::StringMap<'_> {
+            $crate::StringMap::Map(&self.metadata.labels)
+        }
+        fn annotations(&self) -> $crate::StringMap<'_> {
+            $crate::StringMap::Map(&self.metadata.annotations)
+        }
+        fn owner_references(&self) -> ::std::borrow::Cow<'_, [$crate::meta::v1::OwnerReference]> {
+            ::std::borrow::Cow::Borrowed(&self.metadata.owner_references)
+        }
+        fn finalizers(&self) -> ::std::borrow::Cow<'_, [$crate::Str]> {
+            ::std::borrow::Cow::Borrowed(&self.metadata.finalizers)
+        }
+        fn set_name(&mut self, name: &str) {
+            self.metadata.name = $crate::message_impls::non_empty(name);
+        }
+        fn set_namespace(&mut self, namespace: &str) {
+            self.metadata.namespace = $crate::message_impls::non_empty(namespace);
+        }
+        fn set_resource_version(&mut self, version: &str) {
+            self.metadata.resource_version = $crate::message_impls::non_empty(version);
+        }
+    };
+}
+
+/// The resource of a generated type.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! kind_impls {
+    ($type:ty, $resource:ident) => {
+        impl $crate::Kind for $type {
+            const RESOURCE: &'static $crate::ResourceInfo = &$resource;
+        }
+    };
+}

@@ -1,0 +1,127 @@
+//! What all objects have in common: metadata, a kind, and wire forms.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::decode::{DecodeError, Decoder};
+use crate::json::{Reader, Writer};
+use crate::meta::v1::OwnerReference;
+use crate::resource::ResourceInfo;
+use crate::{GroupVersionKind, Map, ObjectKey, Str, Time};
+
+/// An object of the API, typed or not.
+///
+/// Implemented by all generated types that have metadata, by [`DynamicObject`](crate::DynamicObject),
+/// and with the feature `k8s-openapi` by that crate's types.
+pub trait Object: Clone + Send + Sync + 'static {
+    /// Group, version and kind.
+    fn group_version_kind(&self) -> GroupVersionKind;
+
+    /// `metadata.name`, empty if unset.
+    fn name(&self) -> &str;
+    /// `metadata.namespace`, empty for objects of the cluster.
+    fn namespace(&self) -> &str;
+    /// `metadata.uid`, empty if unset.
+    fn uid(&self) -> &str;
+    /// `metadata.resourceVersion`, empty if unset.
+    fn resource_version(&self) -> &str;
+    /// `metadata.generation`, which counts changes of the specification.
+    fn generation(&self) -> Option<i64>;
+    /// `metadata.creationTimestamp`.
+    fn creation_timestamp(&self) -> Option<Time>;
+    /// `metadata.deletionTimestamp`, set while the object waits for its finalizers.
+    fn deletion_timestamp(&self) -> Option<Time>;
+    /// `metadata.labels`.
+    fn labels(&self) -> StringMap<'_>;
+    /// `metadata.annotations`.
+    fn annotations(&self) -> StringMap<'_>;
+    /// `metadata.ownerReferences`.
+    fn owner_references(&self) -> Cow<'_, [OwnerReference]>;
+    /// `metadata.finalizers`.
+    fn finalizers(&self) -> Cow<'_, [Str]>;
+
+    /// Sets `metadata.name`.
+    fn set_name(&mut self, name: &str);
+    /// Sets `metadata.namespace`.
+    fn set_namespace(&mut self, namespace: &str);
+    /// Sets `metadata.resourceVersion`; empty removes it.
+    fn set_resource_version(&mut self, version: &str);
+
+    /// Takes an object from JSON text.
+    fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError>;
+    /// Takes an object from a protobuf message without envelope, or `None` if the type has no such form.
+    fn from_protobuf(bytes: &[u8], decoder: &mut Decoder) -> Option<Result<Self, DecodeError>>;
+    /// Writes the object as JSON, with kind and version.
+    fn write_json(&self, writer: &mut Writer<'_>);
+
+    /// `namespace/name`, which identifies the object among those of its resource.
+    #[doc(alias = "MetaNamespaceKeyFunc")]
+    fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace().into(), name: self.name().into() }
+    }
+
+    /// Whether the object is being deleted.
+    fn is_being_deleted(&self) -> bool {
+        self.deletion_timestamp().is_some()
+    }
+
+    /// The object as JSON.
+    fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write_json(&mut Writer::new(&mut out));
+        out
+    }
+}
+
+/// An object whose resource is known when the program is compiled.
+pub trait Kind: Object {
+    /// The resource: names, scope, verbs.
+    const RESOURCE: &'static ResourceInfo;
+}
+
+/// Labels or annotations of any object.
+#[derive(Debug, Clone, Copy)]
+pub enum StringMap<'a> {
+    /// Of one of our types.
+    Map(&'a Map<Str>),
+    /// Of a type that uses the standard library's.
+    BTreeMap(&'a BTreeMap<String, String>),
+    /// None at all.
+    Empty,
+}
+
+impl<'a> StringMap<'a> {
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        match self {
+            StringMap::Map(map) => map.get(key).map(Str::as_str),
+            StringMap::BTreeMap(map) => map.get(key).map(String::as_str),
+            StringMap::Empty => None,
+        }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        match self {
+            StringMap::Map(map) => map.len(),
+            StringMap::BTreeMap(map) => map.len(),
+            StringMap::Empty => 0,
+        }
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keys and values in key order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let (ours, theirs) = match *self {
+            StringMap::Map(map) => (Some(map), None),
+            StringMap::BTreeMap(map) => (None, Some(map)),
+            StringMap::Empty => (None, None),
+        };
+        let ours = ours.into_iter().flat_map(|map| map.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        ours.chain(theirs.into_iter().flat_map(|map| map.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
+    }
+}

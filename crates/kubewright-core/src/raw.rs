@@ -1,0 +1,65 @@
+//! JSON that nobody here looks into, kept as text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::decode::{DecodeError, Decoder};
+use crate::json::Reader;
+use crate::{Str, Value};
+
+/// Any JSON value, kept as the text that came: managed fields, embedded objects, schema defaults.
+#[doc(alias = "RawExtension")]
+#[doc(alias = "FieldsV1")]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RawJson(Str);
+
+impl RawJson {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The value as a tree.
+    pub fn to_value(&self) -> Value {
+        self.0.parse().expect("checked when it was made")
+    }
+
+    pub(crate) fn from_checked(json: &str) -> Self {
+        RawJson(json.into())
+    }
+}
+
+impl Default for RawJson {
+    fn default() -> Self {
+        RawJson(Str::from_static("null"))
+    }
+}
+
+impl FromStr for RawJson {
+    type Err = DecodeError;
+    fn from_str(text: &str) -> Result<Self, DecodeError> {
+        let mut decoder = Decoder::new();
+        let mut reader = Reader::new(text.as_bytes(), &mut decoder);
+        let json = reader.raw()?;
+        reader.end()?;
+        Ok(RawJson(json.into()))
+    }
+}
+
+impl From<&Value> for RawJson {
+    fn from(value: &Value) -> Self {
+        RawJson(value.to_string().into())
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

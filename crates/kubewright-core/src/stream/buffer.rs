@@ -1,0 +1,110 @@
+//! Bytes that have arrived and are not yet used, and how far a JSON value in them reaches.
+
+use crate::decode::{DecodeError, Decoder};
+use crate::json::Reader;
+
+/// Bytes that wait to be decoded.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    /// Set while a value is known to be incomplete: how far it has been looked at.
+    scan: Option<Scan>,
+}
+
+impl Buffer {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        if self.start > 0 && (self.start == self.bytes.len() || self.start >= self.bytes.len() / 2) {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    pub(super) fn consume(&mut self, count: usize) {
+        self.start += count;
+    }
+
+    /// Reads one step of JSON, all of it or, if the bytes end too early, nothing.
+    ///
+    /// `read` is called again only when a whole value more is there.
+    pub(super) fn read<R>(
+        &mut self,
+        decoder: &mut Decoder,
+        read: impl FnOnce(&mut Reader<'_, '_>) -> Result<R, DecodeError>,
+    ) -> Result<Option<R>, DecodeError> {
+        let bytes = &self.bytes[self.start..];
+        if let Some(scan) = &mut self.scan {
+            if !scan.is_complete(bytes) {
+                return Ok(None);
+            }
+            self.scan = None;
+        }
+        let findings = decoder.finding_count();
+        let mut reader = Reader::new(bytes, decoder);
+        match read(&mut reader) {
+            Ok(result) => {
+                self.start += reader.position();
+                Ok(Some(result))
+            }
+            Err(error) if error.is_truncated() => {
+                decoder.forget(findings);
+                let mut scan = Scan::default();
+                scan.is_complete(bytes);
+                self.scan = Some(scan);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Looks for the end of a JSON value without decoding it.
+#[derive(Debug, Default)]
+struct Scan {
+    at: usize,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// Something other than white space, commas and colons has been seen.
+    begun: bool,
+}
+
+impl Scan {
+    /// Whether `bytes`, which only ever grow, hold a whole array or object and the byte after it.
+    fn is_complete(&mut self, bytes: &[u8]) -> bool {
+        while let Some(byte) = bytes.get(self.at) {
+            self.at += 1;
+            if self.in_string {
+                match byte {
+                    _ if self.escaped => self.escaped = false,
+                    b'\\' => self.escaped = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                b'"' => self.in_string = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' => {
+                    if self.depth == 0 && self.begun && *byte != b':' {
+                        return true;
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            self.begun = true;
+            if self.depth == 0 && matches!(byte, b'}' | b']') {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,239 @@
+//! Decodes a list item by item.
+
+use std::marker::PhantomData;
+
+use super::Encoding;
+use super::buffer::Buffer;
+use crate::Object;
+use crate::decode::{DecodeError, Decoder};
+use crate::meta::v1::ListMeta;
+use crate::protobuf::{MAGIC, varint};
+
+/// Turns the bytes of a list into its objects as they arrive.
+///
+/// ```
+/// use kubewright_core::{Decoder, DynamicObject, Object, stream::{Encoding, ListDecoder}};
+/// let mut list = ListDecoder::<DynamicObject>::new(Encoding::Json);
+/// let mut decoder = Decoder::new();
+/// list.push(br#"{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}},{"meta"#);
+/// assert_eq!(list.next(&mut decoder)?.unwrap().name(), "a");
+/// assert!(list.next(&mut decoder)?.is_none());
+/// list.push(br#"data":{"name":"b"}}]}"#);
+/// assert_eq!(list.next(&mut decoder)?.unwrap().name(), "b");
+/// assert!(list.next(&mut decoder)?.is_none());
+/// assert_eq!(list.finish()?.resource_version.as_deref(), Some("7"));
+/// # Ok::<(), kubewright_core::DecodeError>(())
+/// ```
+#[derive(Debug)]
+pub struct ListDecoder<T> {
+    buffer: Buffer,
+    state: State,
+    metadata: ListMeta,
+    count: usize,
+    items: PhantomData<fn() -> T>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    JsonStart,
+    /// At a key of the list, or its end.
+    JsonKey {
+        first: bool,
+    },
+    JsonItem,
+    JsonAfterItem,
+    JsonEnd,
+    ProtobufMagic,
+    /// At a field of the envelope.
+    ProtobufEnvelope,
+    /// At a field of the list, of which so many bytes remain.
+    ProtobufList {
+        remaining: usize,
+    },
+}
+
+impl<T: Object> ListDecoder<T> {
+    /// At the start of a list.
+    pub fn new(encoding: Encoding) -> Self {
+        let state = match encoding {
+            Encoding::Json => State::JsonStart,
+            Encoding::Protobuf => State::ProtobufMagic,
+        };
+        ListDecoder { buffer: Buffer::default(), state, metadata: ListMeta::default(), count: 0, items: PhantomData }
+    }
+
+    /// Takes bytes that have arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.push(bytes);
+    }
+
+    /// The next object, or `None` until more bytes have come.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, DecodeError> {
+        loop {
+            let step = match self.state {
+                State::ProtobufMagic | State::ProtobufEnvelope | State::ProtobufList { .. } => {
+                    self.protobuf(decoder)?
+                }
+                _ => self.json(decoder)?,
+            };
+            match step {
+                Step::Item(item) => {
+                    self.count += 1;
+                    return Ok(Some(item));
+                }
+                Step::Going => {}
+                Step::Waiting => return Ok(None),
+            }
+        }
+    }
+
+    /// The list's own metadata, as far as it has been seen. Kubernetes writes it before the items.
+    pub fn metadata(&self) -> &ListMeta {
+        &self.metadata
+    }
+
+    /// The list's own metadata, after its last byte; an error if it was not complete.
+    pub fn finish(self) -> Result<ListMeta, DecodeError> {
+        match self.state {
+            State::JsonEnd => Ok(self.metadata),
+            State::ProtobufEnvelope if self.buffer.bytes().is_empty() => Ok(self.metadata),
+            _ => Err(DecodeError::truncated()),
+        }
+    }
+
+    fn json(&mut self, decoder: &mut Decoder) -> Result<Step<T>, DecodeError> {
+        let (state, index) = (self.state, self.count);
+        let metadata = &mut self.metadata;
+        let step = self.buffer.read(decoder, |reader| match state {
+            State::JsonStart => {
+                reader.open(b'{', "object")?;
+                Ok((State::JsonKey { first: true }, None))
+            }
+            State::JsonKey { first } => {
+                if first && reader.take(b'}') || !first && !reader.more(b'}')? {
+                    return Ok((State::JsonEnd, None));
+                }
+                let key = reader.key()?;
+                match &*key {
+                    b"items" if reader.null()? => {}
+                    b"items" => {
+                        reader.open(b'[', "array").map_err(|error| error.within_field("items"))?;
+                        if reader.peek() == 0 {
+                            return Err(DecodeError::truncated());
+                        }
+                        if !reader.take(b']') {
+                            return Ok((State::JsonItem, None));
+                        }
+                    }
+                    b"metadata" if reader.null()? => {}
+                    b"metadata" => {
+                        let mut found = ListMeta::default();
+                        reader.message(&mut found).map_err(|error| error.within_field("metadata"))?;
+                        *metadata = found;
+                    }
+                    b"kind" => {
+                        let kind = reader.string().map_err(|error| error.within_field("kind"))?;
+                        check_kind(&kind)?;
+                    }
+                    _ => reader.raw().map(|_| ())?,
+                }
+                Ok((State::JsonKey { first: false }, None))
+            }
+            State::JsonItem => {
+                let within = |error: DecodeError| error.within_item(index).within_field("items");
+                Ok((State::JsonAfterItem, Some(T::from_json(reader).map_err(within)?)))
+            }
+            State::JsonAfterItem => {
+                let more = reader.more(b']')?;
+                Ok((if more { State::JsonItem } else { State::JsonKey { first: false } }, None))
+            }
+            _ => {
+                reader.end()?;
+                Ok((State::JsonEnd, None))
+            }
+        })?;
+        Ok(match step {
+            None => Step::Waiting,
+            Some((State::JsonEnd, _)) if state == State::JsonEnd => Step::Waiting,
+            Some((next, item)) => {
+                self.state = next;
+                item.map_or(Step::Going, Step::Item)
+            }
+        })
+    }
+
+    fn protobuf(&mut self, decoder: &mut Decoder) -> Result<Step<T>, DecodeError> {
+        let bytes = self.buffer.bytes();
+        if self.state == State::ProtobufMagic {
+            let length = bytes.len().min(MAGIC.len());
+            if bytes[..length] != MAGIC[..length] {
+                return Err(DecodeError::new("not a Kubernetes protobuf object: the bytes `k8s\\0` are missing"));
+            }
+            if length < MAGIC.len() {
+                return Ok(Step::Waiting);
+            }
+            self.buffer.consume(MAGIC.len());
+            self.state = State::ProtobufEnvelope;
+            return Ok(Step::Going);
+        }
+        if self.state == (State::ProtobufList { remaining: 0 }) {
+            self.state = State::ProtobufEnvelope;
+            return Ok(Step::Going);
+        }
+        // All fields of the envelope and of a list are length-delimited.
+        let Some((tag, tag_length)) = varint(bytes)? else { return Ok(Step::Waiting) };
+        let Some((length, length_length)) = varint(&bytes[tag_length..])? else { return Ok(Step::Waiting) };
+        if tag & 7 != 2 {
+            return Err(DecodeError::new(format!("unexpected wire type {} in a list", tag & 7)));
+        }
+        let (head, length) = (tag_length + length_length, usize::try_from(length).unwrap_or(usize::MAX));
+        if (self.state, tag >> 3) == (State::ProtobufEnvelope, 2) {
+            self.buffer.consume(head);
+            self.state = State::ProtobufList { remaining: length };
+            return Ok(Step::Going);
+        }
+        let field = match (self.state, head.checked_add(length)) {
+            (_, None) => return Err(DecodeError::new("length of a field is out of range")),
+            (State::ProtobufList { remaining }, Some(end)) if end > remaining => {
+                return Err(DecodeError::new("a field reaches beyond the end of its list"));
+            }
+            (_, Some(end)) if bytes.len() < end => return Ok(Step::Waiting),
+            (_, Some(end)) => &bytes[head..end],
+        };
+        let mut step = Step::Going;
+        match (self.state, tag >> 3) {
+            (State::ProtobufEnvelope, 1) => check_kind(&crate::protobuf::type_meta(field, decoder)?.1)?,
+            (State::ProtobufList { .. }, 1) => decoder
+                .protobuf_message_into(&mut self.metadata, field)
+                .map_err(|error| error.within_field("metadata"))?,
+            (State::ProtobufList { .. }, 2) => {
+                let item = T::from_protobuf(field, decoder)
+                    .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?
+                    .map_err(|error| error.within_item(self.count).within_field("items"))?;
+                step = Step::Item(item);
+            }
+            _ => {}
+        }
+        let end = head + length;
+        self.buffer.consume(end);
+        if let State::ProtobufList { remaining } = &mut self.state {
+            *remaining -= end;
+        }
+        Ok(step)
+    }
+}
+
+enum Step<T> {
+    Item(T),
+    Going,
+    Waiting,
+}
+
+/// A server that fails answers with a Status, which must not pass for an empty list.
+fn check_kind(kind: &str) -> Result<(), DecodeError> {
+    if kind.is_empty() || kind.ends_with("List") {
+        return Ok(());
+    }
+    Err(DecodeError::new(format!("expected a list, found {kind}")).within_field("kind"))
+}

@@ -1,0 +1,31 @@
+//! Objects out of bytes that arrive in pieces of any size: lists item by item, watches event by event.
+//!
+//! A decoder is pushed bytes and asked for the next object; it holds the bytes of one object at
+//! the most. Each step is tried on what is there and, if the bytes end too early, tried again when
+//! the value is complete, so that nothing is decoded more than twice however the pieces fall.
+
+mod buffer;
+mod list;
+mod watch;
+
+pub use list::ListDecoder;
+pub use watch::{WatchDecoder, WatchEvent};
+
+/// How objects are written on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// JSON text.
+    Json,
+    /// Protobuf in Kubernetes' envelope.
+    Protobuf,
+}
+
+impl Encoding {
+    /// The media type.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Encoding::Json => "application/json",
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+}

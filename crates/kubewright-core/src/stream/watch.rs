@@ -1,0 +1,139 @@
+//! Decodes a watch event by event.
+
+use std::marker::PhantomData;
+
+use super::Encoding;
+use super::buffer::Buffer;
+use crate::Object;
+use crate::decode::{DecodeError, Decoder};
+use crate::json::Reader;
+use crate::meta::v1::Status;
+use crate::protobuf::{Envelope, Fields};
+
+/// One event of a watch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WatchEvent<T> {
+    /// An object came to be, or came to match.
+    Added(T),
+    /// An object changed.
+    Modified(T),
+    /// An object went, or no longer matches; this is its last state.
+    Deleted(T),
+    /// Nothing happened up to the version of this otherwise empty object.
+    Bookmark(T),
+    /// The watch has failed.
+    Error(Box<Status>),
+}
+
+/// Turns the bytes of a watch into its events as they arrive.
+#[derive(Debug)]
+pub struct WatchDecoder<T> {
+    buffer: Buffer,
+    encoding: Encoding,
+    objects: PhantomData<fn() -> T>,
+}
+
+impl<T: Object> WatchDecoder<T> {
+    /// At the start of a watch.
+    pub fn new(encoding: Encoding) -> Self {
+        WatchDecoder { buffer: Buffer::default(), encoding, objects: PhantomData }
+    }
+
+    /// Takes bytes that have arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.push(bytes);
+    }
+
+    /// The next event, or `None` until more bytes have come.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
+        match self.encoding {
+            Encoding::Json => self.buffer.read(decoder, json_event),
+            Encoding::Protobuf => self.protobuf(decoder),
+        }
+    }
+
+    /// Whether bytes of an incomplete event are left, which means that the stream was cut.
+    pub fn is_mid_event(&self) -> bool {
+        self.buffer.bytes().iter().any(|byte| !byte.is_ascii_whitespace())
+    }
+
+    /// Frames have four bytes of length before them.
+    fn protobuf(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
+        let bytes = self.buffer.bytes();
+        let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some(frame) = rest.get(..length) else { return Ok(None) };
+        let event = protobuf_event(frame, decoder)?;
+        self.buffer.consume(4 + length);
+        Ok(Some(event))
+    }
+}
+
+fn json_event<T: Object>(reader: &mut Reader<'_, '_>) -> Result<WatchEvent<T>, DecodeError> {
+    let (mut kind, mut event, mut early) = (None, None, None);
+    reader.entries(|reader, key| {
+        match (key, &kind) {
+            (b"type", _) => kind = Some(reader.string()?.into_owned()),
+            (b"object", Some(kind)) => event = Some(json_object(kind, reader)?),
+            // Servers write the type first, but nothing obliges them to.
+            (b"object", None) => early = Some(reader.raw()?.to_owned()),
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    let kind = kind.ok_or_else(|| DecodeError::new("event has no type"))?;
+    match (event, early) {
+        (Some(event), _) => Ok(event),
+        (None, Some(json)) => json_object(&kind, &mut Reader::new(json.as_bytes(), reader.decoder)),
+        (None, None) => Err(DecodeError::new("event has no object")),
+    }
+}
+
+fn json_object<T: Object>(kind: &str, reader: &mut Reader<'_, '_>) -> Result<WatchEvent<T>, DecodeError> {
+    if kind == "ERROR" {
+        let mut status = Box::<Status>::default();
+        reader.message(&mut *status)?;
+        return Ok(WatchEvent::Error(status));
+    }
+    let wrap = event_of(kind)?;
+    T::from_json(reader).map(wrap)
+}
+
+/// `WatchEvent`: the type as field 1, and as field 2 a `RawExtension` with an enveloped object.
+fn protobuf_event<T: Object>(frame: &[u8], decoder: &mut Decoder) -> Result<WatchEvent<T>, DecodeError> {
+    let (mut kind, mut object) = ("", None);
+    let mut fields = Fields::new(frame);
+    while let Some((number, wire)) = fields.next()? {
+        match number {
+            1 => kind = std::str::from_utf8(wire.bytes()?).map_err(DecodeError::utf8)?,
+            2 => {
+                let mut extension = Fields::new(wire.bytes()?);
+                while let Some((number, wire)) = extension.next()? {
+                    if number == 1 {
+                        object = Some(wire.bytes()?);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let object = object.ok_or_else(|| DecodeError::new("event has no object"))?;
+    if kind == "ERROR" {
+        return decoder.protobuf(object).map(|status| WatchEvent::Error(Box::new(status)));
+    }
+    let wrap = event_of(kind)?;
+    let object = T::from_protobuf(Envelope::decode(object)?.raw, decoder)
+        .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?;
+    object.map(wrap).map_err(|error| error.within_field("object"))
+}
+
+fn event_of<T>(kind: &str) -> Result<fn(T) -> WatchEvent<T>, DecodeError> {
+    Ok(match kind {
+        "ADDED" => WatchEvent::Added,
+        "MODIFIED" => WatchEvent::Modified,
+        "DELETED" => WatchEvent::Deleted,
+        "BOOKMARK" => WatchEvent::Bookmark,
+        other => return Err(DecodeError::new(format!("unknown type of event {other:?}"))),
+    })
+}

@@ -1,0 +1,308 @@
+//! A JSON value as a tree, for objects whose type is not known.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::decode::{DecodeError, Decoder};
+use crate::json::{Reader, Writer};
+use crate::{List, Map, Str};
+
+/// How deep a tree may be; deeper text is refused, so that walking it is safe.
+const MAX_DEPTH: usize = 256;
+
+/// A JSON value. Integers and floating-point numbers stay what they are.
+#[derive(Clone, PartialEq, Default)]
+pub enum Value {
+    /// `null`.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// Text.
+    String(Str),
+    /// An array.
+    Array(List<Value>),
+    /// An object, its keys sorted.
+    Object(Map<Value>),
+}
+
+impl Value {
+    /// Whether this is `null`.
+    pub fn is_null(&self) -> bool {
+        *self == Value::Null
+    }
+
+    /// The truth value.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The whole number.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Value::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The number.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Value::Int(value) => Some(*value as f64),
+            Value::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The items of an array.
+    pub fn as_array(&self) -> Option<&List<Value>> {
+        match self {
+            Value::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The entries of an object.
+    pub fn as_object(&self) -> Option<&Map<Value>> {
+        match self {
+            Value::Object(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The entries of an object, to be changed.
+    pub fn as_object_mut(&mut self) -> Option<&mut Map<Value>> {
+        match self {
+            Value::Object(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The value of a key, if this is an object that has it.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.as_object()?.get(key)
+    }
+
+    /// What kind of value this is, as messages say it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Int(_) | Value::Float(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        }
+    }
+
+    /// Decodes JSON, with nothing but white space after it.
+    pub fn from_json(bytes: &[u8]) -> Result<Value, DecodeError> {
+        let mut decoder = Decoder::new();
+        let mut reader = Reader::new(bytes, &mut decoder);
+        let value = reader.value_tree(MAX_DEPTH)?;
+        reader.end()?;
+        Ok(value)
+    }
+
+    /// Writes itself as JSON.
+    pub fn encode_json(&self, writer: &mut Writer<'_>) {
+        match self {
+            Value::Null => writer.raw("null"),
+            Value::Bool(value) => writer.raw(if *value { "true" } else { "false" }),
+            Value::Int(value) => writer.integer(*value),
+            Value::Float(value) => writer.float(*value),
+            Value::String(text) => writer.string(text),
+            Value::Array(items) => writer.items(items, |writer, item| item.encode_json(writer)),
+            Value::Object(entries) => {
+                let entries = entries.iter().map(|(key, value)| (key.as_str(), value));
+                writer.entries(entries, |writer, value| value.encode_json(writer));
+            }
+        }
+    }
+}
+
+impl Reader<'_, '_> {
+    /// Takes a value of any kind as a tree.
+    pub fn tree(&mut self) -> Result<Value, DecodeError> {
+        self.value_tree(MAX_DEPTH)
+    }
+
+    fn value_tree(&mut self, depth: usize) -> Result<Value, DecodeError> {
+        let deeper =
+            || depth.checked_sub(1).ok_or_else(|| DecodeError::new(format!("nested deeper than {MAX_DEPTH} values")));
+        Ok(match self.peek() {
+            b'"' => Value::String(self.text()?),
+            b'{' => {
+                let (depth, mut map) = (deeper()?, Map::new());
+                self.entries(|reader, key| {
+                    let value = reader.value_tree(depth)?;
+                    let key = reader.decoder.text(key)?;
+                    match map.insert(key.clone(), value) {
+                        Some(_) => reader.decoder.duplicate_field(&key),
+                        None => Ok(()),
+                    }
+                })?;
+                map.shrink_to_fit();
+                Value::Object(map)
+            }
+            b'[' => {
+                let (depth, mut list) = (deeper()?, List::new());
+                self.items(|reader, _| {
+                    list.push(reader.value_tree(depth)?);
+                    Ok(())
+                })?;
+                list.shrink_to_fit();
+                Value::Array(list)
+            }
+            b't' | b'f' => Value::Bool(self.boolean()?),
+            b'n' => self.null().map(|_| Value::Null)?,
+            _ => {
+                let number = self.number()?;
+                match number.parse() {
+                    Ok(whole) => Value::Int(whole),
+                    Err(_) => Value::Float(finite(number)?),
+                }
+            }
+        })
+    }
+}
+
+/// A number of any size, as long as it is one.
+pub(crate) fn finite(number: &str) -> Result<f64, DecodeError> {
+    let value: f64 = number.parse().map_err(|_| DecodeError::new(format!("malformed number {number}")))?;
+    if value.is_finite() { Ok(value) } else { Err(DecodeError::new(format!("number {number} is too large"))) }
+}
+
+impl FromStr for Value {
+    type Err = DecodeError;
+    fn from_str(text: &str) -> Result<Self, DecodeError> {
+        Value::from_json(text.as_bytes())
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = Vec::new();
+        self.encode_json(&mut Writer::new(&mut out));
+        f.write_str(&String::from_utf8_lossy(&out))
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+macro_rules! from {
+    ($($from:ty => $variant:ident),*) => { $(
+        impl From<$from> for Value {
+            fn from(value: $from) -> Self {
+                Value::$variant(value.into())
+            }
+        }
+    )* };
+}
+
+from!(bool => Bool, i64 => Int, i32 => Int, u32 => Int, f64 => Float, &str => String, String => String, Str => String,
+    List<Value> => Array, Vec<Value> => Array, Map<Value> => Object);
+
+impl serde_core::Serialize for Value {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Null => serializer.serialize_unit(),
+            Value::Bool(value) => serializer.serialize_bool(*value),
+            Value::Int(value) => serializer.serialize_i64(*value),
+            Value::Float(value) => serializer.serialize_f64(*value),
+            Value::String(text) => serializer.serialize_str(text),
+            Value::Array(items) => serializer.collect_seq(items),
+            Value::Object(entries) => serializer.collect_map(entries.iter()),
+        }
+    }
+}
+
+impl<'de> serde_core::Deserialize<'de> for Value {
+    fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+struct Visitor;
+
+impl<'de> serde_core::de::Visitor<'de> for Visitor {
+    type Value = Value;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_some<D: serde_core::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(i64::try_from(value).map_or(Value::Float(value as f64), Value::Int))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::String(text.into()))
+    }
+    fn visit_seq<A: serde_core::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = List::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+    fn visit_map<A: serde_core::de::MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some((key, value)) = entries.next_entry::<Str, Value>()? {
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_and_others_stay_apart() {
+        let value: Value = r#"{"a": 9223372036854775807, "b": 1.5, "c": 1e3, "d": 1.0}"#.parse().unwrap();
+        assert_eq!(value.get("a"), Some(&Value::Int(i64::MAX)));
+        assert_eq!(value.to_string(), r#"{"a":9223372036854775807,"b":1.5,"c":1000.0,"d":1.0}"#);
+    }
+
+    #[test]
+    fn absurd_nesting_is_an_error() {
+        let text = "[".repeat(100_000);
+        assert!(text.parse::<Value>().unwrap_err().to_string().contains("nested deeper"));
+    }
+}

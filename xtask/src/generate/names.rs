@@ -1,0 +1,63 @@
+//! Names in Rust for names of the API.
+
+/// `podIPs` → `pod_ips`, `hostPID` → `host_pid`, `x-kubernetes-list-type` → `x_kubernetes_list_type`.
+pub fn field(name: &str) -> String {
+    let name = match name {
+        "$ref" => "refPath",
+        "$schema" => "schema",
+        other => other,
+    };
+    let snake = snake(&name.replace('-', "_"));
+    match snake.as_str() {
+        "type" | "continue" | "enum" | "ref" | "match" | "in" | "for" | "static" | "use" | "where" => snake + "_",
+        _ => snake,
+    }
+}
+
+/// `PodSpec` → `POD_SPEC`.
+pub fn constant(name: &str) -> String {
+    snake(name).to_uppercase()
+}
+
+/// Splits at upper-case letters, keeping acronyms and their plurals whole.
+fn snake(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let mut out = String::new();
+    for (index, c) in chars.iter().enumerate() {
+        if c.is_ascii_uppercase() && index > 0 && chars[index - 1] != '_' {
+            let after_lower = !chars[index - 1].is_ascii_uppercase();
+            let before_lower = chars.get(index + 1).is_some_and(|next| next.is_ascii_lowercase());
+            let plural =
+                chars.get(index + 1) == Some(&'s') && chars.get(index + 2).is_none_or(|next| next.is_ascii_uppercase());
+            let after_plural = chars[index - 1] == 's' && index >= 2 && chars[index - 2].is_ascii_uppercase();
+            if after_lower || (before_lower && !plural) || after_plural {
+                out.push('_');
+            }
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acronyms_and_their_plurals_stay_whole() {
+        for (name, expected) in [
+            ("podIPs", "pod_ips"),
+            ("clusterIP", "cluster_ip"),
+            ("hostPID", "host_pid"),
+            ("nonResourceURLs", "non_resource_urls"),
+            ("serverAddressByClientCIDRs", "server_address_by_client_cidrs"),
+            ("insecureSkipTLSVerify", "insecure_skip_tls_verify"),
+            ("HTTPGetAction", "http_get_action"),
+            ("setHostnameAsFQDN", "set_hostname_as_fqdn"),
+            ("x-kubernetes-list-type", "x_kubernetes_list_type"),
+            ("type", "type_"),
+        ] {
+            assert_eq!(field(name), expected);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Structs and the two functions that reach their fields.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::names;
+use crate::description::{Field, FieldType, GroupVersion, Type};
+
+/// What a file of types uses.
+pub fn imports(gv: &GroupVersion) -> String {
+    let core = if gv.module == "meta" { "crate" } else { "kubewright_core" };
+    let mut out = format!("#[allow(unused_imports)]\nuse {core}::generated_prelude::*;\n");
+    let mut modules = BTreeSet::new();
+    for field in gv.types.iter().flat_map(|ty| &ty.fields) {
+        collect(&field.ty, gv, &mut modules);
+    }
+    for (module, version) in modules {
+        let path = if module == "meta" { "kubewright_core::meta".into() } else { format!("crate::{module}") };
+        let _ = writeln!(out, "use {path}::{version} as {module}_{version};");
+    }
+    if gv.module == "apiextensions" {
+        out.push_str("use crate::schema::*;\n");
+    }
+    out
+}
+
+fn collect(ty: &FieldType, gv: &GroupVersion, modules: &mut BTreeSet<(String, String)>) {
+    match ty {
+        FieldType::Message(module, version, _) if *module != gv.module || *version != gv.version => {
+            modules.insert((module.clone(), version.clone()));
+        }
+        FieldType::List(item) | FieldType::Map(item) => collect(item, gv, modules),
+        _ => {}
+    }
+}
+
+/// The struct of a type, that of its rare fields, and their implementations.
+pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
+    let name = &ty.name;
+    let has_rare = ty.fields.iter().any(|field| field.rare);
+    let _ = writeln!(out, "\n/// `{name}` of `{}`.", gv.package);
+    if has_rare {
+        let _ = writeln!(out, "///\n/// Dereferences to [`{name}Rare`], the fields that few objects set.");
+    }
+    let _ = writeln!(out, "#[derive(Clone, Default, PartialEq)]\npub struct {name} {{");
+    for field in ty.fields.iter().filter(|field| !field.rare) {
+        write_field(out, gv, field);
+    }
+    if has_rare {
+        let _ = writeln!(out, "/// Fields that few objects set.\npub rare: Rare<{name}Rare>,");
+    }
+    out.push_str("}\n");
+    if has_rare {
+        let _ = writeln!(
+            out,
+            "\n/// Fields of [`{name}`] that few objects set.\n#[derive(Clone, Default, PartialEq)]\npub struct {name}Rare {{"
+        );
+        for field in ty.fields.iter().filter(|field| field.rare) {
+            write_field(out, gv, field);
+        }
+        out.push_str("}\n");
+        let _ = writeln!(out, "rare_fields!({name}, {name}Rare);");
+    }
+    let _ = writeln!(
+        out,
+        "\nimpl Message for {name} {{\nfn scheme(&self) -> &'static TypeInfo {{\n&{}\n}}",
+        names::constant(name)
+    );
+    write_accessor(out, gv, ty, "fn get(&self, field: usize) -> Ref<'_>", "Ref::Absent", get);
+    write_accessor(out, gv, ty, "fn slot(&mut self, field: usize) -> Slot<'_>", "Slot::None", slot);
+    let _ = writeln!(out, "}}\nmessage_impls!({name});");
+    if ty.kind.is_some() && metadata_is(ty, "ObjectMeta") {
+        let _ = writeln!(out, "object_impls!({name});");
+    }
+}
+
+pub fn metadata_is(ty: &Type, wanted: &str) -> bool {
+    let is = |field: &&Field| matches!(&field.ty, FieldType::Message(_, _, name) if name == wanted);
+    ty.fields.iter().find(|field| field.name == "metadata").as_ref().is_some_and(is)
+}
+
+fn write_field(out: &mut String, gv: &GroupVersion, field: &Field) {
+    let _ = write!(out, "/// `{}`", field.name);
+    let _ = write!(out, ": {}", if field.required { "required" } else { "optional" });
+    if !field.values.is_empty() {
+        let values: Vec<String> = field.values.iter().map(|value| format!("`{value}`")).collect();
+        let _ = write!(out, ", one of {}", values.join(", "));
+    }
+    if let Some(default) = field.default.as_ref().filter(|default| *default != "\"\"" && *default != "0") {
+        let _ = write!(out, ", default `{default}`");
+    }
+    let _ = writeln!(out, ".\npub {}: {},", names::field(&field.name), rust_type(gv, field));
+}
+
+fn write_accessor(
+    out: &mut String,
+    gv: &GroupVersion,
+    ty: &Type,
+    signature: &str,
+    none: &str,
+    arm: fn(&GroupVersion, &Field) -> String,
+) {
+    if ty.fields.is_empty() {
+        let _ = writeln!(out, "{} {{\n{none}\n}}", signature.replace("field:", "_:"));
+        return;
+    }
+    let _ = writeln!(out, "{signature} {{\nmatch field {{");
+    for (index, field) in ty.fields.iter().enumerate() {
+        let _ = writeln!(out, "{index} => {},", arm(gv, field));
+    }
+    let _ = writeln!(out, "_ => {none},\n}}\n}}");
+}
+
+/// How a field is held: which variant of `Ref` and `Slot` it is.
+fn shape(field: &Field) -> &'static str {
+    match &field.ty {
+        FieldType::Scalar(scalar) => match (scalar.as_str(), field.required) {
+            ("bool", true) => "Bool",
+            ("bool", false) => "OptBool",
+            ("int32", true) => "Int32",
+            ("int32", false) => "OptInt32",
+            ("int64", true) => "Int64",
+            ("int64", false) => "OptInt64",
+            ("string", true) => "Str",
+            ("string", false) => "OptStr",
+            _ => "Scalar",
+        },
+        FieldType::Message(..) if is_plain_message(field) => "Message",
+        FieldType::Message(..) if field.inline => "OptMessage",
+        FieldType::Message(..) => "OptBox",
+        FieldType::List(item) => match &**item {
+            FieldType::Scalar(scalar) if scalar == "string" => "Strs",
+            FieldType::Message(..) => "Messages",
+            _ => "Scalar",
+        },
+        FieldType::Map(item) => match &**item {
+            FieldType::Scalar(scalar) if scalar == "string" => "StrMap",
+            FieldType::Message(..) => "MessageMap",
+            _ => "Scalar",
+        },
+    }
+}
+
+/// Metadata is part of every object, so it needs no `Option`; neither does what is required.
+fn is_plain_message(field: &Field) -> bool {
+    let metadata = matches!(&field.ty, FieldType::Message(_, _, name) if name == "ObjectMeta" || name == "ListMeta");
+    field.required || metadata
+}
+
+fn get(_: &GroupVersion, field: &Field) -> String {
+    let name = names::field(&field.name);
+    let value = |this: &str| match shape(field) {
+        "Bool" => format!("Ref::Bool({this}.{name})"),
+        "Int32" => format!("Ref::Int({this}.{name}.into())"),
+        "Int64" => format!("Ref::Int({this}.{name})"),
+        "Str" => format!("Ref::Str(&{this}.{name})"),
+        "Message" => format!("Ref::Message(&{this}.{name})"),
+        shape @ ("OptBool" | "OptInt32" | "OptInt64") => format!("refs::{}({this}.{name})", snake_shape(shape)),
+        shape => format!("refs::{}(&{this}.{name})", snake_shape(shape)),
+    };
+    if field.rare { format!("self.rare.get().map_or(Ref::Absent, |rare| {})", value("rare")) } else { value("self") }
+}
+
+fn snake_shape(shape: &str) -> &'static str {
+    match shape {
+        "OptBool" => "opt_bool",
+        "OptInt32" => "opt_int32",
+        "OptInt64" => "opt_int64",
+        "OptStr" => "opt_str",
+        "Strs" => "strs",
+        "StrMap" => "str_map",
+        "OptMessage" => "opt_message",
+        "OptBox" => "opt_box",
+        "Messages" => "messages",
+        "MessageMap" => "message_map",
+        _ => "scalar",
+    }
+}
+
+fn slot(_: &GroupVersion, field: &Field) -> String {
+    let place = format!("{}.{}", if field.rare { "self.rare" } else { "self" }, names::field(&field.name));
+    match shape(field) {
+        "OptMessage" => format!("Slot::Message({place}.get_or_insert_default())"),
+        "OptBox" => format!("Slot::Message(&mut **{place}.get_or_insert_default())"),
+        shape => format!("Slot::{shape}(&mut {place})"),
+    }
+}
+
+/// The type of a field in Rust.
+fn rust_type(gv: &GroupVersion, field: &Field) -> String {
+    let base = base_type(gv, &field.ty);
+    match &field.ty {
+        FieldType::List(_) | FieldType::Map(_) => base,
+        FieldType::Message(..) if is_plain_message(field) => base,
+        FieldType::Message(..) if field.inline => format!("Option<{base}>"),
+        FieldType::Message(..) => format!("Option<Box<{base}>>"),
+        // A time that is required may still be unset, which is null.
+        FieldType::Scalar(scalar) if field.required && !scalar.ends_with("time") => base,
+        FieldType::Scalar(_) => format!("Option<{base}>"),
+    }
+}
+
+fn base_type(gv: &GroupVersion, ty: &FieldType) -> String {
+    match ty {
+        FieldType::Scalar(scalar) => match scalar.as_str() {
+            "bool" => "bool",
+            "int32" => "i32",
+            "int64" => "i64",
+            "double" => "f64",
+            "bytes" => "ByteString",
+            "quantity" => "Quantity",
+            "int-or-string" => "IntOrString",
+            "time" => "Time",
+            "microtime" => "MicroTime",
+            "raw" => "RawJson",
+            "schema-or-array" => "JSONSchemaPropsOrArray",
+            "schema-or-bool" => "JSONSchemaPropsOrBool",
+            "schema-or-strings" => "JSONSchemaPropsOrStringArray",
+            _ => "Str",
+        }
+        .into(),
+        FieldType::Message(module, version, name) if *module == gv.module && *version == gv.version => name.clone(),
+        FieldType::Message(module, version, name) => format!("{module}_{version}::{name}"),
+        FieldType::List(item) => format!("List<{}>", base_type(gv, item)),
+        FieldType::Map(item) => format!("Map<{}>", base_type(gv, item)),
+    }
+}
