@@ -1,0 +1,67 @@
+//! How much of the past a store keeps, and who else hears of its writes.
+
+use std::io;
+
+use super::Event;
+
+/// Called with each event under the write lock; see [`StoreOptions::journal`].
+pub(super) type Journal<V> = Box<dyn FnMut(&Event<V>) -> io::Result<()> + Send + Sync>;
+
+/// How values are weighed, and how much the superseded ones may weigh together.
+pub(super) struct WeightLimit<V> {
+    pub(super) limit: usize,
+    pub(super) weigh: fn(&V) -> usize,
+}
+
+/// What a store can be told beyond its defaults.
+pub struct StoreOptions<V> {
+    pub(super) window: usize,
+    pub(super) weight: Option<WeightLimit<V>>,
+    pub(super) start_revision: u64,
+    pub(super) journal: Option<Journal<V>>,
+}
+
+impl<V> Default for StoreOptions<V> {
+    fn default() -> Self {
+        StoreOptions { window: 10_000, weight: None, start_revision: 100, journal: None }
+    }
+}
+
+impl<V> StoreOptions<V> {
+    /// Keeps the newest `events` events, at least one. 10,000 by default.
+    #[must_use]
+    pub fn window(mut self, events: usize) -> Self {
+        self.window = events.max(1);
+        self
+    }
+
+    /// Keeps fewer events when the values that only the log still holds would weigh more than
+    /// `limit`. No limit by default.
+    ///
+    /// `weigh` is called under the write lock and must give the same answer each time. The newest
+    /// event stays, whatever it weighs.
+    #[must_use]
+    pub fn window_weight(mut self, limit: usize, weigh: fn(&V) -> usize) -> Self {
+        self.weight = Some(WeightLimit { limit, weigh });
+        self
+    }
+
+    /// The revision of the empty store; the first write takes the next one. 100 by default.
+    ///
+    /// Clients use small numbers to mean "long ago" and expect to hear that it is too long ago.
+    #[must_use]
+    pub fn start_revision(mut self, revision: u64) -> Self {
+        self.start_revision = revision;
+        self
+    }
+
+    /// Hands each event to `journal` in the order of revisions, before anybody can see it.
+    ///
+    /// An error refuses the write. The journal runs under the write lock: it should append to a
+    /// buffer and let the caller wait for the disk, rather than wait itself.
+    #[must_use]
+    pub fn journal(mut self, journal: impl FnMut(&Event<V>) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        self.journal = Some(Box::new(journal));
+        self
+    }
+}

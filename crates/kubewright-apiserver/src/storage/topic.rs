@@ -1,0 +1,100 @@
+//! The revisions that concern one scope, and those who wait for the next.
+
+use std::collections::VecDeque;
+
+use tokio::sync::watch;
+
+/// Below this many revisions a topic does not give memory back.
+const SMALL: usize = 64;
+
+/// The retained events of one scope, by revision, and its watchers.
+pub(super) struct Topic {
+    /// Invariant: ascending, and each one is in the log.
+    revisions: VecDeque<u64>,
+    /// No event of this scope after this revision has been dropped from the log.
+    forgotten: u64,
+    /// How many watchers hold a receiver of `changed`. Counted here, under the lock, because a
+    /// receiver is dropped a moment after its watcher has signed off.
+    watchers: usize,
+    changed: watch::Sender<()>,
+}
+
+impl Topic {
+    /// A topic of the given revisions that has lost none after `forgotten`.
+    pub(super) fn new(forgotten: u64, revisions: VecDeque<u64>) -> Self {
+        Topic { revisions, forgotten, watchers: 0, changed: watch::Sender::new(()) }
+    }
+
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// The retained revisions after `position`, ascending.
+    pub(super) fn after(&self, position: u64) -> impl ExactSizeIterator<Item = u64> {
+        let start = self.revisions.partition_point(|revision| *revision <= position);
+        self.revisions.range(start..).copied()
+    }
+
+    /// Whether dropping this topic would lose anything.
+    pub(super) fn is_idle(&self) -> bool {
+        self.watchers == 0 && self.revisions.is_empty()
+    }
+
+    pub(super) fn has_watchers(&self) -> bool {
+        self.watchers > 0
+    }
+
+    pub(super) fn watchers(&self) -> usize {
+        self.watchers
+    }
+
+    pub(super) fn subscribe(&mut self) -> watch::Receiver<()> {
+        self.watchers += 1;
+        self.changed.subscribe()
+    }
+
+    pub(super) fn unsubscribe(&mut self) {
+        self.watchers -= 1;
+    }
+
+    /// Notes a new event and adds the topic to those to wake, if anybody waits.
+    pub(super) fn push(&mut self, revision: u64, wake: &mut Vec<watch::Sender<()>>) {
+        self.revisions.push_back(revision);
+        if self.has_watchers() {
+            wake.push(self.changed.clone());
+        }
+    }
+
+    /// Notes that the log has dropped an event of this scope.
+    pub(super) fn forget(&mut self, revision: u64) {
+        if self.revisions.front() == Some(&revision) {
+            self.revisions.pop_front();
+        }
+        self.forgotten = revision;
+        let (length, capacity) = (self.revisions.len(), self.revisions.capacity());
+        if capacity > SMALL && length < capacity / 4 {
+            self.revisions.shrink_to(length * 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_returns_what_comes_after_a_position() {
+        let topic = Topic::new(3, VecDeque::from([4, 7, 9]));
+        assert_eq!(topic.after(3).collect::<Vec<_>>(), [4, 7, 9]);
+        assert_eq!(topic.after(7).collect::<Vec<_>>(), [9]);
+        assert_eq!(topic.after(100).len(), 0);
+    }
+
+    #[test]
+    fn a_topic_gives_memory_back_when_its_events_are_forgotten() {
+        let mut topic = Topic::new(0, (1..=10_000).collect());
+        (1..=10_000).for_each(|revision| topic.forget(revision));
+        assert!(topic.is_idle() && topic.revisions.capacity() <= SMALL);
+        assert_eq!(topic.forgotten(), 10_000);
+    }
+}
