@@ -5,6 +5,7 @@
 //! for what a field is called, which number it has and how it merges.
 
 use crate::GroupVersionKind;
+use crate::message::Message;
 
 /// One object type of the API.
 #[derive(Debug)]
@@ -21,6 +22,14 @@ pub struct TypeInfo {
     pub atomic: bool,
     /// The field that says which member of a union is set, and the members with their names.
     pub union: Option<&'static Union>,
+}
+
+/// A type, and how to make an object of it that is empty.
+pub struct TypeEntry {
+    /// The table of the type.
+    pub info: &'static TypeInfo,
+    /// Makes an empty one.
+    pub new: fn() -> Box<dyn Message>,
 }
 
 /// Group, version and kind, as static text.

@@ -74,6 +74,20 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     }
 }
 
+/// All types of a file, each with a way to make an empty one.
+pub fn write_list(out: &mut String, gv: &GroupVersion) {
+    out.push_str("\n/// All types of this version of the group.\npub static TYPES: &[&TypeEntry] = &[");
+    for ty in &gv.types {
+        let _ = writeln!(
+            out,
+            "&TypeEntry {{ info: &{}, new: || Box::<{}>::default() }},",
+            names::constant(&ty.name),
+            ty.name
+        );
+    }
+    out.push_str("];\n");
+}
+
 pub fn metadata_is(ty: &Type, wanted: &str) -> bool {
     let is = |field: &&Field| matches!(&field.ty, FieldType::Message(_, _, name) if name == wanted);
     ty.fields.iter().find(|field| field.name == "metadata").as_ref().is_some_and(is)

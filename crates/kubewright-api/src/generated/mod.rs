@@ -109,50 +109,100 @@ pub mod storage {
 /// All resources of the groups that are compiled in.
 pub fn resources() -> Vec<&'static kubewright_core::ResourceInfo> {
     #[allow(unused_mut)]
-    let mut resources: Vec<&'static kubewright_core::ResourceInfo> = Vec::new();
+    let mut all: Vec<&'static kubewright_core::ResourceInfo> = Vec::new();
     #[cfg(feature = "admissionregistration")]
-    resources.extend(admissionregistration::v1::RESOURCES);
+    all.extend(admissionregistration::v1::RESOURCES);
     #[cfg(feature = "apiextensions")]
-    resources.extend(apiextensions::v1::RESOURCES);
+    all.extend(apiextensions::v1::RESOURCES);
     #[cfg(feature = "apiregistration")]
-    resources.extend(apiregistration::v1::RESOURCES);
+    all.extend(apiregistration::v1::RESOURCES);
     #[cfg(feature = "apps")]
-    resources.extend(apps::v1::RESOURCES);
+    all.extend(apps::v1::RESOURCES);
     #[cfg(feature = "authentication")]
-    resources.extend(authentication::v1::RESOURCES);
+    all.extend(authentication::v1::RESOURCES);
     #[cfg(feature = "authorization")]
-    resources.extend(authorization::v1::RESOURCES);
+    all.extend(authorization::v1::RESOURCES);
     #[cfg(feature = "autoscaling")]
-    resources.extend(autoscaling::v1::RESOURCES);
+    all.extend(autoscaling::v1::RESOURCES);
     #[cfg(feature = "autoscaling")]
-    resources.extend(autoscaling::v2::RESOURCES);
+    all.extend(autoscaling::v2::RESOURCES);
     #[cfg(feature = "batch")]
-    resources.extend(batch::v1::RESOURCES);
+    all.extend(batch::v1::RESOURCES);
     #[cfg(feature = "certificates")]
-    resources.extend(certificates::v1::RESOURCES);
+    all.extend(certificates::v1::RESOURCES);
     #[cfg(feature = "coordination")]
-    resources.extend(coordination::v1::RESOURCES);
+    all.extend(coordination::v1::RESOURCES);
     #[cfg(feature = "core")]
-    resources.extend(core::v1::RESOURCES);
+    all.extend(core::v1::RESOURCES);
     #[cfg(feature = "discovery")]
-    resources.extend(discovery::v1::RESOURCES);
+    all.extend(discovery::v1::RESOURCES);
     #[cfg(feature = "events")]
-    resources.extend(events::v1::RESOURCES);
+    all.extend(events::v1::RESOURCES);
     #[cfg(feature = "flowcontrol")]
-    resources.extend(flowcontrol::v1::RESOURCES);
+    all.extend(flowcontrol::v1::RESOURCES);
     #[cfg(feature = "networking")]
-    resources.extend(networking::v1::RESOURCES);
+    all.extend(networking::v1::RESOURCES);
     #[cfg(feature = "node")]
-    resources.extend(node::v1::RESOURCES);
+    all.extend(node::v1::RESOURCES);
     #[cfg(feature = "policy")]
-    resources.extend(policy::v1::RESOURCES);
+    all.extend(policy::v1::RESOURCES);
     #[cfg(feature = "rbac")]
-    resources.extend(rbac::v1::RESOURCES);
+    all.extend(rbac::v1::RESOURCES);
     #[cfg(feature = "resource")]
-    resources.extend(resource::v1::RESOURCES);
+    all.extend(resource::v1::RESOURCES);
     #[cfg(feature = "scheduling")]
-    resources.extend(scheduling::v1::RESOURCES);
+    all.extend(scheduling::v1::RESOURCES);
     #[cfg(feature = "storage")]
-    resources.extend(storage::v1::RESOURCES);
-    resources
+    all.extend(storage::v1::RESOURCES);
+    all
+}
+/// All types of the groups that are compiled in.
+pub fn types() -> Vec<&'static kubewright_core::scheme::TypeEntry> {
+    #[allow(unused_mut)]
+    let mut all: Vec<&'static kubewright_core::scheme::TypeEntry> = Vec::new();
+    #[cfg(feature = "admissionregistration")]
+    all.extend(admissionregistration::v1::TYPES);
+    #[cfg(feature = "apiextensions")]
+    all.extend(apiextensions::v1::TYPES);
+    #[cfg(feature = "apiregistration")]
+    all.extend(apiregistration::v1::TYPES);
+    #[cfg(feature = "apps")]
+    all.extend(apps::v1::TYPES);
+    #[cfg(feature = "authentication")]
+    all.extend(authentication::v1::TYPES);
+    #[cfg(feature = "authorization")]
+    all.extend(authorization::v1::TYPES);
+    #[cfg(feature = "autoscaling")]
+    all.extend(autoscaling::v1::TYPES);
+    #[cfg(feature = "autoscaling")]
+    all.extend(autoscaling::v2::TYPES);
+    #[cfg(feature = "batch")]
+    all.extend(batch::v1::TYPES);
+    #[cfg(feature = "certificates")]
+    all.extend(certificates::v1::TYPES);
+    #[cfg(feature = "coordination")]
+    all.extend(coordination::v1::TYPES);
+    #[cfg(feature = "core")]
+    all.extend(core::v1::TYPES);
+    #[cfg(feature = "discovery")]
+    all.extend(discovery::v1::TYPES);
+    #[cfg(feature = "events")]
+    all.extend(events::v1::TYPES);
+    #[cfg(feature = "flowcontrol")]
+    all.extend(flowcontrol::v1::TYPES);
+    #[cfg(feature = "networking")]
+    all.extend(networking::v1::TYPES);
+    #[cfg(feature = "node")]
+    all.extend(node::v1::TYPES);
+    #[cfg(feature = "policy")]
+    all.extend(policy::v1::TYPES);
+    #[cfg(feature = "rbac")]
+    all.extend(rbac::v1::TYPES);
+    #[cfg(feature = "resource")]
+    all.extend(resource::v1::TYPES);
+    #[cfg(feature = "scheduling")]
+    all.extend(scheduling::v1::TYPES);
+    #[cfg(feature = "storage")]
+    all.extend(storage::v1::TYPES);
+    all
 }

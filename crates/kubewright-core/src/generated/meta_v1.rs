@@ -1461,3 +1461,30 @@ pub static WATCH_EVENT: TypeInfo = TypeInfo {
     atomic: false,
     union: None,
 };
+
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &API_GROUP, new: || Box::<APIGroup>::default() },
+    &TypeEntry { info: &API_GROUP_LIST, new: || Box::<APIGroupList>::default() },
+    &TypeEntry { info: &API_RESOURCE, new: || Box::<APIResource>::default() },
+    &TypeEntry { info: &API_RESOURCE_LIST, new: || Box::<APIResourceList>::default() },
+    &TypeEntry { info: &API_VERSIONS, new: || Box::<APIVersions>::default() },
+    &TypeEntry { info: &CONDITION, new: || Box::<Condition>::default() },
+    &TypeEntry { info: &DELETE_OPTIONS, new: || Box::<DeleteOptions>::default() },
+    &TypeEntry { info: &FIELD_SELECTOR_REQUIREMENT, new: || Box::<FieldSelectorRequirement>::default() },
+    &TypeEntry { info: &GROUP_VERSION_FOR_DISCOVERY, new: || Box::<GroupVersionForDiscovery>::default() },
+    &TypeEntry { info: &LABEL_SELECTOR, new: || Box::<LabelSelector>::default() },
+    &TypeEntry { info: &LABEL_SELECTOR_REQUIREMENT, new: || Box::<LabelSelectorRequirement>::default() },
+    &TypeEntry { info: &LIST_META, new: || Box::<ListMeta>::default() },
+    &TypeEntry { info: &MANAGED_FIELDS_ENTRY, new: || Box::<ManagedFieldsEntry>::default() },
+    &TypeEntry { info: &OBJECT_META, new: || Box::<ObjectMeta>::default() },
+    &TypeEntry { info: &OWNER_REFERENCE, new: || Box::<OwnerReference>::default() },
+    &TypeEntry { info: &PARTIAL_OBJECT_METADATA, new: || Box::<PartialObjectMetadata>::default() },
+    &TypeEntry { info: &PRECONDITIONS, new: || Box::<Preconditions>::default() },
+    &TypeEntry { info: &SERVER_ADDRESS_BY_CLIENT_CIDR, new: || Box::<ServerAddressByClientCIDR>::default() },
+    &TypeEntry { info: &SHARD_INFO, new: || Box::<ShardInfo>::default() },
+    &TypeEntry { info: &STATUS, new: || Box::<Status>::default() },
+    &TypeEntry { info: &STATUS_CAUSE, new: || Box::<StatusCause>::default() },
+    &TypeEntry { info: &STATUS_DETAILS, new: || Box::<StatusDetails>::default() },
+    &TypeEntry { info: &WATCH_EVENT, new: || Box::<WatchEvent>::default() },
+];

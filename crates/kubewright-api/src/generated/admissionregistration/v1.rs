@@ -2006,6 +2006,48 @@ pub static WEBHOOK_CLIENT_CONFIG: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &APPLY_CONFIGURATION, new: || Box::<ApplyConfiguration>::default() },
+    &TypeEntry { info: &AUDIT_ANNOTATION, new: || Box::<AuditAnnotation>::default() },
+    &TypeEntry { info: &EXPRESSION_WARNING, new: || Box::<ExpressionWarning>::default() },
+    &TypeEntry { info: &JSON_PATCH, new: || Box::<JSONPatch>::default() },
+    &TypeEntry { info: &MATCH_CONDITION, new: || Box::<MatchCondition>::default() },
+    &TypeEntry { info: &MATCH_RESOURCES, new: || Box::<MatchResources>::default() },
+    &TypeEntry { info: &MUTATING_ADMISSION_POLICY, new: || Box::<MutatingAdmissionPolicy>::default() },
+    &TypeEntry { info: &MUTATING_ADMISSION_POLICY_BINDING, new: || Box::<MutatingAdmissionPolicyBinding>::default() },
+    &TypeEntry {
+        info: &MUTATING_ADMISSION_POLICY_BINDING_SPEC,
+        new: || Box::<MutatingAdmissionPolicyBindingSpec>::default(),
+    },
+    &TypeEntry { info: &MUTATING_ADMISSION_POLICY_SPEC, new: || Box::<MutatingAdmissionPolicySpec>::default() },
+    &TypeEntry { info: &MUTATING_WEBHOOK, new: || Box::<MutatingWebhook>::default() },
+    &TypeEntry { info: &MUTATING_WEBHOOK_CONFIGURATION, new: || Box::<MutatingWebhookConfiguration>::default() },
+    &TypeEntry { info: &MUTATION, new: || Box::<Mutation>::default() },
+    &TypeEntry { info: &NAMED_RULE_WITH_OPERATIONS, new: || Box::<NamedRuleWithOperations>::default() },
+    &TypeEntry { info: &PARAM_KIND, new: || Box::<ParamKind>::default() },
+    &TypeEntry { info: &PARAM_REF, new: || Box::<ParamRef>::default() },
+    &TypeEntry { info: &RULE_WITH_OPERATIONS, new: || Box::<RuleWithOperations>::default() },
+    &TypeEntry { info: &SERVICE_REFERENCE, new: || Box::<ServiceReference>::default() },
+    &TypeEntry { info: &TYPE_CHECKING, new: || Box::<TypeChecking>::default() },
+    &TypeEntry { info: &VALIDATING_ADMISSION_POLICY, new: || Box::<ValidatingAdmissionPolicy>::default() },
+    &TypeEntry {
+        info: &VALIDATING_ADMISSION_POLICY_BINDING,
+        new: || Box::<ValidatingAdmissionPolicyBinding>::default(),
+    },
+    &TypeEntry {
+        info: &VALIDATING_ADMISSION_POLICY_BINDING_SPEC,
+        new: || Box::<ValidatingAdmissionPolicyBindingSpec>::default(),
+    },
+    &TypeEntry { info: &VALIDATING_ADMISSION_POLICY_SPEC, new: || Box::<ValidatingAdmissionPolicySpec>::default() },
+    &TypeEntry { info: &VALIDATING_ADMISSION_POLICY_STATUS, new: || Box::<ValidatingAdmissionPolicyStatus>::default() },
+    &TypeEntry { info: &VALIDATING_WEBHOOK, new: || Box::<ValidatingWebhook>::default() },
+    &TypeEntry { info: &VALIDATING_WEBHOOK_CONFIGURATION, new: || Box::<ValidatingWebhookConfiguration>::default() },
+    &TypeEntry { info: &VALIDATION, new: || Box::<Validation>::default() },
+    &TypeEntry { info: &VARIABLE, new: || Box::<Variable>::default() },
+    &TypeEntry { info: &WEBHOOK_CLIENT_CONFIG, new: || Box::<WebhookClientConfig>::default() },
+];
+
 /// The resource `mutatingadmissionpolicies`.
 pub static MUTATINGADMISSIONPOLICIES_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

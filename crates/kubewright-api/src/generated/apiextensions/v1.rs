@@ -1490,6 +1490,32 @@ pub static WEBHOOK_CONVERSION: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &CUSTOM_RESOURCE_COLUMN_DEFINITION, new: || Box::<CustomResourceColumnDefinition>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_CONVERSION, new: || Box::<CustomResourceConversion>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION, new: || Box::<CustomResourceDefinition>::default() },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_DEFINITION_CONDITION,
+        new: || Box::<CustomResourceDefinitionCondition>::default(),
+    },
+    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION_NAMES, new: || Box::<CustomResourceDefinitionNames>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION_SPEC, new: || Box::<CustomResourceDefinitionSpec>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION_STATUS, new: || Box::<CustomResourceDefinitionStatus>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION_VERSION, new: || Box::<CustomResourceDefinitionVersion>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_SUBRESOURCE_SCALE, new: || Box::<CustomResourceSubresourceScale>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_SUBRESOURCE_STATUS, new: || Box::<CustomResourceSubresourceStatus>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_SUBRESOURCES, new: || Box::<CustomResourceSubresources>::default() },
+    &TypeEntry { info: &CUSTOM_RESOURCE_VALIDATION, new: || Box::<CustomResourceValidation>::default() },
+    &TypeEntry { info: &EXTERNAL_DOCUMENTATION, new: || Box::<ExternalDocumentation>::default() },
+    &TypeEntry { info: &JSON_SCHEMA_PROPS, new: || Box::<JSONSchemaProps>::default() },
+    &TypeEntry { info: &SELECTABLE_FIELD, new: || Box::<SelectableField>::default() },
+    &TypeEntry { info: &SERVICE_REFERENCE, new: || Box::<ServiceReference>::default() },
+    &TypeEntry { info: &VALIDATION_RULE, new: || Box::<ValidationRule>::default() },
+    &TypeEntry { info: &WEBHOOK_CLIENT_CONFIG, new: || Box::<WebhookClientConfig>::default() },
+    &TypeEntry { info: &WEBHOOK_CONVERSION, new: || Box::<WebhookConversion>::default() },
+];
+
 /// The resource `customresourcedefinitions`.
 pub static CUSTOMRESOURCEDEFINITIONS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

@@ -307,6 +307,15 @@ pub static SERVICE_REFERENCE: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &API_SERVICE, new: || Box::<APIService>::default() },
+    &TypeEntry { info: &API_SERVICE_CONDITION, new: || Box::<APIServiceCondition>::default() },
+    &TypeEntry { info: &API_SERVICE_SPEC, new: || Box::<APIServiceSpec>::default() },
+    &TypeEntry { info: &API_SERVICE_STATUS, new: || Box::<APIServiceStatus>::default() },
+    &TypeEntry { info: &SERVICE_REFERENCE, new: || Box::<ServiceReference>::default() },
+];
+
 /// The resource `apiservices`.
 pub static APISERVICES_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

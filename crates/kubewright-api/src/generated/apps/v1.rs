@@ -1667,6 +1667,41 @@ pub static STATEFUL_SET_UPDATE_STRATEGY: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &CONTROLLER_REVISION, new: || Box::<ControllerRevision>::default() },
+    &TypeEntry { info: &DAEMON_SET, new: || Box::<DaemonSet>::default() },
+    &TypeEntry { info: &DAEMON_SET_CONDITION, new: || Box::<DaemonSetCondition>::default() },
+    &TypeEntry { info: &DAEMON_SET_SPEC, new: || Box::<DaemonSetSpec>::default() },
+    &TypeEntry { info: &DAEMON_SET_STATUS, new: || Box::<DaemonSetStatus>::default() },
+    &TypeEntry { info: &DAEMON_SET_UPDATE_STRATEGY, new: || Box::<DaemonSetUpdateStrategy>::default() },
+    &TypeEntry { info: &DEPLOYMENT, new: || Box::<Deployment>::default() },
+    &TypeEntry { info: &DEPLOYMENT_CONDITION, new: || Box::<DeploymentCondition>::default() },
+    &TypeEntry { info: &DEPLOYMENT_SPEC, new: || Box::<DeploymentSpec>::default() },
+    &TypeEntry { info: &DEPLOYMENT_STATUS, new: || Box::<DeploymentStatus>::default() },
+    &TypeEntry { info: &DEPLOYMENT_STRATEGY, new: || Box::<DeploymentStrategy>::default() },
+    &TypeEntry { info: &REPLICA_SET, new: || Box::<ReplicaSet>::default() },
+    &TypeEntry { info: &REPLICA_SET_CONDITION, new: || Box::<ReplicaSetCondition>::default() },
+    &TypeEntry { info: &REPLICA_SET_SPEC, new: || Box::<ReplicaSetSpec>::default() },
+    &TypeEntry { info: &REPLICA_SET_STATUS, new: || Box::<ReplicaSetStatus>::default() },
+    &TypeEntry { info: &ROLLING_UPDATE_DAEMON_SET, new: || Box::<RollingUpdateDaemonSet>::default() },
+    &TypeEntry { info: &ROLLING_UPDATE_DEPLOYMENT, new: || Box::<RollingUpdateDeployment>::default() },
+    &TypeEntry {
+        info: &ROLLING_UPDATE_STATEFUL_SET_STRATEGY,
+        new: || Box::<RollingUpdateStatefulSetStrategy>::default(),
+    },
+    &TypeEntry { info: &STATEFUL_SET, new: || Box::<StatefulSet>::default() },
+    &TypeEntry { info: &STATEFUL_SET_CONDITION, new: || Box::<StatefulSetCondition>::default() },
+    &TypeEntry { info: &STATEFUL_SET_ORDINALS, new: || Box::<StatefulSetOrdinals>::default() },
+    &TypeEntry {
+        info: &STATEFUL_SET_PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY,
+        new: || Box::<StatefulSetPersistentVolumeClaimRetentionPolicy>::default(),
+    },
+    &TypeEntry { info: &STATEFUL_SET_SPEC, new: || Box::<StatefulSetSpec>::default() },
+    &TypeEntry { info: &STATEFUL_SET_STATUS, new: || Box::<StatefulSetStatus>::default() },
+    &TypeEntry { info: &STATEFUL_SET_UPDATE_STRATEGY, new: || Box::<StatefulSetUpdateStrategy>::default() },
+];
+
 /// The resource `controllerrevisions`.
 pub static CONTROLLERREVISIONS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo { group: "apps", version: "v1", kind: "ControllerRevision", api_version: "apps/v1" },

@@ -569,6 +569,20 @@ pub static USER_INFO: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &BOUND_OBJECT_REFERENCE, new: || Box::<BoundObjectReference>::default() },
+    &TypeEntry { info: &SELF_SUBJECT_REVIEW, new: || Box::<SelfSubjectReview>::default() },
+    &TypeEntry { info: &SELF_SUBJECT_REVIEW_STATUS, new: || Box::<SelfSubjectReviewStatus>::default() },
+    &TypeEntry { info: &TOKEN_REQUEST, new: || Box::<TokenRequest>::default() },
+    &TypeEntry { info: &TOKEN_REQUEST_SPEC, new: || Box::<TokenRequestSpec>::default() },
+    &TypeEntry { info: &TOKEN_REQUEST_STATUS, new: || Box::<TokenRequestStatus>::default() },
+    &TypeEntry { info: &TOKEN_REVIEW, new: || Box::<TokenReview>::default() },
+    &TypeEntry { info: &TOKEN_REVIEW_SPEC, new: || Box::<TokenReviewSpec>::default() },
+    &TypeEntry { info: &TOKEN_REVIEW_STATUS, new: || Box::<TokenReviewStatus>::default() },
+    &TypeEntry { info: &USER_INFO, new: || Box::<UserInfo>::default() },
+];
+
 /// The resource `selfsubjectreviews`.
 pub static SELFSUBJECTREVIEWS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

@@ -946,6 +946,25 @@ pub static SUBJECT_RULES_REVIEW_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &FIELD_SELECTOR_ATTRIBUTES, new: || Box::<FieldSelectorAttributes>::default() },
+    &TypeEntry { info: &LABEL_SELECTOR_ATTRIBUTES, new: || Box::<LabelSelectorAttributes>::default() },
+    &TypeEntry { info: &LOCAL_SUBJECT_ACCESS_REVIEW, new: || Box::<LocalSubjectAccessReview>::default() },
+    &TypeEntry { info: &NON_RESOURCE_ATTRIBUTES, new: || Box::<NonResourceAttributes>::default() },
+    &TypeEntry { info: &NON_RESOURCE_RULE, new: || Box::<NonResourceRule>::default() },
+    &TypeEntry { info: &RESOURCE_ATTRIBUTES, new: || Box::<ResourceAttributes>::default() },
+    &TypeEntry { info: &RESOURCE_RULE, new: || Box::<ResourceRule>::default() },
+    &TypeEntry { info: &SELF_SUBJECT_ACCESS_REVIEW, new: || Box::<SelfSubjectAccessReview>::default() },
+    &TypeEntry { info: &SELF_SUBJECT_ACCESS_REVIEW_SPEC, new: || Box::<SelfSubjectAccessReviewSpec>::default() },
+    &TypeEntry { info: &SELF_SUBJECT_RULES_REVIEW, new: || Box::<SelfSubjectRulesReview>::default() },
+    &TypeEntry { info: &SELF_SUBJECT_RULES_REVIEW_SPEC, new: || Box::<SelfSubjectRulesReviewSpec>::default() },
+    &TypeEntry { info: &SUBJECT_ACCESS_REVIEW, new: || Box::<SubjectAccessReview>::default() },
+    &TypeEntry { info: &SUBJECT_ACCESS_REVIEW_SPEC, new: || Box::<SubjectAccessReviewSpec>::default() },
+    &TypeEntry { info: &SUBJECT_ACCESS_REVIEW_STATUS, new: || Box::<SubjectAccessReviewStatus>::default() },
+    &TypeEntry { info: &SUBJECT_RULES_REVIEW_STATUS, new: || Box::<SubjectRulesReviewStatus>::default() },
+];
+
 /// The resource `localsubjectaccessreviews`.
 pub static LOCALSUBJECTACCESSREVIEWS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

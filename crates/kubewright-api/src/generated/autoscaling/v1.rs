@@ -400,6 +400,17 @@ pub static SCALE_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &CROSS_VERSION_OBJECT_REFERENCE, new: || Box::<CrossVersionObjectReference>::default() },
+    &TypeEntry { info: &HORIZONTAL_POD_AUTOSCALER, new: || Box::<HorizontalPodAutoscaler>::default() },
+    &TypeEntry { info: &HORIZONTAL_POD_AUTOSCALER_SPEC, new: || Box::<HorizontalPodAutoscalerSpec>::default() },
+    &TypeEntry { info: &HORIZONTAL_POD_AUTOSCALER_STATUS, new: || Box::<HorizontalPodAutoscalerStatus>::default() },
+    &TypeEntry { info: &SCALE, new: || Box::<Scale>::default() },
+    &TypeEntry { info: &SCALE_SPEC, new: || Box::<ScaleSpec>::default() },
+    &TypeEntry { info: &SCALE_STATUS, new: || Box::<ScaleStatus>::default() },
+];
+
 /// The resource `horizontalpodautoscalers`.
 pub static HORIZONTALPODAUTOSCALERS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

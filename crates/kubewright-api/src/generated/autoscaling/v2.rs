@@ -1426,6 +1426,36 @@ pub static RESOURCE_METRIC_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &CONTAINER_RESOURCE_METRIC_SOURCE, new: || Box::<ContainerResourceMetricSource>::default() },
+    &TypeEntry { info: &CONTAINER_RESOURCE_METRIC_STATUS, new: || Box::<ContainerResourceMetricStatus>::default() },
+    &TypeEntry { info: &CROSS_VERSION_OBJECT_REFERENCE, new: || Box::<CrossVersionObjectReference>::default() },
+    &TypeEntry { info: &EXTERNAL_METRIC_SOURCE, new: || Box::<ExternalMetricSource>::default() },
+    &TypeEntry { info: &EXTERNAL_METRIC_STATUS, new: || Box::<ExternalMetricStatus>::default() },
+    &TypeEntry { info: &HPA_SCALING_POLICY, new: || Box::<HPAScalingPolicy>::default() },
+    &TypeEntry { info: &HPA_SCALING_RULES, new: || Box::<HPAScalingRules>::default() },
+    &TypeEntry { info: &HORIZONTAL_POD_AUTOSCALER, new: || Box::<HorizontalPodAutoscaler>::default() },
+    &TypeEntry { info: &HORIZONTAL_POD_AUTOSCALER_BEHAVIOR, new: || Box::<HorizontalPodAutoscalerBehavior>::default() },
+    &TypeEntry {
+        info: &HORIZONTAL_POD_AUTOSCALER_CONDITION,
+        new: || Box::<HorizontalPodAutoscalerCondition>::default(),
+    },
+    &TypeEntry { info: &HORIZONTAL_POD_AUTOSCALER_SPEC, new: || Box::<HorizontalPodAutoscalerSpec>::default() },
+    &TypeEntry { info: &HORIZONTAL_POD_AUTOSCALER_STATUS, new: || Box::<HorizontalPodAutoscalerStatus>::default() },
+    &TypeEntry { info: &METRIC_IDENTIFIER, new: || Box::<MetricIdentifier>::default() },
+    &TypeEntry { info: &METRIC_SPEC, new: || Box::<MetricSpec>::default() },
+    &TypeEntry { info: &METRIC_STATUS, new: || Box::<MetricStatus>::default() },
+    &TypeEntry { info: &METRIC_TARGET, new: || Box::<MetricTarget>::default() },
+    &TypeEntry { info: &METRIC_VALUE_STATUS, new: || Box::<MetricValueStatus>::default() },
+    &TypeEntry { info: &OBJECT_METRIC_SOURCE, new: || Box::<ObjectMetricSource>::default() },
+    &TypeEntry { info: &OBJECT_METRIC_STATUS, new: || Box::<ObjectMetricStatus>::default() },
+    &TypeEntry { info: &PODS_METRIC_SOURCE, new: || Box::<PodsMetricSource>::default() },
+    &TypeEntry { info: &PODS_METRIC_STATUS, new: || Box::<PodsMetricStatus>::default() },
+    &TypeEntry { info: &RESOURCE_METRIC_SOURCE, new: || Box::<ResourceMetricSource>::default() },
+    &TypeEntry { info: &RESOURCE_METRIC_STATUS, new: || Box::<ResourceMetricStatus>::default() },
+];
+
 /// The resource `horizontalpodautoscalers`.
 pub static HORIZONTALPODAUTOSCALERS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

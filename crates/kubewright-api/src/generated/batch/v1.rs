@@ -1020,6 +1020,31 @@ pub static UNCOUNTED_TERMINATED_PODS: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &CRON_JOB, new: || Box::<CronJob>::default() },
+    &TypeEntry { info: &CRON_JOB_SPEC, new: || Box::<CronJobSpec>::default() },
+    &TypeEntry { info: &CRON_JOB_STATUS, new: || Box::<CronJobStatus>::default() },
+    &TypeEntry { info: &JOB, new: || Box::<Job>::default() },
+    &TypeEntry { info: &JOB_CONDITION, new: || Box::<JobCondition>::default() },
+    &TypeEntry { info: &JOB_SPEC, new: || Box::<JobSpec>::default() },
+    &TypeEntry { info: &JOB_STATUS, new: || Box::<JobStatus>::default() },
+    &TypeEntry { info: &JOB_TEMPLATE_SPEC, new: || Box::<JobTemplateSpec>::default() },
+    &TypeEntry { info: &POD_FAILURE_POLICY, new: || Box::<PodFailurePolicy>::default() },
+    &TypeEntry {
+        info: &POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT,
+        new: || Box::<PodFailurePolicyOnExitCodesRequirement>::default(),
+    },
+    &TypeEntry {
+        info: &POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN,
+        new: || Box::<PodFailurePolicyOnPodConditionsPattern>::default(),
+    },
+    &TypeEntry { info: &POD_FAILURE_POLICY_RULE, new: || Box::<PodFailurePolicyRule>::default() },
+    &TypeEntry { info: &SUCCESS_POLICY, new: || Box::<SuccessPolicy>::default() },
+    &TypeEntry { info: &SUCCESS_POLICY_RULE, new: || Box::<SuccessPolicyRule>::default() },
+    &TypeEntry { info: &UNCOUNTED_TERMINATED_PODS, new: || Box::<UncountedTerminatedPods>::default() },
+];
+
 /// The resource `cronjobs`.
 pub static CRONJOBS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo { group: "batch", version: "v1", kind: "CronJob", api_version: "batch/v1" },

@@ -284,6 +284,17 @@ pub static CERTIFICATE_SIGNING_REQUEST_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &CERTIFICATE_SIGNING_REQUEST, new: || Box::<CertificateSigningRequest>::default() },
+    &TypeEntry {
+        info: &CERTIFICATE_SIGNING_REQUEST_CONDITION,
+        new: || Box::<CertificateSigningRequestCondition>::default(),
+    },
+    &TypeEntry { info: &CERTIFICATE_SIGNING_REQUEST_SPEC, new: || Box::<CertificateSigningRequestSpec>::default() },
+    &TypeEntry { info: &CERTIFICATE_SIGNING_REQUEST_STATUS, new: || Box::<CertificateSigningRequestStatus>::default() },
+];
+
 /// The resource `certificatesigningrequests`.
 pub static CERTIFICATESIGNINGREQUESTS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

@@ -131,6 +131,12 @@ pub static LEASE_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &LEASE, new: || Box::<Lease>::default() },
+    &TypeEntry { info: &LEASE_SPEC, new: || Box::<LeaseSpec>::default() },
+];
+
 /// The resource `leases`.
 pub static LEASES_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

@@ -423,6 +423,17 @@ pub static FOR_ZONE: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &ENDPOINT, new: || Box::<Endpoint>::default() },
+    &TypeEntry { info: &ENDPOINT_CONDITIONS, new: || Box::<EndpointConditions>::default() },
+    &TypeEntry { info: &ENDPOINT_HINTS, new: || Box::<EndpointHints>::default() },
+    &TypeEntry { info: &ENDPOINT_PORT, new: || Box::<EndpointPort>::default() },
+    &TypeEntry { info: &ENDPOINT_SLICE, new: || Box::<EndpointSlice>::default() },
+    &TypeEntry { info: &FOR_NODE, new: || Box::<ForNode>::default() },
+    &TypeEntry { info: &FOR_ZONE, new: || Box::<ForZone>::default() },
+];
+
 /// The resource `endpointslices`.
 pub static ENDPOINTSLICES_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

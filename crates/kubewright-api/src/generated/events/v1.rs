@@ -200,6 +200,12 @@ pub static EVENT_SERIES: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &EVENT, new: || Box::<Event>::default() },
+    &TypeEntry { info: &EVENT_SERIES, new: || Box::<EventSeries>::default() },
+];
+
 /// The resource `events`.
 pub static EVENTS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo { group: "events.k8s.io", version: "v1", kind: "Event", api_version: "events.k8s.io/v1" },

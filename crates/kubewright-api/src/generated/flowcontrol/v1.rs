@@ -1150,6 +1150,46 @@ pub static USER_SUBJECT: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry {
+        info: &EXEMPT_PRIORITY_LEVEL_CONFIGURATION,
+        new: || Box::<ExemptPriorityLevelConfiguration>::default(),
+    },
+    &TypeEntry { info: &FLOW_DISTINGUISHER_METHOD, new: || Box::<FlowDistinguisherMethod>::default() },
+    &TypeEntry { info: &FLOW_SCHEMA, new: || Box::<FlowSchema>::default() },
+    &TypeEntry { info: &FLOW_SCHEMA_CONDITION, new: || Box::<FlowSchemaCondition>::default() },
+    &TypeEntry { info: &FLOW_SCHEMA_SPEC, new: || Box::<FlowSchemaSpec>::default() },
+    &TypeEntry { info: &FLOW_SCHEMA_STATUS, new: || Box::<FlowSchemaStatus>::default() },
+    &TypeEntry { info: &GROUP_SUBJECT, new: || Box::<GroupSubject>::default() },
+    &TypeEntry { info: &LIMIT_RESPONSE, new: || Box::<LimitResponse>::default() },
+    &TypeEntry {
+        info: &LIMITED_PRIORITY_LEVEL_CONFIGURATION,
+        new: || Box::<LimitedPriorityLevelConfiguration>::default(),
+    },
+    &TypeEntry { info: &NON_RESOURCE_POLICY_RULE, new: || Box::<NonResourcePolicyRule>::default() },
+    &TypeEntry { info: &POLICY_RULES_WITH_SUBJECTS, new: || Box::<PolicyRulesWithSubjects>::default() },
+    &TypeEntry { info: &PRIORITY_LEVEL_CONFIGURATION, new: || Box::<PriorityLevelConfiguration>::default() },
+    &TypeEntry {
+        info: &PRIORITY_LEVEL_CONFIGURATION_CONDITION,
+        new: || Box::<PriorityLevelConfigurationCondition>::default(),
+    },
+    &TypeEntry {
+        info: &PRIORITY_LEVEL_CONFIGURATION_REFERENCE,
+        new: || Box::<PriorityLevelConfigurationReference>::default(),
+    },
+    &TypeEntry { info: &PRIORITY_LEVEL_CONFIGURATION_SPEC, new: || Box::<PriorityLevelConfigurationSpec>::default() },
+    &TypeEntry {
+        info: &PRIORITY_LEVEL_CONFIGURATION_STATUS,
+        new: || Box::<PriorityLevelConfigurationStatus>::default(),
+    },
+    &TypeEntry { info: &QUEUING_CONFIGURATION, new: || Box::<QueuingConfiguration>::default() },
+    &TypeEntry { info: &RESOURCE_POLICY_RULE, new: || Box::<ResourcePolicyRule>::default() },
+    &TypeEntry { info: &SERVICE_ACCOUNT_SUBJECT, new: || Box::<ServiceAccountSubject>::default() },
+    &TypeEntry { info: &SUBJECT, new: || Box::<Subject>::default() },
+    &TypeEntry { info: &USER_SUBJECT, new: || Box::<UserSubject>::default() },
+];
+
 /// The resource `flowschemas`.
 pub static FLOWSCHEMAS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

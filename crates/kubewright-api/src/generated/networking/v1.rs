@@ -1544,6 +1544,39 @@ pub static SERVICE_CIDR_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &HTTP_INGRESS_PATH, new: || Box::<HTTPIngressPath>::default() },
+    &TypeEntry { info: &HTTP_INGRESS_RULE_VALUE, new: || Box::<HTTPIngressRuleValue>::default() },
+    &TypeEntry { info: &IP_ADDRESS, new: || Box::<IPAddress>::default() },
+    &TypeEntry { info: &IP_ADDRESS_SPEC, new: || Box::<IPAddressSpec>::default() },
+    &TypeEntry { info: &IP_BLOCK, new: || Box::<IPBlock>::default() },
+    &TypeEntry { info: &INGRESS, new: || Box::<Ingress>::default() },
+    &TypeEntry { info: &INGRESS_BACKEND, new: || Box::<IngressBackend>::default() },
+    &TypeEntry { info: &INGRESS_CLASS, new: || Box::<IngressClass>::default() },
+    &TypeEntry { info: &INGRESS_CLASS_PARAMETERS_REFERENCE, new: || Box::<IngressClassParametersReference>::default() },
+    &TypeEntry { info: &INGRESS_CLASS_SPEC, new: || Box::<IngressClassSpec>::default() },
+    &TypeEntry { info: &INGRESS_LOAD_BALANCER_INGRESS, new: || Box::<IngressLoadBalancerIngress>::default() },
+    &TypeEntry { info: &INGRESS_LOAD_BALANCER_STATUS, new: || Box::<IngressLoadBalancerStatus>::default() },
+    &TypeEntry { info: &INGRESS_PORT_STATUS, new: || Box::<IngressPortStatus>::default() },
+    &TypeEntry { info: &INGRESS_RULE, new: || Box::<IngressRule>::default() },
+    &TypeEntry { info: &INGRESS_SERVICE_BACKEND, new: || Box::<IngressServiceBackend>::default() },
+    &TypeEntry { info: &INGRESS_SPEC, new: || Box::<IngressSpec>::default() },
+    &TypeEntry { info: &INGRESS_STATUS, new: || Box::<IngressStatus>::default() },
+    &TypeEntry { info: &INGRESS_TLS, new: || Box::<IngressTLS>::default() },
+    &TypeEntry { info: &NETWORK_POLICY, new: || Box::<NetworkPolicy>::default() },
+    &TypeEntry { info: &NETWORK_POLICY_EGRESS_RULE, new: || Box::<NetworkPolicyEgressRule>::default() },
+    &TypeEntry { info: &NETWORK_POLICY_INGRESS_RULE, new: || Box::<NetworkPolicyIngressRule>::default() },
+    &TypeEntry { info: &NETWORK_POLICY_PEER, new: || Box::<NetworkPolicyPeer>::default() },
+    &TypeEntry { info: &NETWORK_POLICY_PORT, new: || Box::<NetworkPolicyPort>::default() },
+    &TypeEntry { info: &NETWORK_POLICY_SPEC, new: || Box::<NetworkPolicySpec>::default() },
+    &TypeEntry { info: &PARENT_REFERENCE, new: || Box::<ParentReference>::default() },
+    &TypeEntry { info: &SERVICE_BACKEND_PORT, new: || Box::<ServiceBackendPort>::default() },
+    &TypeEntry { info: &SERVICE_CIDR, new: || Box::<ServiceCIDR>::default() },
+    &TypeEntry { info: &SERVICE_CIDR_SPEC, new: || Box::<ServiceCIDRSpec>::default() },
+    &TypeEntry { info: &SERVICE_CIDR_STATUS, new: || Box::<ServiceCIDRStatus>::default() },
+];
+
 /// The resource `ingressclasses`.
 pub static INGRESSCLASSES_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

@@ -160,6 +160,13 @@ pub static SCHEDULING: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &OVERHEAD, new: || Box::<Overhead>::default() },
+    &TypeEntry { info: &RUNTIME_CLASS, new: || Box::<RuntimeClass>::default() },
+    &TypeEntry { info: &SCHEDULING, new: || Box::<Scheduling>::default() },
+];
+
 /// The resource `runtimeclasses`.
 pub static RUNTIMECLASSES_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo { group: "node.k8s.io", version: "v1", kind: "RuntimeClass", api_version: "node.k8s.io/v1" },

@@ -267,6 +267,14 @@ pub static POD_DISRUPTION_BUDGET_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &EVICTION, new: || Box::<Eviction>::default() },
+    &TypeEntry { info: &POD_DISRUPTION_BUDGET, new: || Box::<PodDisruptionBudget>::default() },
+    &TypeEntry { info: &POD_DISRUPTION_BUDGET_SPEC, new: || Box::<PodDisruptionBudgetSpec>::default() },
+    &TypeEntry { info: &POD_DISRUPTION_BUDGET_STATUS, new: || Box::<PodDisruptionBudgetStatus>::default() },
+];
+
 /// The resource `poddisruptionbudgets`.
 pub static PODDISRUPTIONBUDGETS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo { group: "policy", version: "v1", kind: "PodDisruptionBudget", api_version: "policy/v1" },

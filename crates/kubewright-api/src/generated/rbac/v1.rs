@@ -494,6 +494,18 @@ pub static SUBJECT: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &AGGREGATION_RULE, new: || Box::<AggregationRule>::default() },
+    &TypeEntry { info: &CLUSTER_ROLE, new: || Box::<ClusterRole>::default() },
+    &TypeEntry { info: &CLUSTER_ROLE_BINDING, new: || Box::<ClusterRoleBinding>::default() },
+    &TypeEntry { info: &POLICY_RULE, new: || Box::<PolicyRule>::default() },
+    &TypeEntry { info: &ROLE, new: || Box::<Role>::default() },
+    &TypeEntry { info: &ROLE_BINDING, new: || Box::<RoleBinding>::default() },
+    &TypeEntry { info: &ROLE_REF, new: || Box::<RoleRef>::default() },
+    &TypeEntry { info: &SUBJECT, new: || Box::<Subject>::default() },
+];
+
 /// The resource `clusterrolebindings`.
 pub static CLUSTERROLEBINDINGS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

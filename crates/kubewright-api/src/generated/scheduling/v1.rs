@@ -81,6 +81,9 @@ pub static PRIORITY_CLASS: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[&TypeEntry { info: &PRIORITY_CLASS, new: || Box::<PriorityClass>::default() }];
+
 /// The resource `priorityclasses`.
 pub static PRIORITYCLASSES_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo {

@@ -957,6 +957,25 @@ pub static VOLUME_NODE_RESOURCES: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// All types of this version of the group.
+pub static TYPES: &[&TypeEntry] = &[
+    &TypeEntry { info: &CSI_DRIVER, new: || Box::<CSIDriver>::default() },
+    &TypeEntry { info: &CSI_DRIVER_SPEC, new: || Box::<CSIDriverSpec>::default() },
+    &TypeEntry { info: &CSI_NODE, new: || Box::<CSINode>::default() },
+    &TypeEntry { info: &CSI_NODE_DRIVER, new: || Box::<CSINodeDriver>::default() },
+    &TypeEntry { info: &CSI_NODE_SPEC, new: || Box::<CSINodeSpec>::default() },
+    &TypeEntry { info: &CSI_STORAGE_CAPACITY, new: || Box::<CSIStorageCapacity>::default() },
+    &TypeEntry { info: &STORAGE_CLASS, new: || Box::<StorageClass>::default() },
+    &TypeEntry { info: &TOKEN_REQUEST, new: || Box::<TokenRequest>::default() },
+    &TypeEntry { info: &VOLUME_ATTACHMENT, new: || Box::<VolumeAttachment>::default() },
+    &TypeEntry { info: &VOLUME_ATTACHMENT_SOURCE, new: || Box::<VolumeAttachmentSource>::default() },
+    &TypeEntry { info: &VOLUME_ATTACHMENT_SPEC, new: || Box::<VolumeAttachmentSpec>::default() },
+    &TypeEntry { info: &VOLUME_ATTACHMENT_STATUS, new: || Box::<VolumeAttachmentStatus>::default() },
+    &TypeEntry { info: &VOLUME_ATTRIBUTES_CLASS, new: || Box::<VolumeAttributesClass>::default() },
+    &TypeEntry { info: &VOLUME_ERROR, new: || Box::<VolumeError>::default() },
+    &TypeEntry { info: &VOLUME_NODE_RESOURCES, new: || Box::<VolumeNodeResources>::default() },
+];
+
 /// The resource `csidrivers`.
 pub static CSIDRIVERS_RESOURCE: ResourceInfo = ResourceInfo {
     kind: KindInfo { group: "storage.k8s.io", version: "v1", kind: "CSIDriver", api_version: "storage.k8s.io/v1" },
