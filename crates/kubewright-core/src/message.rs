@@ -171,6 +171,10 @@ pub trait Scalar {
     fn is_zero(&self) -> bool {
         false
     }
+    /// Makes room for `additional` more items, where there can be many.
+    fn reserve(&mut self, additional: usize) {
+        let _ = additional;
+    }
     /// Becomes absent, or zero where absence cannot be said.
     fn clear(&mut self);
     /// Takes the value at the reader, which is not `null`.

@@ -41,6 +41,9 @@ impl<T: Scalar + Default> Scalar for List<T> {
     fn is_absent(&self) -> bool {
         self.is_empty()
     }
+    fn reserve(&mut self, additional: usize) {
+        self.reserve_exact(additional);
+    }
     fn clear(&mut self) {
         List::clear(self);
     }
@@ -71,6 +74,9 @@ impl<T: Scalar + Default> Scalar for List<T> {
 impl<T: Scalar + Default> Scalar for Map<T> {
     fn is_absent(&self) -> bool {
         self.is_empty()
+    }
+    fn reserve(&mut self, additional: usize) {
+        self.reserve_exact(additional);
     }
     fn clear(&mut self) {
         Map::clear(self);

@@ -16,10 +16,10 @@ pub struct TypeInfo {
     pub kind: Option<KindInfo>,
     /// All fields, in the order in which Kubernetes writes them.
     pub fields: &'static [FieldInfo],
-    /// The same fields by protobuf number, ascending.
-    pub numbers: &'static [Number],
+    /// The same fields by protobuf number.
+    pub numbers: Numbers,
     /// The fields of embedded messages by number.
-    pub embedded: &'static [&'static [Number]],
+    pub embedded: &'static [Numbers],
     /// How server-side apply treats the type: one value (`atomic`), or field by field.
     pub atomic: bool,
     /// The field that says which member of a union is set, and the members with their names.
@@ -132,6 +132,8 @@ impl Flags {
     /// A zero value in protobuf means that the field is not set: Go writes it for fields that it holds by value,
     /// where JSON has nothing.
     pub const ABSENT_IF_ZERO: u16 = 512;
+    /// Protobuf repeats the field for each item.
+    pub const REPEATED: u16 = 1024;
     /// OpenAPI publishes no default, although the field is held by value.
     pub const NO_DEFAULT: u16 = 32;
 
@@ -186,6 +188,15 @@ pub enum ListType {
     Map(&'static [&'static str]),
 }
 
+/// The fields of a message by their protobuf numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Numbers {
+    /// What each number leads to, ascending.
+    pub entries: &'static [Number],
+    /// For each number from 0 on, the place in `entries` plus one, or 0.
+    pub index: &'static [u8],
+}
+
 /// A protobuf number and what it leads to; small, because decoding walks these tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Number {
@@ -196,6 +207,15 @@ pub struct Number {
     pub target: u16,
     /// What decoding has to know of the field.
     pub flags: u16,
+}
+
+impl Numbers {
+    /// What `number` leads to.
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u64) -> Option<Number> {
+        let place = *self.index.get(number as usize)?;
+        self.entries.get(usize::from(place).wrapping_sub(1)).copied()
+    }
 }
 
 impl Number {

@@ -38,7 +38,7 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     });
     let _ = writeln!(
         out,
-        "], numbers: &{numbers}, embedded: &[{}], atomic: {}, union: {union} }};",
+        "], numbers: {numbers}, embedded: &[{}], atomic: {}, union: {union} }};",
         embedded.join(", "),
         ty.atomic
     );
@@ -60,24 +60,32 @@ fn kind(ty: &Type) -> String {
 /// The fields by number; those of embedded structs in tables of their own.
 fn numbers(ty: &Type, mut fields: Vec<(usize, &[u32])>, embedded: &mut Vec<String>) -> String {
     fields.sort_by_key(|(_, path)| path[0]);
-    let mut out = String::from("[");
+    let mut entries = Vec::new();
+    let mut index = vec![0; fields.last().map_or(0, |(_, path)| path[0] as usize + 1)];
     for chunk in fields.chunk_by(|a, b| a.1[0] == b.1[0]) {
         let number = chunk[0].1[0];
-        if let [(index, [_])] = chunk {
-            let _ = write!(out, "Number::field({number}, {index}, {}),", wire_flags(&ty.fields[*index]));
+        index[number as usize] = entries.len() + 1;
+        entries.push(if let [(field, [_])] = chunk {
+            format!("Number::field({number}, {field}, {})", wire_flags(&ty.fields[*field]))
         } else {
             let inner = numbers(ty, chunk.iter().map(|(index, path)| (*index, &path[1..])).collect(), embedded);
-            let _ = write!(out, "Number::embedded({number}, {}),", embedded.len());
-            embedded.push(format!("&{inner}"));
-        }
+            embedded.push(inner);
+            format!("Number::embedded({number}, {})", embedded.len() - 1)
+        });
     }
-    out + "]"
+    format!("Numbers {{ entries: &[{}], index: &{index:?} }}", entries.join(", "))
 }
 
 /// The flags that decoding protobuf asks for.
 fn wire_flags(field: &Field) -> String {
+    let repeated = matches!(field.ty, FieldType::List(_) | FieldType::Map(_));
     let absent_if_zero = matches!(field.ty, FieldType::Scalar(_)) && !field.pointer && !field.required;
-    join(&[(absent_if_zero, "ABSENT_IF_ZERO"), (field.unique, "UNIQUE"), (is_managed_fields(field), "MANAGED_FIELDS")])
+    join(&[
+        (absent_if_zero, "ABSENT_IF_ZERO"),
+        (field.unique, "UNIQUE"),
+        (is_managed_fields(field), "MANAGED_FIELDS"),
+        (repeated, "REPEATED"),
+    ])
 }
 
 fn is_managed_fields(field: &Field) -> bool {

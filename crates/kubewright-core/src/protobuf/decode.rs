@@ -4,7 +4,7 @@ use crate::Str;
 use crate::decode::{DecodeError, Decoder};
 use crate::message::{Message, Slot};
 use crate::protobuf::wire::{Fields, Wire, varint};
-use crate::scheme::{Flags, Number};
+use crate::scheme::{Flags, Number, Numbers};
 
 /// Takes a message over `message`, whose fields keep what the bytes don't mention.
 pub fn decode_message(message: &mut dyn Message, bytes: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
@@ -19,15 +19,15 @@ pub fn decode_message(message: &mut dyn Message, bytes: &[u8], decoder: &mut Dec
 /// writer of its parts and a reader of the whole stalls the processor for longer than the work itself takes.
 fn decode_numbers(
     message: &mut dyn Message,
-    numbers: &[Number],
+    numbers: Numbers,
     bytes: &[u8],
     decoder: &mut Decoder,
 ) -> Result<(), DecodeError> {
-    let (mut rest, mut last) = (bytes, 0);
+    let mut rest = bytes;
     while !rest.is_empty() {
         let before = rest;
         let tag = take_varint(&mut rest)?;
-        let found = position(numbers, tag >> 3, last);
+        let found = numbers.get(tag >> 3);
         if tag & 7 != 2 {
             rest = decode_number(message, found, before, decoder)?;
             continue;
@@ -35,13 +35,12 @@ fn decode_numbers(
         let length = take_varint(&mut rest)?;
         let Some((bytes, after)) = rest.split_at_checked(length as usize) else { return Err(DecodeError::truncated()) };
         rest = after;
-        let Some((at, entry)) = found else {
+        let Some(entry) = found else {
             if tag >> 3 == 0 {
                 return Err(DecodeError::new("field number out of range"));
             }
             continue;
         };
-        last = at;
         if entry.flags != 0
             && (bytes.is_empty() && entry.flags & Flags::ABSENT_IF_ZERO != 0
                 || entry.flags & Flags::MANAGED_FIELDS != 0 && decoder.skips_managed_fields())
@@ -56,7 +55,7 @@ fn decode_numbers(
                 Slot::OptStr(place) => decoder.set_field(place.insert(Str::new()), bytes, entry.flags),
                 Slot::Str(place) => decoder.set_field(place, bytes, entry.flags),
                 Slot::Message(inner) => decode_message(inner, bytes, decoder),
-                slot => decode_bytes(slot, bytes, decoder, rest, tag),
+                slot => decode_bytes(slot, bytes, entry.flags, decoder, rest, tag),
             }
         };
         if let Err(error) = done {
@@ -94,49 +93,33 @@ fn take_varint(rest: &mut &[u8]) -> Result<u64, DecodeError> {
     }
 }
 
-/// Where `number` stands in the table; sources write in ascending order, so it is mostly near `last`.
-#[inline(always)]
-fn position(numbers: &[Number], number: u64, last: usize) -> Option<(usize, Number)> {
-    let mut at = last;
-    while let Some(entry) = numbers.get(at) {
-        if u64::from(entry.number) >= number {
-            if u64::from(entry.number) == number {
-                return Some((at, *entry));
-            }
-            break;
-        }
-        at += 1;
-    }
-    let at = numbers.binary_search_by_key(&number, |entry| u64::from(entry.number)).ok()?;
-    Some((at, numbers[at]))
-}
-
 /// Takes a number or a value of fixed size, with its tag, and returns the bytes after it.
 fn decode_number<'a>(
     message: &mut dyn Message,
-    found: Option<(usize, Number)>,
+    found: Option<Number>,
     bytes: &'a [u8],
     decoder: &mut Decoder,
 ) -> Result<&'a [u8], DecodeError> {
     let mut fields = Fields { rest: bytes };
     let (_, wire) = fields.next()?.ok_or_else(DecodeError::truncated)?;
-    let Some((_, entry)) = found else { return Ok(fields.rest) };
+    let Some(entry) = found else { return Ok(fields.rest) };
     if wire.is_zero() && entry.flags & Flags::ABSENT_IF_ZERO != 0 {
         return Ok(fields.rest);
     }
-    let done = match (wire, message.slot(usize::from(entry.target))) {
-        (Wire::Varint(value), Slot::OptBool(place)) => Ok(*place = Some(value != 0)),
-        (Wire::Varint(value), Slot::Bool(place)) => Ok(*place = value != 0),
+    let mut done = Ok(());
+    match (wire, message.slot(usize::from(entry.target))) {
+        (Wire::Varint(value), Slot::OptBool(place)) => *place = Some(value != 0),
+        (Wire::Varint(value), Slot::Bool(place)) => *place = value != 0,
         // Wider encodings keep the low bits, as everywhere in protobuf.
-        (Wire::Varint(value), Slot::OptInt32(place)) => Ok(*place = Some(value as i32)),
-        (Wire::Varint(value), Slot::Int32(place)) => Ok(*place = value as i32),
-        (Wire::Varint(value), Slot::OptInt64(place)) => Ok(*place = Some(value as i64)),
-        (Wire::Varint(value), Slot::Int64(place)) => Ok(*place = value as i64),
-        (_, Slot::Scalar(scalar)) => scalar.decode_protobuf(wire, decoder),
-        (_, Slot::None) => Ok(()),
-        (Wire::Varint(_), _) => wire.bytes().map(|_| ()),
-        _ => wire.varint().map(|_| ()),
-    };
+        (Wire::Varint(value), Slot::OptInt32(place)) => *place = Some(value as i32),
+        (Wire::Varint(value), Slot::Int32(place)) => *place = value as i32,
+        (Wire::Varint(value), Slot::OptInt64(place)) => *place = Some(value as i64),
+        (Wire::Varint(value), Slot::Int64(place)) => *place = value as i64,
+        (_, Slot::Scalar(scalar)) => done = scalar.decode_protobuf(wire, decoder),
+        (_, Slot::None) => {}
+        (Wire::Varint(_), _) => done = wire.bytes().map(|_| ()),
+        _ => done = wire.varint().map(|_| ()),
+    }
     match done {
         Ok(()) => Ok(fields.rest),
         Err(error) => Err(name_field(error, message, entry)),
@@ -144,7 +127,14 @@ fn decode_number<'a>(
 }
 
 /// Takes one item of a list or map, or one of the rarer values. `rest` and `tag` tell how many items follow.
-fn decode_bytes(slot: Slot<'_>, bytes: &[u8], decoder: &mut Decoder, rest: &[u8], tag: u64) -> Result<(), DecodeError> {
+fn decode_bytes(
+    slot: Slot<'_>,
+    bytes: &[u8],
+    flags: u16,
+    decoder: &mut Decoder,
+    rest: &[u8],
+    tag: u64,
+) -> Result<(), DecodeError> {
     match slot {
         Slot::Messages(list) => {
             let index = list.len();
@@ -153,7 +143,12 @@ fn decode_bytes(slot: Slot<'_>, bytes: &[u8], decoder: &mut Decoder, rest: &[u8]
             }
             decode_message(list.push(), bytes, decoder).map_err(|error| error.within_item(index))
         }
-        Slot::Scalar(scalar) => scalar.decode_protobuf(Wire::Bytes(bytes), decoder),
+        Slot::Scalar(scalar) => {
+            if flags & Flags::REPEATED != 0 && scalar.is_absent() {
+                scalar.reserve(1 + repeats(rest, tag));
+            }
+            scalar.decode_protobuf(Wire::Bytes(bytes), decoder)
+        }
         Slot::StrMap(map) => {
             let (key, value) = entry(bytes, decoder)?;
             let value = match value {

@@ -1,7 +1,7 @@
 //! Writes messages as protobuf, driven by their tables.
 
 use crate::message::{Message, Ref};
-use crate::scheme::Number;
+use crate::scheme::{Number, Numbers};
 
 /// Appends `message` to `out`, without an envelope.
 pub fn encode_message(message: &dyn Message, out: &mut Vec<u8>) {
@@ -65,8 +65,8 @@ impl Encoder<'_> {
         self.out.push(value as u8);
     }
 
-    fn numbers(&mut self, message: &dyn Message, numbers: &[Number]) {
-        for entry in numbers {
+    fn numbers(&mut self, message: &dyn Message, numbers: Numbers) {
+        for entry in numbers.entries {
             let (number, target) = (u32::from(entry.number), usize::from(entry.target));
             match target.checked_sub(usize::from(Number::EMBEDDED)) {
                 None => self.field(number, message.get(target)),

@@ -70,13 +70,16 @@ pub static PRIORITY_CLASS: TypeInfo = TypeInfo {
             rules: &Rules { values: &["Never", "PreemptLowerPriority"], ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number::field(1, 0, 0),
-        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
-        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
-        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
-        Number::field(5, 4, 0),
-    ],
+    numbers: Numbers {
+        entries: &[
+            Number::field(1, 0, 0),
+            Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+            Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+            Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+            Number::field(5, 4, 0),
+        ],
+        index: &[0, 1, 2, 3, 4, 5],
+    },
     embedded: &[],
     atomic: false,
     union: None,
