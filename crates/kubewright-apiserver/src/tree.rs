@@ -1,0 +1,42 @@
+//! Shorthand for building JSON trees, the form in which all answers of this crate are made.
+
+use kubewright_core::{Str, Value};
+
+/// An object of these entries.
+pub(crate) fn object<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
+    Value::Object(entries.into_iter().map(|(key, value)| (Str::from_static(key), value)).collect())
+}
+
+/// An array of these items.
+pub(crate) fn array(items: impl IntoIterator<Item = Value>) -> Value {
+    Value::Array(items.into_iter().collect())
+}
+
+/// An array of texts.
+pub(crate) fn texts<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> Value {
+    array(items.into_iter().map(|item| Value::from(item.as_ref())))
+}
+
+/// Text that lives for ever.
+pub(crate) fn word(text: &'static str) -> Value {
+    Value::String(Str::from_static(text))
+}
+
+/// Sets a key of an object, unless the value is an empty list or text.
+pub(crate) fn set_unless_empty(object: &mut Value, key: &'static str, value: Value) {
+    let empty = match &value {
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    if !empty {
+        set(object, key, value);
+    }
+}
+
+/// Sets a key of an object; what is no object stays as it is.
+pub(crate) fn set(object: &mut Value, key: &'static str, value: Value) {
+    if let Some(entries) = object.as_object_mut() {
+        entries.insert(Str::from_static(key), value);
+    }
+}
