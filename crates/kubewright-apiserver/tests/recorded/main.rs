@@ -3,4 +3,5 @@
 //! The recordings lie beside the repository and are not part of it; without them these tests say so and pass.
 
 mod discovery;
+mod patches;
 mod scenario;
