@@ -7,4 +7,5 @@ pub mod accept;
 pub mod discovery;
 mod hash;
 pub mod storage;
+pub mod table;
 mod tree;

@@ -5,3 +5,4 @@
 mod discovery;
 mod patches;
 mod scenario;
+mod tables;
