@@ -6,6 +6,7 @@
 pub mod accept;
 pub mod discovery;
 mod hash;
+pub mod openapi;
 pub mod storage;
 pub mod table;
 mod tree;

@@ -3,6 +3,7 @@
 //! The recordings lie beside the repository and are not part of it; without them these tests say so and pass.
 
 mod discovery;
+mod openapi;
 mod patches;
 mod scenario;
 mod tables;
