@@ -1,4 +1,4 @@
-//! OpenAPI v3: one document for each version of each group, and an index of them.
+//! OpenAPI v3: one document for each version of each group, and an index of them; and v2, one document for all.
 //!
 //! A [`Document`] is made from what is served and from the tables of the types, when someone asks for it; keeping its
 //! bytes is left to the caller. kubectl reads from it which kinds there are, how their fields are called
@@ -12,12 +12,14 @@ mod operation;
 mod parameters;
 mod paths;
 mod schema;
+mod v2;
 
 use kubewright_core::{Str, Value};
 
 use crate::hash;
 use crate::tree::object;
 pub use document::Document;
+pub use v2::v2;
 
 /// The hash of a document's bytes, by which clients know whether they have it already.
 pub fn hash(document: &[u8]) -> String {

@@ -121,8 +121,8 @@ fn kinds_are_printed_as_the_server_prints_them() {
         (
             "",
             "nodes",
-            r#"{"metadata":{"name":"n","creationTimestamp":"2025-09-30T12:00:00Z","labels":{"node-role.kubernetes.io/worker":"","node-role.kubernetes.io/":"","kubernetes.io/role":"edge"}},"spec":{"unschedulable":true},"status":{"conditions":[{"type":"Ready","status":"Unknown"}],"addresses":[{"type":"InternalIP","address":"10.1.1.1"}]}}"#,
-            r#"["n","NotReady,SchedulingDisabled","edge,worker","24h","","10.1.1.1","<none>","<unknown>","<unknown>","<unknown>"]"#,
+            r#"{"metadata":{"name":"n","creationTimestamp":"2025-09-30T12:00:00Z","labels":{"node-role.kubernetes.io/worker":"","node-role.kubernetes.io/":"","kubernetes.io/role":"edge"}},"spec":{"unschedulable":true},"status":{"conditions":[{"type":"Ready","status":"Unknown"}],"addresses":[{"type":"InternalIP","address":"10.1.1.1"}],"nodeInfo":{"kernelVersion":"6.1","architecture":"amd64"}}}"#,
+            r#"["n","NotReady,SchedulingDisabled","edge,worker","24h","","10.1.1.1","<none>","<unknown>","6.1 (amd64)","<unknown>"]"#,
         ),
         (
             "",

@@ -1,7 +1,7 @@
 //! OpenAPI documents and schemas, compared with those of the real server.
 
 use kubewright_apiserver::discovery::Served;
-use kubewright_apiserver::openapi::Document;
+use kubewright_apiserver::openapi::{Document, v2};
 use kubewright_core::{GroupVersion, Value};
 
 use crate::scenario::{assert_answer, find, shared, steps, text};
@@ -93,12 +93,12 @@ fn the_coordination_document_is_that_of_the_server() {
 #[test]
 fn documents_answer_as_recorded() {
     for step in steps("discovery-openapi-and-health") {
-        let group_version = match text(&step, &["path"]) {
-            "/openapi/v3/api/v1" => ("", "v1"),
-            "/openapi/v3/apis/apps/v1" => ("apps", "v1"),
+        let document = match text(&step, &["path"]) {
+            "/openapi/v3/api/v1" => document("", "v1"),
+            "/openapi/v3/apis/apps/v1" => document("apps", "v1"),
+            "/openapi/v2" => v2([document("", "v1"), document("apps", "v1")].iter()),
             _ => continue,
         };
-        let document = document(group_version.0, group_version.1);
         // Of some places only the types were recorded.
         let mut step = step;
         let body =

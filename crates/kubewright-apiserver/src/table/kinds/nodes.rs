@@ -27,9 +27,19 @@ pub(super) fn node(node: &Object<'_>) -> Vec<Value> {
         address(node, "InternalIP"),
         address(node, "ExternalIP"),
         info("osImage"),
-        info("kernelVersion"),
+        kernel(node),
         info("containerRuntimeVersion"),
     ]
+}
+
+/// The version of the kernel, and what it was built for.
+fn kernel(node: &Object<'_>) -> Value {
+    let info = |key: &str| node.text(&["status", "nodeInfo", key]);
+    match (info("kernelVersion"), info("architecture")) {
+        ("", _) => word("<unknown>"),
+        (version, "") => version.into(),
+        (version, architecture) => format!("{version} ({architecture})").into(),
+    }
 }
 
 fn roles(node: &Object<'_>) -> Value {
