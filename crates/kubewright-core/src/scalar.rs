@@ -95,7 +95,7 @@ impl<T: Scalar + Default> Scalar for Map<T> {
         writer.entries(entries, |writer, value| value.encode_json(writer));
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError> {
-        let (key, wire) = entry(wire, decoder)?;
+        let (key, wire) = entry(wire.bytes()?, decoder)?;
         let mut value = T::default();
         if let Some(wire) = wire {
             value.decode_protobuf(wire, decoder)?;

@@ -22,6 +22,7 @@ static ITEM: TypeInfo = TypeInfo {
         field("args", Type::List(&Type::String), &Rules::NONE),
     ],
     numbers: &[],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -42,6 +43,7 @@ static THING: TypeInfo = TypeInfo {
         field("lists", Type::List(&Type::String), &MERGE),
     ],
     numbers: &[],
+    embedded: &[],
     atomic: false,
     union: None,
 };
