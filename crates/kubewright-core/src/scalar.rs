@@ -179,7 +179,12 @@ impl Scalar for f64 {
         Ok(())
     }
     fn encode_json(&self, writer: &mut Writer<'_>) {
-        writer.float(*self);
+        // Go writes whole numbers without a fraction.
+        if self.fract() == 0.0 && self.abs() < 1e15 {
+            writer.integer(*self as i64);
+        } else {
+            writer.float(*self);
+        }
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
         match wire {
