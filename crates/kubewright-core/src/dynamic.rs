@@ -52,7 +52,7 @@ impl DynamicObject {
         match path {
             ["apiVersion"] => Some(self.api_version.clone().into()),
             ["kind"] => Some(self.kind.clone().into()),
-            ["metadata", rest @ ..] => descend(&to_value(&self.metadata), rest).cloned(),
+            ["metadata", rest @ ..] => descend(&to_value(&self.metadata).ok()?, rest).cloned(),
             [field, rest @ ..] => descend(self.data.get(field)?, rest).cloned(),
             [] => None,
         }
@@ -74,10 +74,11 @@ impl DynamicObject {
                 Ok(())
             }
             ["metadata", rest @ ..] => {
-                let mut metadata = to_value(&self.metadata);
+                let not_fitting = |error: DecodeError| PathError::new(path, error.to_string());
+                let mut metadata = to_value(&self.metadata).map_err(not_fitting)?;
                 put(&mut metadata, rest, value).map_err(|message| PathError::new(path, message))?;
                 let decoded = Decoder::new().json(metadata.to_string().as_bytes());
-                self.metadata = decoded.map_err(|error| PathError::new(path, error.to_string()))?;
+                self.metadata = decoded.map_err(not_fitting)?;
                 Ok(())
             }
             [field, rest @ ..] => {
@@ -94,12 +95,16 @@ impl DynamicObject {
     pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
         match path {
             ["metadata", rest @ ..] if !rest.is_empty() => {
-                let mut metadata = to_value(&self.metadata);
+                let mut metadata = to_value(&self.metadata).ok()?;
                 let removed = take(&mut metadata, rest)?;
                 self.metadata = Decoder::new().json(metadata.to_string().as_bytes()).ok()?;
                 Some(removed)
             }
-            ["metadata"] => Some(to_value(&std::mem::take(&mut self.metadata))),
+            ["metadata"] => {
+                let removed = to_value(&self.metadata).ok()?;
+                self.metadata = ObjectMeta::default();
+                Some(removed)
+            }
             [field] => self.data.remove(field),
             [field, rest @ ..] => take(self.data.get_mut(field)?, rest),
             [] => None,
@@ -212,10 +217,11 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-fn to_value(metadata: &ObjectMeta) -> Value {
+/// Fails only for managed fields that nobody could use either: nested beyond measure, or with a key that occurs twice.
+fn to_value(metadata: &ObjectMeta) -> Result<Value, DecodeError> {
     let mut out = Vec::new();
     Writer::new(&mut out).message(metadata);
-    Value::from_json(&out).expect("we wrote it")
+    Value::from_json(&out)
 }
 
 fn descend<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
