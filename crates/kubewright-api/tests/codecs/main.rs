@@ -10,3 +10,4 @@ mod recorded;
 mod round_trip;
 mod rules;
 mod samples;
+mod streams;

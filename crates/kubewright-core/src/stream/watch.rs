@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::Encoding;
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Extent};
 use crate::Object;
 use crate::decode::{DecodeError, Decoder};
 use crate::json::Reader;
@@ -48,7 +48,7 @@ impl<T: Object> WatchDecoder<T> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
         match self.encoding {
-            Encoding::Json => self.buffer.read(decoder, json_event),
+            Encoding::Json => self.buffer.read(decoder, Extent::Value, json_event),
             Encoding::Protobuf => self.protobuf(decoder),
         }
     }
