@@ -262,3 +262,18 @@ fn decode_watch<'a>(
     assert!(!stream.is_mid_event());
     Ok(events)
 }
+
+#[test]
+fn a_watch_of_another_kind_is_an_error() {
+    let service = kubewright_api::core::v1::Service::default();
+    let mut object = Vec::new();
+    Envelope::encode(&service, &mut object);
+    let mut frame = Vec::new();
+    let mut encoder = Encoder { out: &mut frame };
+    encoder.bytes(1, b"ADDED");
+    encoder.delimited(2, |extension| extension.bytes(1, &object));
+    let mut bytes = (frame.len() as u32).to_be_bytes().to_vec();
+    bytes.extend_from_slice(&frame);
+    let error = decode_watch(Encoding::Protobuf, [&bytes[..]]).expect_err("is no pod");
+    assert_eq!(error.to_string(), "object: expected v1 Pod, found v1 Service");
+}

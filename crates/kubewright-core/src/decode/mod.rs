@@ -102,13 +102,7 @@ impl Decoder {
     pub fn protobuf_into(&mut self, object: &mut dyn Message, bytes: &[u8]) -> Result<(), DecodeError> {
         let envelope = Envelope::decode(bytes)?;
         if let Some(info) = &object.scheme().kind {
-            let is = |found: &Str, wanted: &str| found.is_empty() || found == wanted;
-            if !is(&envelope.kind, info.kind) || !is(&envelope.api_version, info.api_version) {
-                return Err(DecodeError::new(format!(
-                    "expected {} {}, found {} {}",
-                    info.api_version, info.kind, envelope.api_version, envelope.kind
-                )));
-            }
+            envelope.check_kind(&info.into())?;
         }
         self.protobuf_message_into(object, envelope.raw)
     }
