@@ -137,7 +137,13 @@ impl Object for DynamicObject {
 
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
         let mut object = DynamicObject::default();
+        let mut seen = [false; 3];
         reader.entries(|reader, key| {
+            if let Some(at) = [&b"apiVersion"[..], b"kind", b"metadata"].iter().position(|known| *known == key)
+                && std::mem::replace(&mut seen[at], true)
+            {
+                reader.decoder.duplicate_key()?;
+            }
             match key {
                 b"apiVersion" => object.api_version = reader.text()?,
                 b"kind" => object.kind = reader.text()?,
@@ -145,8 +151,8 @@ impl Object for DynamicObject {
                 b"metadata" => reader.message(&mut object.metadata)?,
                 _ => {
                     let (value, name) = (reader.tree()?, reader.decoder.text(key)?);
-                    if object.data.insert(name.clone(), value).is_some() {
-                        reader.decoder.duplicate_field(&name)?;
+                    if object.data.insert(name, value).is_some() {
+                        reader.decoder.duplicate_key()?;
                     }
                 }
             }
@@ -285,6 +291,19 @@ mod tests {
             String::from_utf8(object.to_json()).unwrap(),
             r#"{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"ports":[{"port":81}]},"status":{"ready":true}}"#
         );
+    }
+
+    #[test]
+    fn a_field_that_comes_twice_is_an_error() {
+        for (json, path) in [
+            (r#"{"kind":"Foo","kind":"Bar"}"#, "kind"),
+            (r#"{"metadata":{},"spec":1,"metadata":{}}"#, "metadata"),
+            (r#"{"spec":1,"spec":2}"#, "spec"),
+            (r#"{"spec":{"a":1,"a":2}}"#, "spec.a"),
+        ] {
+            let error = json.parse::<DynamicObject>().unwrap_err();
+            assert_eq!(error.to_string(), format!("{path}: duplicate field"));
+        }
     }
 
     #[test]

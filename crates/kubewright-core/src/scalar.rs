@@ -82,8 +82,8 @@ impl<T: Scalar + Default> Scalar for Map<T> {
                 value.decode_json(reader)?;
             }
             let key = reader.decoder.text(key)?;
-            match self.insert(key.clone(), value) {
-                Some(_) => reader.decoder.duplicate_field(&key),
+            match self.insert(key, value) {
+                Some(_) => reader.decoder.duplicate_key(),
                 None => Ok(()),
             }
         })?;

@@ -162,6 +162,17 @@ impl Decoder {
         }
     }
 
+    /// Notes the key of a map that occurs again; the path to it is that of its entry.
+    pub(crate) fn duplicate_key(&mut self) -> Result<(), DecodeError> {
+        match &mut self.findings {
+            Some(findings) => {
+                findings.push(Finding::DuplicateField(String::new()));
+                Ok(())
+            }
+            None => Err(DecodeError::new("duplicate field")),
+        }
+    }
+
     /// How many findings there are; with [`prefix_findings`](Self::prefix_findings), how paths grow from the inside.
     pub(crate) fn finding_count(&self) -> usize {
         self.findings.as_ref().map_or(0, Vec::len)
@@ -178,7 +189,7 @@ impl Decoder {
     pub(crate) fn prefix_findings(&mut self, since: usize, prefix: impl Fn() -> String) {
         for finding in self.findings.iter_mut().flatten().skip(since) {
             let (Finding::UnknownField(path) | Finding::DuplicateField(path)) = finding;
-            let dot = if path.starts_with('[') { "" } else { "." };
+            let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
             *path = format!("{}{dot}{path}", prefix());
         }
     }
