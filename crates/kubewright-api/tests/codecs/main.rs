@@ -4,6 +4,7 @@
 
 mod bad_json;
 mod bad_protobuf;
+mod interop;
 mod kinds;
 mod model;
 mod oracles;
