@@ -52,7 +52,7 @@ impl DynamicObject {
         match path {
             ["apiVersion"] => Some(self.api_version.clone().into()),
             ["kind"] => Some(self.kind.clone().into()),
-            ["metadata", rest @ ..] => descend(&to_value(&self.metadata), rest).cloned(),
+            ["metadata", rest @ ..] => descend(&to_value(&self.metadata).ok()?, rest).cloned(),
             [field, rest @ ..] => descend(self.data.get(field)?, rest).cloned(),
             [] => None,
         }
@@ -74,10 +74,11 @@ impl DynamicObject {
                 Ok(())
             }
             ["metadata", rest @ ..] => {
-                let mut metadata = to_value(&self.metadata);
+                let not_fitting = |error: DecodeError| PathError::new(path, error.to_string());
+                let mut metadata = to_value(&self.metadata).map_err(not_fitting)?;
                 put(&mut metadata, rest, value).map_err(|message| PathError::new(path, message))?;
                 let decoded = Decoder::new().json(metadata.to_string().as_bytes());
-                self.metadata = decoded.map_err(|error| PathError::new(path, error.to_string()))?;
+                self.metadata = decoded.map_err(not_fitting)?;
                 Ok(())
             }
             [field, rest @ ..] => {
@@ -94,12 +95,16 @@ impl DynamicObject {
     pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
         match path {
             ["metadata", rest @ ..] if !rest.is_empty() => {
-                let mut metadata = to_value(&self.metadata);
+                let mut metadata = to_value(&self.metadata).ok()?;
                 let removed = take(&mut metadata, rest)?;
                 self.metadata = Decoder::new().json(metadata.to_string().as_bytes()).ok()?;
                 Some(removed)
             }
-            ["metadata"] => Some(to_value(&std::mem::take(&mut self.metadata))),
+            ["metadata"] => {
+                let removed = to_value(&self.metadata).ok()?;
+                self.metadata = ObjectMeta::default();
+                Some(removed)
+            }
             [field] => self.data.remove(field),
             [field, rest @ ..] => take(self.data.get_mut(field)?, rest),
             [] => None,
@@ -132,7 +137,13 @@ impl Object for DynamicObject {
 
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
         let mut object = DynamicObject::default();
+        let mut seen = [false; 3];
         reader.entries(|reader, key| {
+            if let Some(at) = [&b"apiVersion"[..], b"kind", b"metadata"].iter().position(|known| *known == key)
+                && std::mem::replace(&mut seen[at], true)
+            {
+                reader.decoder.duplicate_key()?;
+            }
             match key {
                 b"apiVersion" => object.api_version = reader.text()?,
                 b"kind" => object.kind = reader.text()?,
@@ -140,8 +151,8 @@ impl Object for DynamicObject {
                 b"metadata" => reader.message(&mut object.metadata)?,
                 _ => {
                     let (value, name) = (reader.tree()?, reader.decoder.text(key)?);
-                    if object.data.insert(name.clone(), value).is_some() {
-                        reader.decoder.duplicate_field(&name)?;
+                    if object.data.insert(name, value).is_some() {
+                        reader.decoder.duplicate_key()?;
                     }
                 }
             }
@@ -212,10 +223,11 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-fn to_value(metadata: &ObjectMeta) -> Value {
+/// Fails only for managed fields that nobody could use either: nested beyond measure, or with a key that occurs twice.
+fn to_value(metadata: &ObjectMeta) -> Result<Value, DecodeError> {
     let mut out = Vec::new();
     Writer::new(&mut out).message(metadata);
-    Value::from_json(&out).expect("we wrote it")
+    Value::from_json(&out)
 }
 
 fn descend<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
@@ -279,6 +291,19 @@ mod tests {
             String::from_utf8(object.to_json()).unwrap(),
             r#"{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"ports":[{"port":81}]},"status":{"ready":true}}"#
         );
+    }
+
+    #[test]
+    fn a_field_that_comes_twice_is_an_error() {
+        for (json, path) in [
+            (r#"{"kind":"Foo","kind":"Bar"}"#, "kind"),
+            (r#"{"metadata":{},"spec":1,"metadata":{}}"#, "metadata"),
+            (r#"{"spec":1,"spec":2}"#, "spec"),
+            (r#"{"spec":{"a":1,"a":2}}"#, "spec.a"),
+        ] {
+            let error = json.parse::<DynamicObject>().unwrap_err();
+            assert_eq!(error.to_string(), format!("{path}: duplicate field"));
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod generated;
 pub mod generated_prelude;
 mod int_or_string;
 pub mod json;
+#[cfg(feature = "k8s-openapi")]
+mod k8s_openapi_types;
 mod key;
 mod kind;
 mod list;

@@ -20,8 +20,11 @@ impl RawJson {
     }
 
     /// The value as a tree.
-    pub fn to_value(&self) -> Value {
-        self.0.parse().expect("checked when it was made")
+    ///
+    /// Fails where the text is JSON but no tree: nested deeper than trees may be, with a key that occurs twice, or a
+    /// number that is too large.
+    pub fn to_value(&self) -> Result<Value, DecodeError> {
+        self.0.parse()
     }
 
     pub(crate) fn from_checked(json: &str) -> Self {

@@ -88,8 +88,8 @@ impl<T: Scalar + Default> Scalar for Map<T> {
                 value.decode_json(reader)?;
             }
             let key = reader.decoder.text(key)?;
-            match self.insert(key.clone(), value) {
-                Some(_) => reader.decoder.duplicate_field(&key),
+            match self.insert(key, value) {
+                Some(_) => reader.decoder.duplicate_key(),
                 None => Ok(()),
             }
         })?;
@@ -185,7 +185,12 @@ impl Scalar for f64 {
         Ok(())
     }
     fn encode_json(&self, writer: &mut Writer<'_>) {
-        writer.float(*self);
+        // Go writes whole numbers without a fraction.
+        if self.fract() == 0.0 && self.abs() < 1e15 {
+            writer.integer(*self as i64);
+        } else {
+            writer.float(*self);
+        }
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
         match wire {

@@ -152,8 +152,8 @@ impl Reader<'_, '_> {
                 self.entries(|reader, key| {
                     let value = reader.value_tree(depth)?;
                     let key = reader.decoder.text(key)?;
-                    match map.insert(key.clone(), value) {
-                        Some(_) => reader.decoder.duplicate_field(&key),
+                    match map.insert(key, value) {
+                        Some(_) => reader.decoder.duplicate_key(),
                         None => Ok(()),
                     }
                 })?;
@@ -289,9 +289,60 @@ impl<'de> serde_core::de::Visitor<'de> for Visitor {
     }
 }
 
+/// Numbers beyond 64 bits become floating-point.
+#[cfg(feature = "serde_json")]
+impl From<serde_json::Value> for Value {
+    fn from(value: serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Value::Null,
+            serde_json::Value::Bool(value) => Value::Bool(value),
+            serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(whole), _) => Value::Int(whole),
+                (None, Some(float)) => Value::Float(float),
+                (None, None) => Value::Null,
+            },
+            serde_json::Value::String(text) => Value::String(text.into()),
+            serde_json::Value::Array(items) => Value::Array(items.into_iter().map(Value::from).collect()),
+            serde_json::Value::Object(entries) => {
+                Value::Object(entries.into_iter().map(|(key, value)| (Str::from(key), Value::from(value))).collect())
+            }
+        }
+    }
+}
+
+/// Infinite numbers, for which JSON has no word, become `null`.
+#[cfg(feature = "serde_json")]
+impl From<Value> for serde_json::Value {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(value) => value.into(),
+            Value::Int(value) => value.into(),
+            Value::Float(value) => value.into(),
+            Value::String(text) => text.as_str().into(),
+            Value::Array(items) => items.iter().cloned().map(serde_json::Value::from).collect(),
+            Value::Object(entries) => {
+                let entry = |(key, value): (&Str, &Value)| (key.as_str().to_owned(), value.clone().into());
+                serde_json::Value::Object(entries.iter().map(entry).collect())
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "serde_json")]
+    #[test]
+    fn serde_json_has_the_same_values() {
+        let json = r#"{"a":[null,true,-7,1.5,"x",{}],"b":9223372036854775807,"c":1e300}"#;
+        let (ours, theirs): (Value, serde_json::Value) = (json.parse().unwrap(), json.parse().unwrap());
+        assert_eq!(serde_json::Value::from(ours.clone()), theirs);
+        assert_eq!(Value::from(theirs), ours);
+        assert_eq!(Value::from(serde_json::json!(u64::MAX)), Value::Float(u64::MAX as f64));
+        assert_eq!(serde_json::Value::from(Value::Float(f64::NAN)), serde_json::Value::Null);
+    }
 
     #[test]
     fn whole_numbers_and_others_stay_apart() {

@@ -122,13 +122,7 @@ impl Decoder {
     pub fn protobuf_into(&mut self, object: &mut dyn Message, bytes: &[u8]) -> Result<(), DecodeError> {
         let envelope = Envelope::decode(bytes)?;
         if let Some(info) = &object.scheme().kind {
-            let is = |found: &Str, wanted: &str| found.is_empty() || found == wanted;
-            if !is(&envelope.kind, info.kind) || !is(&envelope.api_version, info.api_version) {
-                return Err(DecodeError::new(format!(
-                    "expected {} {}, found {} {}",
-                    info.api_version, info.kind, envelope.api_version, envelope.kind
-                )));
-            }
+            envelope.check_kind(&info.into())?;
         }
         self.protobuf_message_into(object, envelope.raw)
     }
@@ -207,6 +201,17 @@ impl Decoder {
         }
     }
 
+    /// Notes the key of a map that occurs again; the path to it is that of its entry.
+    pub(crate) fn duplicate_key(&mut self) -> Result<(), DecodeError> {
+        match &mut self.findings {
+            Some(findings) => {
+                findings.push(Finding::DuplicateField(String::new()));
+                Ok(())
+            }
+            None => Err(DecodeError::new("duplicate field")),
+        }
+    }
+
     /// How many findings there are; with [`prefix_findings`](Self::prefix_findings), how paths grow from the inside.
     pub(crate) fn finding_count(&self) -> usize {
         self.findings.as_ref().map_or(0, Vec::len)
@@ -223,7 +228,7 @@ impl Decoder {
     pub(crate) fn prefix_findings(&mut self, since: usize, prefix: impl Fn() -> String) {
         for finding in self.findings.iter_mut().flatten().skip(since) {
             let (Finding::UnknownField(path) | Finding::DuplicateField(path)) = finding;
-            let dot = if path.starts_with('[') { "" } else { "." };
+            let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
             *path = format!("{}{dot}{path}", prefix());
         }
     }

@@ -197,21 +197,25 @@ impl<'w> Writer<'w> {
     }
 
     /// What Go writes for a field that is not set.
+    ///
+    /// What is required our types hold by value even where Go holds a pointer, so that there is no `null` to keep:
+    /// such a field is written as it would be after decoding.
     fn unset(&mut self, separator: &mut u8, field: &FieldInfo) {
-        let pointer = field.flags.has(Flags::POINTER);
-        let always = field.flags.has(Flags::ALWAYS | Flags::REQUIRED);
-        let by_value = matches!(field.ty, Type::Message(_) | Type::Time | Type::MicroTime) && !pointer;
-        if field.flags.has(Flags::OMIT_ZERO) || !(always || by_value) {
+        let required = field.flags.has(Flags::REQUIRED);
+        let held = required || !field.flags.has(Flags::POINTER);
+        let is_struct =
+            matches!(field.ty, Type::Message(_) | Type::Time | Type::MicroTime | Type::Quantity | Type::IntOrString);
+        let omits = field.flags.has(Flags::OMIT_ZERO) && !(required && field.flags.has(Flags::POINTER));
+        if omits || !(required || field.flags.has(Flags::ALWAYS) || held && is_struct) {
             return;
         }
         self.field_name(separator, field);
         match field.ty {
-            Type::Message(scheme) if !pointer => self.unset_message(scheme),
-            Type::Bool if !pointer => self.raw("false"),
-            Type::Int32 | Type::Int64 | Type::Double if !pointer => self.raw("0"),
-            Type::String if !pointer => self.raw("\"\""),
-            Type::Quantity if !pointer => self.raw("\"0\""),
-            Type::IntOrString if !pointer => self.raw("0"),
+            Type::Message(scheme) if held => self.unset_message(scheme),
+            Type::Bool if held => self.raw("false"),
+            Type::Int32 | Type::Int64 | Type::Double | Type::IntOrString if held => self.raw("0"),
+            Type::String if held => self.raw("\"\""),
+            Type::Quantity if held => self.raw("\"0\""),
             _ => self.raw("null"),
         }
     }

@@ -1,10 +1,10 @@
 //! The envelope that Kubernetes puts around each protobuf object: four magic bytes and `runtime.Unknown`.
 
-use crate::Str;
 use crate::decode::{DecodeError, Decoder};
 use crate::message::Message;
 use crate::protobuf::encode::Encoder;
 use crate::protobuf::wire::Fields;
+use crate::{GroupVersionKind, Str};
 
 /// What every enveloped object begins with.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
@@ -46,6 +46,17 @@ impl<'a> Envelope<'a> {
             }
         }
         Ok(envelope)
+    }
+
+    /// Fails if the envelope says that it holds another kind; one that says nothing may hold any.
+    pub fn check_kind(&self, wanted: &GroupVersionKind) -> Result<(), DecodeError> {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        let is_kind = self.kind.is_empty() || self.kind == wanted.kind;
+        if is_kind && (self.api_version.is_empty() || group == wanted.group && version == wanted.version) {
+            return Ok(());
+        }
+        let (wanted, found) = ((wanted.api_version(), &wanted.kind), (&self.api_version, &self.kind));
+        Err(DecodeError::new(format!("expected {} {}, found {} {}", wanted.0, wanted.1, found.0, found.1)))
     }
 
     /// Appends `message` in an envelope.

@@ -12,6 +12,15 @@ pub(super) struct Buffer {
     scan: Option<Scan>,
 }
 
+/// How much a step of JSON reads, at the most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Extent {
+    /// A few bytes, which are tried again whenever more have come.
+    Token,
+    /// A whole value, which is tried again when its end has come.
+    Value,
+}
+
 impl Buffer {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 && (self.start == self.bytes.len() || self.start >= self.bytes.len() / 2) {
@@ -30,11 +39,10 @@ impl Buffer {
     }
 
     /// Reads one step of JSON, all of it or, if the bytes end too early, nothing.
-    ///
-    /// `read` is called again only when a whole value more is there.
     pub(super) fn read<R>(
         &mut self,
         decoder: &mut Decoder,
+        extent: Extent,
         read: impl FnOnce(&mut Reader<'_, '_>) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, DecodeError> {
         let bytes = &self.bytes[self.start..];
@@ -45,6 +53,8 @@ impl Buffer {
             self.scan = None;
         }
         let findings = decoder.finding_count();
+        // The decoder may come from a stream that failed half-way into an object.
+        decoder.forget(findings);
         let mut reader = Reader::new(bytes, decoder);
         match read(&mut reader) {
             Ok(result) => {
@@ -53,9 +63,11 @@ impl Buffer {
             }
             Err(error) if error.is_truncated() => {
                 decoder.forget(findings);
-                let mut scan = Scan::default();
-                scan.is_complete(bytes);
-                self.scan = Some(scan);
+                if extent == Extent::Value {
+                    let mut scan = Scan::default();
+                    scan.is_complete(bytes);
+                    self.scan = Some(scan);
+                }
                 Ok(None)
             }
             Err(error) => Err(error),

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::Encoding;
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Extent};
 use crate::Object;
 use crate::decode::{DecodeError, Decoder};
 use crate::meta::v1::ListMeta;
@@ -40,6 +40,10 @@ enum State {
     JsonKey {
         first: bool,
     },
+    /// At the value of a key.
+    JsonValue(Key),
+    /// At the first item, or the end of the items.
+    JsonItems,
     JsonItem,
     JsonAfterItem,
     JsonEnd,
@@ -50,6 +54,17 @@ enum State {
     ProtobufList {
         remaining: usize,
     },
+    /// At a field of the envelope after the list.
+    ProtobufEnd,
+}
+
+/// What a list says under a key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Key {
+    Kind,
+    Metadata,
+    Items,
+    Other,
 }
 
 impl<T: Object> ListDecoder<T> {
@@ -72,7 +87,7 @@ impl<T: Object> ListDecoder<T> {
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, DecodeError> {
         loop {
             let step = match self.state {
-                State::ProtobufMagic | State::ProtobufEnvelope | State::ProtobufList { .. } => {
+                State::ProtobufMagic | State::ProtobufEnvelope | State::ProtobufList { .. } | State::ProtobufEnd => {
                     self.protobuf(decoder)?
                 }
                 _ => self.json(decoder)?,
@@ -97,7 +112,7 @@ impl<T: Object> ListDecoder<T> {
     pub fn finish(self) -> Result<ListMeta, DecodeError> {
         match self.state {
             State::JsonEnd => Ok(self.metadata),
-            State::ProtobufEnvelope if self.buffer.bytes().is_empty() => Ok(self.metadata),
+            State::ProtobufEnd if self.buffer.bytes().is_empty() => Ok(self.metadata),
             _ => Err(DecodeError::truncated()),
         }
     }
@@ -105,7 +120,12 @@ impl<T: Object> ListDecoder<T> {
     fn json(&mut self, decoder: &mut Decoder) -> Result<Step<T>, DecodeError> {
         let (state, index) = (self.state, self.count);
         let metadata = &mut self.metadata;
-        let step = self.buffer.read(decoder, |reader| match state {
+        // Of the items only one at a time may be waited for, never all of them.
+        let extent = match state {
+            State::JsonItem | State::JsonValue(Key::Kind | Key::Metadata | Key::Other) => Extent::Value,
+            _ => Extent::Token,
+        };
+        let step = self.buffer.read(decoder, extent, |reader| match state {
             State::JsonStart => {
                 reader.open(b'{', "object")?;
                 Ok((State::JsonKey { first: true }, None))
@@ -115,31 +135,43 @@ impl<T: Object> ListDecoder<T> {
                     return Ok((State::JsonEnd, None));
                 }
                 let mut escaped = Vec::new();
-                match reader.key(&mut escaped)? {
-                    b"items" if reader.null()? => {}
-                    b"items" => {
-                        reader.open(b'[', "array").map_err(|error| error.within_field("items"))?;
-                        if reader.peek() == 0 {
-                            return Err(DecodeError::truncated());
-                        }
-                        if !reader.take(b']') {
-                            return Ok((State::JsonItem, None));
-                        }
-                    }
-                    b"metadata" if reader.null()? => {}
-                    b"metadata" => {
+                let key = match reader.key(&mut escaped)? {
+                    b"kind" => Key::Kind,
+                    b"metadata" => Key::Metadata,
+                    b"items" => Key::Items,
+                    _ => Key::Other,
+                };
+                Ok((State::JsonValue(key), None))
+            }
+            State::JsonValue(Key::Items) => {
+                if reader.null()? {
+                    return Ok((State::JsonKey { first: false }, None));
+                }
+                reader.open(b'[', "array").map_err(|error| error.within_field("items"))?;
+                Ok((State::JsonItems, None))
+            }
+            State::JsonValue(key) => {
+                match key {
+                    _ if reader.null()? => {}
+                    Key::Metadata => {
                         let mut found = ListMeta::default();
                         reader.message(&mut found).map_err(|error| error.within_field("metadata"))?;
                         *metadata = found;
                     }
-                    b"kind" => {
-                        let kind = reader.string().map_err(|error| error.within_field("kind"))?;
-                        check_kind(&kind)?;
-                    }
-                    _ => reader.raw().map(|_| ())?,
+                    Key::Kind => check_kind(&reader.string().map_err(|error| error.within_field("kind"))?)?,
+                    _ => drop(reader.raw()?),
+                }
+                // A number ends only where something else begins.
+                if reader.peek() == 0 {
+                    return Err(reader.expected("a value"));
                 }
                 Ok((State::JsonKey { first: false }, None))
             }
+            State::JsonItems => match reader.peek() {
+                0 => Err(reader.expected("a value")),
+                _ if reader.take(b']') => Ok((State::JsonKey { first: false }, None)),
+                _ => Ok((State::JsonItem, None)),
+            },
             State::JsonItem => {
                 let within = |error: DecodeError| error.within_item(index).within_field("items");
                 Ok((State::JsonAfterItem, Some(T::from_json(reader).map_err(within)?)))
@@ -178,7 +210,7 @@ impl<T: Object> ListDecoder<T> {
             return Ok(Step::Going);
         }
         if self.state == (State::ProtobufList { remaining: 0 }) {
-            self.state = State::ProtobufEnvelope;
+            self.state = State::ProtobufEnd;
             return Ok(Step::Going);
         }
         // All fields of the envelope and of a list are length-delimited.

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::Encoding;
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Extent};
 use crate::Object;
 use crate::decode::{DecodeError, Decoder};
 use crate::json::Reader;
@@ -48,7 +48,7 @@ impl<T: Object> WatchDecoder<T> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
         match self.encoding {
-            Encoding::Json => self.buffer.read(decoder, json_event),
+            Encoding::Json => self.buffer.read(decoder, Extent::Value, json_event),
             Encoding::Protobuf => self.protobuf(decoder),
         }
     }
@@ -123,8 +123,10 @@ fn protobuf_event<T: Object>(frame: &[u8], decoder: &mut Decoder) -> Result<Watc
         return decoder.protobuf(object).map(|status| WatchEvent::Error(Box::new(status)));
     }
     let wrap = event_of(kind)?;
-    let object = T::from_protobuf(Envelope::decode(object)?.raw, decoder)
-        .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?;
+    let envelope = Envelope::decode(object)?;
+    let object = T::from_protobuf(envelope.raw, decoder)
+        .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?
+        .and_then(|object| envelope.check_kind(&object.group_version_kind()).map(|()| object));
     object.map(wrap).map_err(|error| error.within_field("object"))
 }
 

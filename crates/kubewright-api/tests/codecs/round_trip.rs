@@ -1,0 +1,68 @@
+//! Every type of the API survives every way through the codecs, whatever it holds.
+
+use kubewright_core::Decoder;
+use kubewright_core::message::Message;
+use kubewright_core::protobuf::encode_message;
+use kubewright_core::scheme::{TypeEntry, TypeInfo};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::Value;
+
+use crate::model::{self, Entropy, Everything, assert_same, to_json, to_server_json};
+
+/// Random values for each type; with some 580 types, a few for each are many.
+const CASES: u32 = 16;
+
+#[test]
+fn every_type_survives_json_protobuf_and_both_in_turn() {
+    for entry in model::types() {
+        check(entry, &model::message(entry.info, &mut Everything::default(), 0));
+        let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+        let result = TestRunner::new(config).run(&prop::collection::vec(any::<u8>(), 0..400), |bytes| {
+            check(entry, &model::message(entry.info, &mut Entropy::new(&bytes), 0));
+            Ok(())
+        });
+        result.unwrap_or_else(|error| panic!("{}: {error}", entry.info.name));
+    }
+}
+
+fn check(entry: &TypeEntry, model: &Value) {
+    let mut object = model.clone();
+    model::with_kind(entry.info, &mut object);
+    let decoded = decode(entry.info, &model.to_string());
+    let encoded = to_json(&*decoded);
+    assert_same(&parse(&encoded), &object, "JSON");
+    // The fields in our order rather than by name.
+    assert_eq!(to_json(&*decode(entry.info, &encoded)), encoded);
+
+    let bytes = protobuf(&*decoded);
+    let mut again = (entry.new)();
+    Decoder::new().protobuf_message_into(&mut *again, &bytes).expect("protobuf");
+    assert_same(&parse(&to_json(&*again)), &object, "JSON after protobuf");
+    assert!(protobuf(&*again) == bytes, "protobuf after protobuf");
+
+    let server = to_server_json(&*decoded);
+    let answered = decode(entry.info, &server);
+    assert_same(&parse(&to_server_json(&*answered)), &parse(&server), "what a server answers, twice");
+    assert_same(&parse(&to_server_json(&*again)), &parse(&server), "what a server answers after protobuf");
+
+    let through_serde = kubewright_core::message_impls::serialize(&*decoded, serde_json::value::Serializer);
+    assert_same(&through_serde.expect("serialises"), &object, "through serde");
+}
+
+fn parse(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{error} in {json}"))
+}
+
+pub fn decode(info: &TypeInfo, json: &str) -> Box<dyn Message> {
+    let mut object = model::new(info);
+    let result = Decoder::new().json_into(&mut *object, json.as_bytes());
+    result.unwrap_or_else(|error| panic!("{}: {error} in {json}", info.name));
+    object
+}
+
+pub fn protobuf(message: &dyn Message) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_message(message, &mut out);
+    out
+}
