@@ -186,12 +186,14 @@ impl From<&str> for ByteString {
     }
 }
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for ByteString {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.to_base64())
     }
 }
 
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ByteString {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;

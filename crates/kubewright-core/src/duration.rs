@@ -199,12 +199,14 @@ impl TryFrom<Duration> for std::time::Duration {
     }
 }
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for Duration {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.encode(&mut [0; Duration::TEXT_LENGTH]))
     }
 }
 
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Duration {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;

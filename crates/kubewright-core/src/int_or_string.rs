@@ -103,6 +103,7 @@ impl fmt::Debug for IntOrString {
     }
 }
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for IntOrString {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -113,6 +114,7 @@ impl serde_core::Serialize for IntOrString {
 }
 
 /// Takes an integer of 32 bits or a string; `null` is 0.
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for IntOrString {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;

@@ -1,5 +1,8 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 //!
+//! Features, all off by default: `patch` (JSON, merge and strategic merge patches), `serde` (our types in serde's formats), `serde_json` and `jiff` (conversions),
+//! `k8s-openapi` (that crate's types as objects).
+//!
 //! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into objects, and at
 //! [`message`] for how codecs reach the fields of a type.
 
@@ -23,10 +26,14 @@ mod map;
 pub mod message;
 #[doc(hidden)]
 pub mod message_impls;
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub mod message_serde;
 mod object;
 mod object_list;
 pub mod options;
 pub mod owner;
+#[cfg(feature = "patch")]
 pub mod patch;
 pub mod protobuf;
 mod quantity;
@@ -55,6 +62,7 @@ pub mod meta {
 }
 
 #[doc(hidden)]
+#[cfg(feature = "serde")]
 pub use serde_core;
 
 pub use bytes::{Base64Error, ByteString};
@@ -78,3 +86,11 @@ pub use str::Str;
 pub use time::{MicroTime, ParseTimeError, Time, TimeRangeError};
 pub use value::Value;
 pub use version::compare_kube_aware_versions;
+
+/// Without serde, generated types do without its traits.
+#[cfg(not(feature = "serde"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! serde_impls {
+    ($type:ty) => {};
+}

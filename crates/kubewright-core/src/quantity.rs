@@ -350,6 +350,7 @@ impl fmt::Debug for Quantity {
     }
 }
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for Quantity {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.encode(&mut [0; Quantity::TEXT_LENGTH]))
@@ -357,6 +358,7 @@ impl serde_core::Serialize for Quantity {
 }
 
 /// Takes a string, with space around it, or a number; `null` is zero.
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Quantity {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;

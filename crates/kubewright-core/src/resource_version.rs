@@ -116,12 +116,14 @@ impl fmt::Debug for ResourceVersion {
     }
 }
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for ResourceVersion {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
 }
 
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ResourceVersion {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Str::deserialize(deserializer).map(ResourceVersion)

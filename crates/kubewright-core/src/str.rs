@@ -146,12 +146,14 @@ impl PartialEq<Str> for &str {
     }
 }
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for Str {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)
     }
 }
 
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Str {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;

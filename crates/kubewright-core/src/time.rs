@@ -171,6 +171,7 @@ impl From<jiff::Timestamp> for Time {
     }
 }
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for Time {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.is_zero() {
@@ -181,6 +182,7 @@ impl serde_core::Serialize for Time {
 }
 
 /// Takes a string; `null` is the zero time.
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Time {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;

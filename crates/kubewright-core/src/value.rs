@@ -222,6 +222,7 @@ macro_rules! from {
 from!(bool => Bool, i64 => Int, i32 => Int, u32 => Int, f64 => Float, &str => String, String => String, Str => String,
     List<Value> => Array, Vec<Value> => Array, Map<Value> => Object);
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for Value {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -236,14 +237,17 @@ impl serde_core::Serialize for Value {
     }
 }
 
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Value {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Visitor)
     }
 }
 
+#[cfg(feature = "serde")]
 struct Visitor;
 
+#[cfg(feature = "serde")]
 impl<'de> serde_core::de::Visitor<'de> for Visitor {
     type Value = Value;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -91,12 +91,12 @@ fn modules(api: &[GroupVersion]) -> String {
         }
         out.push_str("}\n");
     }
-    for (doc, name, item, all) in [
-        ("All resources", "resources", "kubewright_core::ResourceInfo", resources),
-        ("All types", "types", "kubewright_core::scheme::TypeEntry", types),
+    for (doc, name, item, all, gate) in [
+        ("All resources", "resources", "kubewright_core::ResourceInfo", resources, ""),
+        ("All types", "types", "kubewright_core::scheme::TypeEntry", types, "#[cfg(feature = \"registry\")]\n"),
     ] {
         out.push_str(&format!(
-            "/// {doc} of the groups that are compiled in.\npub fn {name}() -> Vec<&'static {item}> {{\n\
+            "/// {doc} of the groups that are compiled in.\n{gate}pub fn {name}() -> Vec<&'static {item}> {{\n\
              #[allow(unused_mut)]\nlet mut all: Vec<&'static {item}> = Vec::new();\n{all}all\n}}\n"
         ));
     }

@@ -76,7 +76,9 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
 
 /// All types of a file, each with a way to make an empty one.
 pub fn write_list(out: &mut String, gv: &GroupVersion) {
-    out.push_str("\n/// All types of this version of the group.\npub static TYPES: &[&TypeEntry] = &[");
+    // The shared types are few and always there; of the groups, only servers and tests want them all.
+    let gate = if gv.module == "meta" { "" } else { "#[cfg(feature = \"registry\")]\n" };
+    let _ = writeln!(out, "\n/// All types of this version of the group.\n{gate}pub static TYPES: &[&TypeEntry] = &[");
     for ty in &gv.types {
         let _ = writeln!(
             out,

@@ -157,6 +157,7 @@ pub fn resources() -> Vec<&'static kubewright_core::ResourceInfo> {
     all
 }
 /// All types of the groups that are compiled in.
+#[cfg(feature = "registry")]
 pub fn types() -> Vec<&'static kubewright_core::scheme::TypeEntry> {
     #[allow(unused_mut)]
     let mut all: Vec<&'static kubewright_core::scheme::TypeEntry> = Vec::new();

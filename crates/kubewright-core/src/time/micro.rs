@@ -179,6 +179,7 @@ impl From<jiff::Timestamp> for MicroTime {
     }
 }
 
+#[cfg(feature = "serde")]
 impl serde_core::Serialize for MicroTime {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.is_zero() {
@@ -189,6 +190,7 @@ impl serde_core::Serialize for MicroTime {
 }
 
 /// Takes a string; `null` is the zero time.
+#[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for MicroTime {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;

@@ -2051,6 +2051,7 @@ pub static WEBHOOK_CLIENT_CONFIG: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &APPLY_CONFIGURATION, new: || Box::<ApplyConfiguration>::default() },
     &TypeEntry { info: &AUDIT_ANNOTATION, new: || Box::<AuditAnnotation>::default() },

@@ -1535,6 +1535,7 @@ pub static WEBHOOK_CONVERSION: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &CUSTOM_RESOURCE_COLUMN_DEFINITION, new: || Box::<CustomResourceColumnDefinition>::default() },
     &TypeEntry { info: &CUSTOM_RESOURCE_CONVERSION, new: || Box::<CustomResourceConversion>::default() },

@@ -321,6 +321,7 @@ pub static SERVICE_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &API_SERVICE, new: || Box::<APIService>::default() },
     &TypeEntry { info: &API_SERVICE_CONDITION, new: || Box::<APIServiceCondition>::default() },

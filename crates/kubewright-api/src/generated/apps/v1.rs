@@ -1736,6 +1736,7 @@ pub static STATEFUL_SET_UPDATE_STRATEGY: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &CONTROLLER_REVISION, new: || Box::<ControllerRevision>::default() },
     &TypeEntry { info: &DAEMON_SET, new: || Box::<DaemonSet>::default() },

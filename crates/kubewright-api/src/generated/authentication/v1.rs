@@ -589,6 +589,7 @@ pub static USER_INFO: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &BOUND_OBJECT_REFERENCE, new: || Box::<BoundObjectReference>::default() },
     &TypeEntry { info: &SELF_SUBJECT_REVIEW, new: || Box::<SelfSubjectReview>::default() },

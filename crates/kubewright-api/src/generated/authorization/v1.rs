@@ -985,6 +985,7 @@ pub static SUBJECT_RULES_REVIEW_STATUS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &FIELD_SELECTOR_ATTRIBUTES, new: || Box::<FieldSelectorAttributes>::default() },
     &TypeEntry { info: &LABEL_SELECTOR_ATTRIBUTES, new: || Box::<LabelSelectorAttributes>::default() },

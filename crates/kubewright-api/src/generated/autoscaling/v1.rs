@@ -409,6 +409,7 @@ pub static SCALE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &CROSS_VERSION_OBJECT_REFERENCE, new: || Box::<CrossVersionObjectReference>::default() },
     &TypeEntry { info: &HORIZONTAL_POD_AUTOSCALER, new: || Box::<HorizontalPodAutoscaler>::default() },

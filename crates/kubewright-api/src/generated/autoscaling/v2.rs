@@ -1458,6 +1458,7 @@ pub static RESOURCE_METRIC_STATUS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &CONTAINER_RESOURCE_METRIC_SOURCE, new: || Box::<ContainerResourceMetricSource>::default() },
     &TypeEntry { info: &CONTAINER_RESOURCE_METRIC_STATUS, new: || Box::<ContainerResourceMetricStatus>::default() },

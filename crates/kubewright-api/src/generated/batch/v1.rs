@@ -1049,6 +1049,7 @@ pub static UNCOUNTED_TERMINATED_PODS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &CRON_JOB, new: || Box::<CronJob>::default() },
     &TypeEntry { info: &CRON_JOB_SPEC, new: || Box::<CronJobSpec>::default() },

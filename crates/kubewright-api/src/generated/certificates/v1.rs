@@ -325,6 +325,7 @@ pub static CERTIFICATE_SIGNING_REQUEST_STATUS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &CERTIFICATE_SIGNING_REQUEST, new: || Box::<CertificateSigningRequest>::default() },
     &TypeEntry {

@@ -137,6 +137,7 @@ pub static LEASE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &LEASE, new: || Box::<Lease>::default() },
     &TypeEntry { info: &LEASE_SPEC, new: || Box::<LeaseSpec>::default() },

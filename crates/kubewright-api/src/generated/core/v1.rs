@@ -15181,6 +15181,7 @@ pub static WINDOWS_SECURITY_CONTEXT_OPTIONS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry {
         info: &AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,

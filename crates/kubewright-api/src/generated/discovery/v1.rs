@@ -437,6 +437,7 @@ pub static FOR_ZONE: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &ENDPOINT, new: || Box::<Endpoint>::default() },
     &TypeEntry { info: &ENDPOINT_CONDITIONS, new: || Box::<EndpointConditions>::default() },

@@ -206,6 +206,7 @@ pub static EVENT_SERIES: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &EVENT, new: || Box::<Event>::default() },
     &TypeEntry { info: &EVENT_SERIES, new: || Box::<EventSeries>::default() },

@@ -1186,6 +1186,7 @@ pub static USER_SUBJECT: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry {
         info: &EXEMPT_PRIORITY_LEVEL_CONFIGURATION,

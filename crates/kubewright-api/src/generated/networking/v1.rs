@@ -1598,6 +1598,7 @@ pub static SERVICE_CIDR_STATUS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &HTTP_INGRESS_PATH, new: || Box::<HTTPIngressPath>::default() },
     &TypeEntry { info: &HTTP_INGRESS_RULE_VALUE, new: || Box::<HTTPIngressRuleValue>::default() },

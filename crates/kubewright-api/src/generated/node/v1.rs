@@ -165,6 +165,7 @@ pub static SCHEDULING: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &OVERHEAD, new: || Box::<Overhead>::default() },
     &TypeEntry { info: &RUNTIME_CLASS, new: || Box::<RuntimeClass>::default() },

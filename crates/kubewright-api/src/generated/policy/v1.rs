@@ -272,6 +272,7 @@ pub static POD_DISRUPTION_BUDGET_STATUS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &EVICTION, new: || Box::<Eviction>::default() },
     &TypeEntry { info: &POD_DISRUPTION_BUDGET, new: || Box::<PodDisruptionBudget>::default() },

@@ -505,6 +505,7 @@ pub static SUBJECT: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &AGGREGATION_RULE, new: || Box::<AggregationRule>::default() },
     &TypeEntry { info: &CLUSTER_ROLE, new: || Box::<ClusterRole>::default() },

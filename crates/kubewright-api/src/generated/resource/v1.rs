@@ -2541,6 +2541,7 @@ pub static RESOURCE_SLICE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &ALLOCATED_DEVICE_STATUS, new: || Box::<AllocatedDeviceStatus>::default() },
     &TypeEntry { info: &ALLOCATION_RESULT, new: || Box::<AllocationResult>::default() },

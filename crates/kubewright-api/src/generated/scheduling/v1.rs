@@ -86,6 +86,7 @@ pub static PRIORITY_CLASS: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[&TypeEntry { info: &PRIORITY_CLASS, new: || Box::<PriorityClass>::default() }];
 
 /// The resource `priorityclasses`.

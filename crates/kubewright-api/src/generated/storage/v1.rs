@@ -988,6 +988,7 @@ pub static VOLUME_NODE_RESOURCES: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &CSI_DRIVER, new: || Box::<CSIDriver>::default() },
     &TypeEntry { info: &CSI_DRIVER_SPEC, new: || Box::<CSIDriverSpec>::default() },
