@@ -46,7 +46,7 @@ fn check(entry: &TypeEntry, model: &Value) {
     assert_same(&parse(&to_server_json(&*answered)), &parse(&server), "what a server answers, twice");
     assert_same(&parse(&to_server_json(&*again)), &parse(&server), "what a server answers after protobuf");
 
-    let through_serde = kubewright_core::message_impls::serialize(&*decoded, serde_json::value::Serializer);
+    let through_serde = kubewright_core::message_serde::serialize(&*decoded, serde_json::value::Serializer);
     assert_same(&through_serde.expect("serialises"), &object, "through serde");
 }
 
