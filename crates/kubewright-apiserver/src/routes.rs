@@ -1,0 +1,410 @@
+//! Requests for resources: which handler a path and a method lead to, and what each of them answers.
+
+use std::sync::Arc;
+
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, StatusCode};
+use kubewright_core::meta::v1::{Status, StatusDetails};
+use kubewright_core::options::{
+    CreateOptions, FieldValidation, GetOptions, ListOptions, PatchOptions, PatchType, UpdateOptions, WatchOptions,
+};
+use kubewright_core::{Str, Value};
+
+use crate::catalog::{Resource, Subresource};
+use crate::decoding::{self, Expected, MediaType};
+use crate::encoding::{self, Format, Frames, ListMeta, Offer};
+use crate::http::Answer;
+use crate::object::{Meta, StoredObject, tree};
+use crate::patching;
+use crate::registry::{CreateRequest, Origin, Part, Selection, UpdateRequest};
+use crate::rejection::Rejection;
+use crate::request::Target;
+use crate::reviews;
+use crate::service::Call;
+
+/// All kinds of patch, as messages list them.
+const PATCHES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// Answers a request for a resource.
+pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answer, Rejection> {
+    let catalog = call.registry.catalog();
+    // An unknown group is none of our business; within a known one it is the resource that is missing.
+    let Some(resources) = catalog.resources(&target.group, &target.version) else { return Err(Rejection::NoSuchPage) };
+    let is_custom_group = resources.values().all(|resource| resource.is_custom());
+    let lost = || if is_custom_group { Rejection::NoSuchPage } else { Rejection::no_such_resource() };
+    let resource = resources.get(&target.resource).ok_or_else(lost)?;
+    let in_namespace = !target.namespace.is_empty();
+    let is_collection = target.name.is_empty();
+    if !target.rest.is_empty() || (!resource.namespaced && in_namespace) {
+        return Err(lost());
+    }
+    if resource.namespaced && !in_namespace && (!is_collection || (is_custom_group && call.method != Method::GET)) {
+        return Err(lost());
+    }
+    let mut endpoint = Endpoint { call, resource, target };
+    endpoint.warn_of_deprecation();
+    match (is_collection, &*target.subresource) {
+        (true, _) => endpoint.collection().await,
+        (false, "") => endpoint.object().await,
+        (false, name) => {
+            let subresource = resource.subresource(name).ok_or_else(lost)?;
+            endpoint.subresource(subresource).await
+        }
+    }
+}
+
+/// A resource that is asked for.
+struct Endpoint<'a, 'c> {
+    call: &'a mut Call<'c>,
+    resource: &'a Arc<Resource>,
+    target: &'a Target,
+}
+
+impl<'a> Endpoint<'a, '_> {
+    async fn collection(&mut self) -> Result<Answer, Rejection> {
+        let (verb, everywhere) = (self.call.info.verb, self.resource.namespaced && self.target.namespace.is_empty());
+        if !matches!(*self.call.method, Method::GET | Method::HEAD) && (everywhere || self.target.is_watch_path) {
+            return Err(Rejection::no_such_method());
+        }
+        if !self.resource.is_stored() && verb == "create" && self.resource.has_verb("create") {
+            return reviews::answer(self.call, self.resource, &self.target.namespace);
+        }
+        if !self.resource.has_verb(verb) {
+            return Err(Rejection::no_such_method());
+        }
+        match verb {
+            "list" => self.list().await,
+            "watch" => self.watch(None),
+            "create" => self.create(),
+            "deletecollection" => self.delete_collection().await,
+            _ => Err(Rejection::no_such_method()),
+        }
+    }
+
+    async fn object(&mut self) -> Result<Answer, Rejection> {
+        let verb = self.call.info.verb;
+        if !self.resource.has_verb(verb) || !self.resource.is_stored() {
+            return Err(Rejection::no_such_method());
+        }
+        match verb {
+            "get" => self.get().await,
+            "watch" => self.watch(Some(&self.target.name.clone())),
+            "update" => self.update(Part::Main),
+            "patch" => self.patch(Part::Main),
+            "delete" => self.delete(),
+            _ => Err(Rejection::no_such_method()),
+        }
+    }
+
+    async fn subresource(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let verb = self.call.info.verb;
+        if !subresource.verbs.contains(&verb) {
+            return Err(Rejection::no_such_method());
+        }
+        match (&*subresource.name, verb) {
+            ("status", "get") => self.get().await,
+            ("status", "update") => self.update(Part::Status),
+            ("status", "patch") => self.patch(Part::Status),
+            ("scale", "get") => {
+                let object = self.find()?;
+                let scale =
+                    self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
+                self.tree(StatusCode::OK, &scale, true)
+            }
+            ("scale", _) => self.scale(subresource),
+            ("finalize", "update") => self.finalize(),
+            ("binding", "create") => self.bind(subresource),
+            ("eviction", "create") => self.evict(subresource),
+            ("ephemeralcontainers" | "resize" | "approval", "get") => self.get().await,
+            ("ephemeralcontainers" | "resize", "update") => self.update(Part::Main),
+            ("ephemeralcontainers" | "resize", "patch") => self.patch(Part::Main),
+            ("approval", "update") => self.update(Part::Status),
+            ("approval", "patch") => self.patch(Part::Status),
+            (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
+        }
+    }
+
+    async fn get(&mut self) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let options = GetOptions::from_query(self.call.query);
+        if let Some(version) = options.resource_version.filter(|version| version != "0") {
+            let revision = version.parse().map_err(|_| {
+                let why = format!("strconv.ParseUint: parsing {:?}: invalid syntax", version.as_str());
+                Status::bad_request(format!(
+                    "invalid resource version: resourceVersion: Invalid value: {:?}: {why}",
+                    version.as_str()
+                ))
+            })?;
+            self.call.registry.reach(revision).await?;
+        }
+        let object = self.find()?;
+        self.stored(StatusCode::OK, format, &object)
+    }
+
+    async fn list(&mut self) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let options = ListOptions::from_query(self.call.query)?;
+        let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
+        let listed = self.call.registry.list(self.resource, &self.target.namespace, &selection, &options).await?;
+        let objects = listed.objects.iter().map(|object| &**object);
+        let body = encoding::list(format, self.resource, &listed.meta, objects)?;
+        Ok(Answer::document(StatusCode::OK, format, body))
+    }
+
+    fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let options = WatchOptions::from_query(self.call.query)?;
+        let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
+        let selection = match name {
+            Some(name) => selection.named(name),
+            None => selection,
+        };
+        let frames = Frames { format };
+        let stream = self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames)?;
+        Ok(Answer::watch(frames.content_type(), stream))
+    }
+
+    fn create(&mut self) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let options = CreateOptions::from_query(self.call.query)?;
+        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
+        let request = CreateRequest { resource: self.resource, namespace, value, dry_run };
+        let object = self.call.registry.create(request, &mut self.call.warnings)?;
+        self.stored(StatusCode::CREATED, format, &object)
+    }
+
+    fn update(&mut self, part: Part) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let options = UpdateOptions::from_query(self.call.query)?;
+        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let request = self.update_request(part, Origin::Put, options.dry_run);
+        let object = self.call.registry.update(&request, &mut self.call.warnings, |_| Ok(value.clone()))?;
+        self.stored(StatusCode::OK, format, &object)
+    }
+
+    fn patch(&mut self, part: Part) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let (kind, options) = self.patch_options()?;
+        let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
+        let expected = Expected::from(&*resource);
+        let request = self.update_request(part, Origin::Patch, options.dry_run);
+        let mut findings = Vec::new();
+        let object = self.call.registry.update(&request, &mut self.call.warnings, |old| {
+            let patched = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;
+            let decoded = decoding::normalize(expected, &patched)?;
+            findings = patch_findings(decoded.findings, options.field_validation, &patched)?;
+            Ok(decoded.value)
+        })?;
+        self.call.warnings.extend(findings);
+        self.stored(StatusCode::OK, format, &object)
+    }
+
+    fn delete(&mut self) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let options =
+            decoding::delete_options(self.call.query, MediaType::of_body(self.call.headers)?, self.call.body)?;
+        let (namespace, name) = (&self.target.namespace, &self.target.name);
+        let deleted = self.call.registry.delete(self.resource, namespace, name, &options, &mut self.call.warnings)?;
+        if deleted.is_answered_with_object(self.resource) {
+            return self.stored(StatusCode::OK, format, deleted.object());
+        }
+        let details = StatusDetails {
+            name: Some(name.clone()),
+            group: Some(self.resource.group.clone()).filter(|group| !group.is_empty()),
+            kind: Some(self.resource.plural.clone()),
+            uid: Some(deleted.object().value.uid().into()),
+            ..Default::default()
+        };
+        let status = Status { details: Some(Box::new(details)), ..Status::success() };
+        Ok(Answer::status(StatusCode::OK, Format { shape: encoding::Shape::Object, ..format }, &status))
+    }
+
+    async fn delete_collection(&mut self) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let listing = ListOptions::from_query(self.call.query)?;
+        let selection = Selection::new(self.resource, listing.label_selector.clone(), listing.field_selector.clone())?;
+        let options =
+            decoding::delete_options(self.call.query, MediaType::of_body(self.call.headers)?, self.call.body)?;
+        let namespace = &self.target.namespace;
+        let listed = self.call.registry.list(self.resource, namespace, &selection, &listing).await?;
+        for object in &listed.objects {
+            let name = object.value.name();
+            match self.call.registry.delete(self.resource, namespace, name, &options, &mut self.call.warnings) {
+                // Somebody else was faster, which is all the same.
+                Err(Rejection::Status(status)) if status.is_not_found() => {}
+                other => drop(other?),
+            }
+        }
+        self.call.warnings.dedup();
+        let meta = ListMeta { revision: listed.meta.revision, ..Default::default() };
+        let body = encoding::list(format, self.resource, &meta, listed.objects.iter().map(|object| &**object))?;
+        Ok(Answer::document(StatusCode::OK, format, body))
+    }
+
+    fn scale(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let expected = Expected::from(subresource);
+        let registry = self.call.registry;
+        let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
+        let object = if self.call.info.verb == "update" {
+            let options = UpdateOptions::from_query(self.call.query)?;
+            let scale = self.decode(expected, options.field_validation)?;
+            let request = self.update_request(Part::Main, Origin::Put, options.dry_run);
+            let mut warnings = Vec::new();
+            // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
+            registry.update(&request, &mut warnings, |old| {
+                let mut new = registry.with_scale(&resource, old, &scale)?;
+                if new.resource_version().is_empty() && resource.is_custom() {
+                    new.set_meta("resourceVersion", old.resource_version());
+                }
+                Ok(new)
+            })?
+        } else {
+            let (kind, options) = self.patch_options()?;
+            let request = self.update_request(Part::Main, Origin::Patch, options.dry_run);
+            registry.update(&request, &mut Vec::new(), |old| {
+                let scale = registry.scale_of(&resource, old)?;
+                let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
+                let decoded = decoding::normalize(expected, &patched)?;
+                registry.with_scale(&resource, old, &decoded.value)
+            })?
+        };
+        let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
+        self.tree(StatusCode::OK, &scale, true)
+    }
+
+    /// Replaces the finalizers of a namespace, which is all that this path can change.
+    fn finalize(&mut self) -> Result<Answer, Rejection> {
+        let format = self.format()?;
+        let options = UpdateOptions::from_query(self.call.query)?;
+        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
+        let object = self.call.registry.update(&request, &mut self.call.warnings, |old| {
+            let mut new = old.clone();
+            match tree::get(&value, &["spec", "finalizers"]) {
+                Some(finalizers) => tree::set(&mut new, &["spec", "finalizers"], finalizers.clone()),
+                None => drop(tree::remove(&mut new, &["spec", "finalizers"])),
+            }
+            match value.resource_version() {
+                "" => drop(new.remove_meta("resourceVersion")),
+                version => new.set_meta("resourceVersion", version),
+            }
+            Ok(new)
+        })?;
+        self.stored(StatusCode::OK, format, &object)
+    }
+
+    fn bind(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let options = CreateOptions::from_query(self.call.query)?;
+        let binding = self.decode(Expected::from(subresource), options.field_validation)?;
+        let (namespace, name) = (&self.target.namespace, &self.target.name);
+        self.call.registry.bind(self.resource, namespace, name, &binding, options.dry_run)?;
+        self.done()
+    }
+
+    fn evict(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let options = CreateOptions::from_query(self.call.query)?;
+        let eviction = self.decode(Expected::from(subresource), options.field_validation)?;
+        let name = &self.target.name;
+        if eviction.name() != name.as_str() && !eviction.name().is_empty() {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object").into());
+        }
+        let mut deletion = decoding::delete_options_of(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+        deletion.dry_run |= options.dry_run;
+        self.call.registry.evict(self.resource, &self.target.namespace, name, &deletion)?;
+        self.done()
+    }
+
+    /// 201 with nothing to show.
+    fn done(&self) -> Result<Answer, Rejection> {
+        done(self.call)
+    }
+
+    fn find(&self) -> Result<Arc<StoredObject>, Rejection> {
+        let found = self.call.registry.get(self.resource, &self.target.namespace, &self.target.name);
+        found.map(|entry| entry.object)
+    }
+
+    fn update_request(&self, part: Part, origin: Origin, dry_run: bool) -> UpdateRequest<'a> {
+        let (resource, target) = (self.resource, self.target);
+        UpdateRequest { resource, namespace: &target.namespace, name: &target.name, part, origin, dry_run }
+    }
+
+    fn format(&self) -> Result<Format, Rejection> {
+        let offer = Offer { protobuf: !self.resource.is_custom(), shapes: true };
+        Format::negotiate(self.call.headers, self.call.query, offer)
+    }
+
+    fn decode(&mut self, expected: Expected<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
+        decode(self.call, expected, validation)
+    }
+
+    fn patch_options(&self) -> Result<(PatchType, PatchOptions), Rejection> {
+        let text = self.call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = PatchType::from_content_type(text);
+        let kind = kind.ok_or_else(|| Rejection::from(Status::unsupported_media_type(PATCHES)))?;
+        Ok((kind, PatchOptions::from_query(self.call.query, kind)?))
+    }
+
+    fn stored(&self, status: StatusCode, format: Format, object: &StoredObject) -> Result<Answer, Rejection> {
+        Ok(Answer::document(status, format, encoding::object(format, self.resource, object)?))
+    }
+
+    fn tree(&self, status: StatusCode, value: &Value, protobuf: bool) -> Result<Answer, Rejection> {
+        let offer = Offer { protobuf, shapes: false };
+        let format = Format::negotiate(self.call.headers, self.call.query, offer)?;
+        Ok(Answer::document(status, format, encoding::tree(format, value)?))
+    }
+
+    fn warn_of_deprecation(&mut self) {
+        if self.resource.is("", "endpoints") {
+            let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+            self.call.warnings.push(warning.into());
+        } else if self.resource.is("", "componentstatuses") {
+            self.call.warnings.push("v1 ComponentStatus is deprecated in v1.19+".into());
+        }
+    }
+}
+
+/// Decodes the body of a request, and turns what is odd about it into an error or warnings.
+pub(crate) fn decode(
+    call: &mut Call<'_>,
+    expected: Expected<'_>,
+    validation: Option<FieldValidation>,
+) -> Result<Value, Rejection> {
+    let decoded = decoding::object(expected, MediaType::of_body(call.headers)?, call.body)?;
+    call.warnings.extend(decoding::check_findings(expected, decoded.findings, validation)?);
+    Ok(decoded.value)
+}
+
+/// 201 with nothing to show.
+pub(crate) fn done(call: &Call<'_>) -> Result<Answer, Rejection> {
+    let format = Format::negotiate(call.headers, call.query, Offer { protobuf: true, shapes: false })?;
+    let status = Status { code: Some(201), ..Status::success() };
+    Ok(Answer::status(StatusCode::CREATED, format, &status))
+}
+
+/// What a patch brought in that the type does not know is an error about the whole object, or a warning.
+fn patch_findings(
+    findings: Vec<String>,
+    validation: Option<FieldValidation>,
+    patched: &Value,
+) -> Result<Vec<String>, Rejection> {
+    use kubewright_core::GroupKind;
+    use kubewright_core::meta::v1::StatusCause;
+    match validation.unwrap_or(FieldValidation::Warn) {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict if !findings.is_empty() => {
+            let why = format!("strict decoding error: {}", findings.join(", "));
+            let shown = Value::from(Str::from(patched.to_string())).to_string();
+            let cause = StatusCause::invalid("patch", shown, &why);
+            Err(Status::invalid(&GroupKind::default(), "", [cause]).into())
+        }
+        FieldValidation::Strict | FieldValidation::Warn => Ok(findings),
+    }
+}
