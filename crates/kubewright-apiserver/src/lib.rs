@@ -15,17 +15,21 @@
 //! # Ok(()) }
 //! ```
 
+pub mod accept;
 mod admission;
 mod authentication;
 mod authorization;
 mod catalog;
 mod conversion;
 mod decoding;
+pub mod discovery;
 mod encoding;
+mod hash;
 mod housekeeping;
 mod http;
 mod metrics;
 mod object;
+pub mod openapi;
 mod pages;
 mod patching;
 mod random;
@@ -37,6 +41,8 @@ mod routes;
 mod server;
 mod service;
 pub mod storage;
+pub mod table;
+mod tree;
 
 pub use authentication::{TokenFileError, Tokens};
 pub use http::Body;

@@ -1,11 +1,16 @@
-//! Patches. The seam for the code that knows how each kind of patch changes a tree.
+//! Patches: from the body of a request to the tree that it makes of another.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::PatchType;
+use kubewright_core::patch::{json_patch, merge_patch, strategic_merge};
 use kubewright_core::scheme::TypeInfo;
 
 use crate::rejection::Rejection;
+
+/// The kinds of patch that custom resources know.
+const CUSTOM_PATCHES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 /// The object that a patch makes of `original`; `scheme` is the type of a built-in kind.
 pub(crate) fn apply(
@@ -14,14 +19,16 @@ pub(crate) fn apply(
     patch: &[u8],
     scheme: Option<&'static TypeInfo>,
 ) -> Result<Value, Rejection> {
-    let _ = (original, patch);
-    match (kind, scheme) {
-        (PatchType::Strategic, None) => Err(Status::unsupported_media_type(CUSTOM_PATCHES).into()),
-        (PatchType::Json | PatchType::Merge | PatchType::Strategic, _) => Err(Rejection::not_implemented("patch")),
-        (PatchType::Apply, _) => Err(Rejection::not_implemented("server-side apply")),
+    if kind == PatchType::Apply {
+        return Err(Rejection::not_implemented("server-side apply"));
     }
+    let patch = Value::from_json(patch)
+        .map_err(|error| Rejection::from(Status::bad_request(format!("error decoding patch: {error}"))))?;
+    let patched = match (kind, scheme) {
+        (PatchType::Json, _) => json_patch(original, &patch),
+        (PatchType::Strategic, Some(scheme)) => strategic_merge(original, &patch, scheme),
+        (PatchType::Strategic, None) => return Err(Status::unsupported_media_type(CUSTOM_PATCHES).into()),
+        (PatchType::Merge | PatchType::Apply, _) => merge_patch(original, &patch),
+    };
+    patched.map_err(|error| Status::from(error).into())
 }
-
-/// The kinds of patch that custom resources know.
-const CUSTOM_PATCHES: &[&str] =
-    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];

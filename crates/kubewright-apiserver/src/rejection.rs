@@ -1,6 +1,6 @@
 //! Why a request is not done.
 
-use kubewright_core::meta::v1::{Status, StatusDetails};
+use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, StatusReason};
 
 /// A refusal on its way to the client.
@@ -27,14 +27,6 @@ impl Rejection {
     pub(crate) fn unexpected(message: impl Into<kubewright_core::Str>) -> Self {
         let mut status = Status::failure(StatusReason::Unknown, message);
         status.code = Some(500);
-        status.into()
-    }
-
-    /// 406 before a resource was asked: nothing that the client accepts is ever given.
-    pub(crate) fn never_acceptable(available: &[&str]) -> Self {
-        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
-        let mut status = Status::failure(StatusReason::NotAcceptable, message);
-        status.details = Some(Box::<StatusDetails>::default());
         status.into()
     }
 

@@ -4,11 +4,12 @@ use hyper::StatusCode;
 use kubewright_core::Value;
 use kubewright_core::options::CreateOptions;
 
+use crate::accept::Offer;
 use crate::authentication::User;
 use crate::authorization;
 use crate::catalog::Resource;
 use crate::decoding::Expected;
-use crate::encoding::{self, Format, Offer};
+use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
@@ -44,8 +45,8 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
         }
         (_, plural) => return Err(Rejection::not_implemented(plural)),
     }
-    let format = Format::negotiate(call.headers, call.query, Offer { protobuf: true, shapes: false })?;
-    Ok(Answer::document(StatusCode::CREATED, format, encoding::tree(format, &review)?))
+    let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
+    Ok(Answer::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &review)?))
 }
 
 fn user_info(user: &User) -> Value {

@@ -10,9 +10,10 @@ use kubewright_core::options::{
 };
 use kubewright_core::{Str, Value};
 
+use crate::accept::Offer;
 use crate::catalog::{Resource, Subresource};
-use crate::decoding::{self, Expected, MediaType};
-use crate::encoding::{self, Format, Frames, ListMeta, Offer};
+use crate::decoding::{self, Expected};
+use crate::encoding::{self, Frames, ListMeta, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject, tree};
 use crate::patching;
@@ -114,7 +115,7 @@ impl<'a> Endpoint<'a, '_> {
                 let object = self.find()?;
                 let scale =
                     self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
-                self.tree(StatusCode::OK, &scale, true)
+                self.tree(StatusCode::OK, &scale)
             }
             ("scale", _) => self.scale(subresource),
             ("finalize", "update") => self.finalize(),
@@ -130,7 +131,7 @@ impl<'a> Endpoint<'a, '_> {
     }
 
     async fn get(&mut self) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let options = GetOptions::from_query(self.call.query);
         if let Some(version) = options.resource_version.filter(|version| version != "0") {
             let revision = version.parse().map_err(|_| {
@@ -143,53 +144,54 @@ impl<'a> Endpoint<'a, '_> {
             self.call.registry.reach(revision).await?;
         }
         let object = self.find()?;
-        self.stored(StatusCode::OK, format, &object)
+        self.stored(StatusCode::OK, wanted, &object)
     }
 
     async fn list(&mut self) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let options = ListOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let listed = self.call.registry.list(self.resource, &self.target.namespace, &selection, &options).await?;
         let objects = listed.objects.iter().map(|object| &**object);
-        let body = encoding::list(format, self.resource, &listed.meta, objects)?;
-        Ok(Answer::document(StatusCode::OK, format, body))
+        let body = encoding::list(wanted, self.resource, &listed.meta, objects)?;
+        Ok(Answer::document(StatusCode::OK, wanted, body))
     }
 
     fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let options = WatchOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let selection = match name {
             Some(name) => selection.named(name),
             None => selection,
         };
-        let frames = Frames { format };
+        let frames = Frames::new(wanted);
+        let content_type = frames.content_type();
         let stream = self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames)?;
-        Ok(Answer::watch(frames.content_type(), stream))
+        Ok(Answer::watch(content_type, stream))
     }
 
     fn create(&mut self) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let options = CreateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
         let request = CreateRequest { resource: self.resource, namespace, value, dry_run };
         let object = self.call.registry.create(request, &mut self.call.warnings)?;
-        self.stored(StatusCode::CREATED, format, &object)
+        self.stored(StatusCode::CREATED, wanted, &object)
     }
 
     fn update(&mut self, part: Part) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.update_request(part, Origin::Put, options.dry_run);
         let object = self.call.registry.update(&request, &mut self.call.warnings, |_| Ok(value.clone()))?;
-        self.stored(StatusCode::OK, format, &object)
+        self.stored(StatusCode::OK, wanted, &object)
     }
 
     fn patch(&mut self, part: Part) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let (kind, options) = self.patch_options()?;
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
         let expected = Expected::from(&*resource);
@@ -202,17 +204,17 @@ impl<'a> Endpoint<'a, '_> {
             Ok(decoded.value)
         })?;
         self.call.warnings.extend(findings);
-        self.stored(StatusCode::OK, format, &object)
+        self.stored(StatusCode::OK, wanted, &object)
     }
 
     fn delete(&mut self) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let options =
-            decoding::delete_options(self.call.query, MediaType::of_body(self.call.headers)?, self.call.body)?;
+            decoding::delete_options(self.call.query, decoding::format_of(self.call.headers)?, self.call.body)?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
         let deleted = self.call.registry.delete(self.resource, namespace, name, &options, &mut self.call.warnings)?;
         if deleted.is_answered_with_object(self.resource) {
-            return self.stored(StatusCode::OK, format, deleted.object());
+            return self.stored(StatusCode::OK, wanted, deleted.object());
         }
         let details = StatusDetails {
             name: Some(name.clone()),
@@ -222,15 +224,15 @@ impl<'a> Endpoint<'a, '_> {
             ..Default::default()
         };
         let status = Status { details: Some(Box::new(details)), ..Status::success() };
-        Ok(Answer::status(StatusCode::OK, Format { shape: encoding::Shape::Object, ..format }, &status))
+        Ok(Answer::status(StatusCode::OK, wanted, &status))
     }
 
     async fn delete_collection(&mut self) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let listing = ListOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, listing.label_selector.clone(), listing.field_selector.clone())?;
         let options =
-            decoding::delete_options(self.call.query, MediaType::of_body(self.call.headers)?, self.call.body)?;
+            decoding::delete_options(self.call.query, decoding::format_of(self.call.headers)?, self.call.body)?;
         let namespace = &self.target.namespace;
         let listed = self.call.registry.list(self.resource, namespace, &selection, &listing).await?;
         for object in &listed.objects {
@@ -243,8 +245,8 @@ impl<'a> Endpoint<'a, '_> {
         }
         self.call.warnings.dedup();
         let meta = ListMeta { revision: listed.meta.revision, ..Default::default() };
-        let body = encoding::list(format, self.resource, &meta, listed.objects.iter().map(|object| &**object))?;
-        Ok(Answer::document(StatusCode::OK, format, body))
+        let body = encoding::list(wanted, self.resource, &meta, listed.objects.iter().map(|object| &**object))?;
+        Ok(Answer::document(StatusCode::OK, wanted, body))
     }
 
     fn scale(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
@@ -275,12 +277,12 @@ impl<'a> Endpoint<'a, '_> {
             })?
         };
         let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
-        self.tree(StatusCode::OK, &scale, true)
+        self.tree(StatusCode::OK, &scale)
     }
 
     /// Replaces the finalizers of a namespace, which is all that this path can change.
     fn finalize(&mut self) -> Result<Answer, Rejection> {
-        let format = self.format()?;
+        let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
@@ -296,7 +298,7 @@ impl<'a> Endpoint<'a, '_> {
             }
             Ok(new)
         })?;
-        self.stored(StatusCode::OK, format, &object)
+        self.stored(StatusCode::OK, wanted, &object)
     }
 
     fn bind(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
@@ -335,9 +337,9 @@ impl<'a> Endpoint<'a, '_> {
         UpdateRequest { resource, namespace: &target.namespace, name: &target.name, part, origin, dry_run }
     }
 
-    fn format(&self) -> Result<Format, Rejection> {
-        let offer = Offer { protobuf: !self.resource.is_custom(), shapes: true };
-        Format::negotiate(self.call.headers, self.call.query, offer)
+    fn wanted(&self) -> Result<Wanted, Rejection> {
+        let offer = if self.resource.is_custom() { Offer::Custom } else { Offer::BuiltIn };
+        Wanted::negotiate(self.call.headers, self.call.query, offer)
     }
 
     fn decode(&mut self, expected: Expected<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
@@ -351,14 +353,13 @@ impl<'a> Endpoint<'a, '_> {
         Ok((kind, PatchOptions::from_query(self.call.query, kind)?))
     }
 
-    fn stored(&self, status: StatusCode, format: Format, object: &StoredObject) -> Result<Answer, Rejection> {
-        Ok(Answer::document(status, format, encoding::object(format, self.resource, object)?))
+    fn stored(&self, status: StatusCode, wanted: Wanted, object: &StoredObject) -> Result<Answer, Rejection> {
+        Ok(Answer::document(status, wanted, encoding::object(wanted, self.resource, object)?))
     }
 
-    fn tree(&self, status: StatusCode, value: &Value, protobuf: bool) -> Result<Answer, Rejection> {
-        let offer = Offer { protobuf, shapes: false };
-        let format = Format::negotiate(self.call.headers, self.call.query, offer)?;
-        Ok(Answer::document(status, format, encoding::tree(format, value)?))
+    fn tree(&self, status: StatusCode, value: &Value) -> Result<Answer, Rejection> {
+        let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::Plain)?;
+        Ok(Answer::document(status, wanted, encoding::tree(wanted, value)?))
     }
 
     fn warn_of_deprecation(&mut self) {
@@ -377,16 +378,16 @@ pub(crate) fn decode(
     expected: Expected<'_>,
     validation: Option<FieldValidation>,
 ) -> Result<Value, Rejection> {
-    let decoded = decoding::object(expected, MediaType::of_body(call.headers)?, call.body)?;
+    let decoded = decoding::object(expected, decoding::format_of(call.headers)?, call.body)?;
     call.warnings.extend(decoding::check_findings(expected, decoded.findings, validation)?);
     Ok(decoded.value)
 }
 
 /// 201 with nothing to show.
 pub(crate) fn done(call: &Call<'_>) -> Result<Answer, Rejection> {
-    let format = Format::negotiate(call.headers, call.query, Offer { protobuf: true, shapes: false })?;
+    let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
     let status = Status { code: Some(201), ..Status::success() };
-    Ok(Answer::status(StatusCode::CREATED, format, &status))
+    Ok(Answer::status(StatusCode::CREATED, wanted, &status))
 }
 
 /// What a patch brought in that the type does not know is an error about the whole object, or a warning.

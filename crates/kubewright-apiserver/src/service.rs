@@ -11,7 +11,7 @@ use kubewright_core::options::Query;
 
 use crate::authentication::{self, Peer, Tokens, User};
 use crate::authorization;
-use crate::encoding::Format;
+use crate::encoding::Wanted;
 use crate::http::{Answer, Body, accepts_gzip, compress, is_too_large};
 use crate::metrics::Metrics;
 use crate::pages;
@@ -59,7 +59,7 @@ impl Service {
     pub async fn call(&self, request: Request<Bytes>) -> Response<Body> {
         if is_too_large(request.body()) {
             let status = Status::request_entity_too_large("limit is 3145728");
-            return Answer::rejection(status.into(), Format::JSON).into_response();
+            return Answer::rejection(status.into(), Wanted::JSON).into_response();
         }
         self.serve(&Peer::Trusted, request).await
     }
@@ -70,8 +70,8 @@ impl Service {
         let path = unescape(parts.uri.path());
         let info = RequestInfo::new(&parts.method, &path, &query);
         let answer = self.answer(peer, &parts.method, &info, &query, &parts.headers, &body).await;
-        let format = || Format::of_errors(&parts.headers, &query);
-        let response = answer.unwrap_or_else(|rejection| Answer::rejection(rejection, format())).into_response();
+        let wanted = || Wanted::of_errors(&parts.headers, &query);
+        let response = answer.unwrap_or_else(|rejection| Answer::rejection(rejection, wanted())).into_response();
         self.shared.metrics.count(info.verb, response.status().as_u16());
         compress(&parts.method, accepts_gzip(&parts.headers), response)
     }

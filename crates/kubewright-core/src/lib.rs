@@ -25,6 +25,7 @@ mod object;
 mod object_list;
 pub mod options;
 pub mod owner;
+pub mod patch;
 pub mod protobuf;
 mod quantity;
 mod quote;

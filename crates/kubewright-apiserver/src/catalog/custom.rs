@@ -4,6 +4,7 @@ use kubewright_core::{Map, Str, Value};
 
 use super::resource::{Custom, Resource, Subresource};
 use crate::object::{Meta, tree};
+use crate::table::{CustomColumn, Printer};
 
 /// What can be done with every custom resource, in the order in which discovery says it.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -48,6 +49,9 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
     }
     let selectable = tree::items(version, &["selectableFields"]).iter();
     let selectable = selectable.map(|field| tree::text(field, &["jsonPath"]).trim_start_matches('.').into()).collect();
+    // A column whose path cannot be read is not shown.
+    let columns = tree::items(version, &["additionalPrinterColumns"]).iter();
+    let columns: Vec<CustomColumn> = columns.filter_map(|column| CustomColumn::from_value(column).ok()).collect();
     let empty = [("apiVersion", Value::from(api_version.clone())), ("kind", text("kind").into())];
     Resource {
         group: group.clone(),
@@ -66,6 +70,7 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
         info: None,
         entry: None,
         empty: Value::Object(empty.into_iter().collect::<Map<Value>>()),
+        printer: Printer::for_columns(&columns),
         custom: Some(Custom {
             definition: definition.name().into(),
             served: tree::is_true(version, &["served"]),

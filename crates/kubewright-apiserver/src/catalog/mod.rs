@@ -6,11 +6,12 @@ pub(crate) mod custom;
 mod resource;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{Str, compare_kube_aware_versions};
 
+use crate::discovery::Discovery;
 pub(crate) use resource::{Resource, Subresource};
 
 /// The resources of one version of one group, by their names in paths.
@@ -21,6 +22,7 @@ pub(crate) struct Catalog {
     groups: BTreeMap<Str, BTreeMap<Str, Resources>>,
     /// Where an object is stored leads to the resource that it is stored as.
     by_storage: HashMap<Str, Arc<Resource>>,
+    discovery: OnceLock<Discovery>,
 }
 
 impl Catalog {
@@ -28,7 +30,7 @@ impl Catalog {
     pub(crate) fn new(custom: impl IntoIterator<Item = Resource>) -> Self {
         static BUILT_IN: LazyLock<Vec<Arc<Resource>>> =
             LazyLock::new(|| kubewright_api::resources().into_iter().map(Resource::built_in).map(Arc::new).collect());
-        let mut catalog = Catalog { groups: BTreeMap::new(), by_storage: HashMap::new() };
+        let mut catalog = Catalog { groups: BTreeMap::new(), by_storage: HashMap::new(), discovery: OnceLock::new() };
         for resource in BUILT_IN.iter().cloned().chain(custom.into_iter().map(Arc::new)) {
             if resource.is_stored_version() {
                 catalog.by_storage.insert(resource.storage.clone(), Arc::clone(&resource));
@@ -46,9 +48,10 @@ impl Catalog {
         self.groups.get(group)?.get(version)
     }
 
-    /// Whether any version of a group is served.
-    pub(crate) fn has_group(&self, group: &str) -> bool {
-        self.groups.contains_key(group)
+    /// What clients learn of it.
+    pub(crate) fn discovery(&self) -> &Discovery {
+        let resources = || self.groups.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
+        self.discovery.get_or_init(|| Discovery::new(resources().map(|resource| resource.to_served())))
     }
 
     /// The resource that objects with this `apiVersion` and `kind` belong to.

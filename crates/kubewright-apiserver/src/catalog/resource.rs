@@ -2,18 +2,19 @@
 
 use kubewright_core::json::Writer;
 use kubewright_core::scheme::TypeEntry;
-use kubewright_core::{GroupKind, GroupResource, Map, ResourceInfo, Str, Value};
+use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceInfo, Str, Value};
 
 use super::type_entry;
+use crate::discovery::Served;
 use crate::object::write_head;
 use crate::storage::{Key, Scope};
+use crate::table::Printer;
 
 /// Versions whose objects are stored in another one.
 const STORED_ELSEWHERE: [(&str, &str); 2] =
     [("events", "events.k8s.io/v1"), ("horizontalpodautoscalers", "autoscaling/v1")];
 
 /// A resource as it is served in one version.
-#[expect(dead_code, reason = "discovery and tables read the rest of the names")]
 pub(crate) struct Resource {
     pub(crate) group: Str,
     pub(crate) version: Str,
@@ -36,6 +37,8 @@ pub(crate) struct Resource {
     pub(crate) entry: Option<&'static TypeEntry>,
     /// What an object without content looks like.
     pub(crate) empty: Value,
+    /// How its objects become rows of a table.
+    pub(crate) printer: Printer,
     /// What only resources of a CustomResourceDefinition have.
     pub(crate) custom: Option<Custom>,
 }
@@ -50,7 +53,6 @@ pub(crate) struct Subresource {
 }
 
 /// What a CustomResourceDefinition says beyond names.
-#[expect(dead_code, reason = "schemas, pruning and printer columns read the version")]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Custom {
     /// The name of the definition.
@@ -101,8 +103,24 @@ impl Resource {
             info: Some(info),
             entry,
             empty: empty(entry, info.kind.api_version, info.kind.kind),
+            printer: Printer::for_resource(info),
             custom: None,
         }
+    }
+
+    /// The resource as discovery describes it.
+    pub(crate) fn to_served(&self) -> Served {
+        if let Some(info) = self.info {
+            return Served::from(info);
+        }
+        let kind = GroupVersionKind::new(self.group.clone(), self.version.clone(), self.kind.clone());
+        let mut served = Served::custom(kind, &self.plural, &self.singular, self.namespaced);
+        served.short_names = self.short_names.clone();
+        served.categories = self.categories.clone();
+        for subresource in &self.subresources {
+            served = if subresource.name == "status" { served.with_status() } else { served.with_scale() };
+        }
+        served
     }
 
     /// Group and resource, as messages name it.

@@ -6,23 +6,24 @@ use kubewright_core::options::{DeleteOptions, Query};
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::{Decoder, Str, Value};
 
-use super::{MediaType, yaml};
+use super::yaml;
+use crate::accept::Format;
 use crate::object::tree;
 use crate::rejection::Rejection;
 
 /// The options of a deletion: those of the body if it has one, else those of the query.
-pub(crate) fn delete_options(query: &Query, media_type: MediaType, body: &[u8]) -> Result<DeleteOptions, Rejection> {
+pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Result<DeleteOptions, Rejection> {
     if body.is_empty() {
         return Ok(DeleteOptions::from_query(query)?);
     }
     let bad = |error: String| Rejection::from(Status::bad_request(error));
-    let value = match media_type {
-        MediaType::Json => Value::from_json(body).map_err(|error| bad(error.to_string()))?,
-        MediaType::Yaml => {
+    let value = match format {
+        Format::Json => Value::from_json(body).map_err(|error| bad(error.to_string()))?,
+        Format::Yaml => {
             let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
             yaml::parse(text).map_err(bad)?.value
         }
-        MediaType::Protobuf => from_protobuf(body).map_err(bad)?,
+        Format::Protobuf => from_protobuf(body).map_err(bad)?,
     };
     from_value(&value)
 }

@@ -4,9 +4,10 @@
 //! it dropped are the findings. A custom object is taken as it is, but for its metadata.
 
 mod delete_options;
-mod media_type;
 pub(crate) mod yaml;
 
+use hyper::HeaderMap;
+use hyper::header::CONTENT_TYPE;
 use kubewright_core::json::{Reader, Writer};
 use kubewright_core::meta::v1::{ObjectMeta, Status, StatusCause};
 use kubewright_core::options::FieldValidation;
@@ -15,8 +16,8 @@ use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, Str, Value};
 
 pub(crate) use delete_options::{delete_options, from_value as delete_options_of};
-pub(crate) use media_type::MediaType;
 
+use crate::accept::Format;
 use crate::catalog::{self, Resource, Subresource};
 use crate::object::{Meta, to_json};
 use crate::rejection::Rejection;
@@ -50,18 +51,28 @@ pub(crate) struct Decoded {
     pub(crate) findings: Vec<String>,
 }
 
+/// The format of a body.
+pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, Rejection> {
+    let header = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("unreadable"));
+    Format::of_body(header).ok_or_else(unsupported_format)
+}
+
+fn unsupported_format() -> Rejection {
+    Status::unsupported_media_type(&Format::ALL.map(Format::media_type)).into()
+}
+
 /// Decodes the object in a body.
-pub(crate) fn object(expected: Expected<'_>, media_type: MediaType, body: &[u8]) -> Result<Decoded, Rejection> {
-    match media_type {
-        MediaType::Json => from_json(expected, body),
-        MediaType::Yaml => {
+pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Decoded, Rejection> {
+    match format {
+        Format::Json => from_json(expected, body),
+        Format::Yaml => {
             let text = std::str::from_utf8(body).map_err(|_| unrecognized(expected, "yaml: invalid UTF-8", body))?;
             let document = yaml::parse(text).map_err(|error| unrecognized(expected, &error, body))?;
             let mut decoded = from_json(expected, &to_json(&document.value))?;
             decoded.findings.splice(0..0, document.duplicates);
             Ok(decoded)
         }
-        MediaType::Protobuf => from_protobuf(expected, body),
+        Format::Protobuf => from_protobuf(expected, body),
     }
 }
 
@@ -107,7 +118,7 @@ fn from_json(expected: Expected<'_>, json: &[u8]) -> Result<Decoded, Rejection> 
 
 fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejection> {
     let envelope = Envelope::decode(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
-    let Some(entry) = expected.entry else { return Err(Status::unsupported_media_type(MediaType::TEXTS).into()) };
+    let Some(entry) = expected.entry else { return Err(unsupported_format()) };
     if envelope.content_type == "application/json" {
         return from_json(expected, envelope.raw);
     }

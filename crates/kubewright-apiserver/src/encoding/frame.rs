@@ -5,10 +5,11 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::protobuf::Encoder;
 
-use super::{Format, Shape, json, metadata, protobuf, served, status_tree};
+use super::{Wanted, json, protobuf, served, status_tree};
+use crate::accept::{Form, Format};
 use crate::catalog::Resource;
-use crate::decoding::MediaType;
 use crate::object::StoredObject;
+use crate::table::partial_object_metadata;
 
 /// What an event says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,50 +30,67 @@ impl Kind {
 }
 
 /// Writes events in one form.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Frames {
-    pub(crate) format: Format,
+    wanted: Wanted,
+    /// Columns of a table are said once.
+    has_columns: bool,
 }
 
 impl Frames {
+    /// Frames of this form.
+    pub(crate) fn new(wanted: Wanted) -> Self {
+        Frames { wanted, has_columns: false }
+    }
+
     /// The `Content-Type` of the stream.
-    pub(crate) fn content_type(self) -> &'static str {
-        match self.format.media_type {
-            MediaType::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
-            MediaType::Json | MediaType::Yaml => "application/json",
+    pub(crate) fn content_type(&self) -> &'static str {
+        match self.wanted.format {
+            Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            Format::Json | Format::Yaml => "application/json",
         }
     }
 
     /// Appends an event about an object.
-    pub(crate) fn object(self, kind: Kind, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
-        match (self.format.shape, self.format.media_type) {
-            (Shape::Object, MediaType::Json | MediaType::Yaml) => {
+    pub(crate) fn object(&mut self, kind: Kind, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
+        match (self.wanted.form, self.wanted.format) {
+            (Form::Object, Format::Json | Format::Yaml) => {
                 json_frame(kind.as_str(), out, |out| out.extend_from_slice(&json(resource, object)));
             }
-            (Shape::Object, MediaType::Protobuf) => self.tree(kind.as_str(), &served(resource, &object.value), out),
-            (Shape::Metadata | Shape::MetadataList | Shape::Table, _) => {
-                self.tree(kind.as_str(), &metadata(&object.value), out);
+            _ => {
+                let value = self.shaped(resource, &served(resource, &object.value));
+                self.tree(kind.as_str(), &value, out);
             }
         }
     }
 
     /// Appends a bookmark, given as an object.
-    pub(crate) fn bookmark(self, value: &Value, out: &mut Vec<u8>) {
-        match self.format.shape {
-            Shape::Object => self.tree("BOOKMARK", value, out),
-            Shape::Metadata | Shape::MetadataList | Shape::Table => self.tree("BOOKMARK", &metadata(value), out),
+    pub(crate) fn bookmark(&mut self, resource: &Resource, value: &Value, out: &mut Vec<u8>) {
+        let value = self.shaped(resource, value);
+        self.tree("BOOKMARK", &value, out);
+    }
+
+    fn shaped(&mut self, resource: &Resource, value: &Value) -> Value {
+        match self.wanted.form {
+            Form::Object | Form::AggregatedDiscovery => value.clone(),
+            Form::Metadata(version) | Form::MetadataList(version) => partial_object_metadata(value, version),
+            Form::Table(version) => {
+                let columns = (!std::mem::replace(&mut self.has_columns, true)).then(|| resource.printer.columns());
+                let metadata = value.get("metadata").cloned().unwrap_or_default();
+                resource.printer.table(&metadata, [value], columns, &self.wanted.rows(version))
+            }
         }
     }
 
     /// Appends the error that ends a watch.
-    pub(crate) fn error(self, status: &Status, out: &mut Vec<u8>) {
+    pub(crate) fn error(&self, status: &Status, out: &mut Vec<u8>) {
         self.tree("ERROR", &status_tree(status), out);
     }
 
-    fn tree(self, kind: &str, value: &Value, out: &mut Vec<u8>) {
-        match self.format.media_type {
-            MediaType::Json | MediaType::Yaml => json_frame(kind, out, |out| value.encode_json(&mut Writer::new(out))),
-            MediaType::Protobuf => {
+    fn tree(&self, kind: &str, value: &Value, out: &mut Vec<u8>) {
+        match self.wanted.format {
+            Format::Json | Format::Yaml => json_frame(kind, out, |out| value.encode_json(&mut Writer::new(out))),
+            Format::Protobuf => {
                 // Only objects that have this form are asked for in it.
                 let Ok(object) = protobuf::object(value) else { return };
                 let mut frame = Vec::with_capacity(object.len() + 32);

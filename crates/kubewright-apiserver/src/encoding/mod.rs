@@ -2,10 +2,9 @@
 //!
 //! JSON of stored objects is copied, never made again. All other forms start from the tree.
 
-mod accept;
 mod frame;
 mod protobuf;
-mod table;
+mod wanted;
 pub(crate) mod yaml;
 
 use bytes::Bytes;
@@ -13,14 +12,15 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Map, StatusReason, Str, Value};
 
-pub(crate) use accept::{Format, Offer, Shape};
 pub(crate) use frame::{Frames, Kind};
+pub(crate) use wanted::Wanted;
 
+use crate::accept::{Form, Format};
 use crate::catalog::Resource;
 use crate::conversion;
-use crate::decoding::MediaType;
 use crate::object::{Meta, StoredObject, to_json, tree, write_head};
 use crate::rejection::Rejection;
+use crate::table::{partial_object_metadata, partial_object_metadata_list};
 
 /// What a list says of itself.
 #[derive(Debug, Default, Clone)]
@@ -31,39 +31,44 @@ pub(crate) struct ListMeta {
 }
 
 /// One object.
-pub(crate) fn object(format: Format, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {
-    match (format.shape, format.media_type) {
-        (Shape::Object, MediaType::Json) if !format.pretty => Ok(json(resource, object)),
-        (Shape::Object, _) => self::tree(format, &served(resource, &object.value)),
-        (Shape::Metadata, _) => self::tree(format, &metadata(&object.value)),
-        (Shape::MetadataList, _) => Err(wrong_shape(resource, "PartialObjectMetadataList", "not a list", "")),
-        (Shape::Table, _) => self::tree(format, &table::of_objects(resource, &[&object.value], None)?),
+pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {
+    match (wanted.form, wanted.format) {
+        (Form::Object, Format::Json) if !wanted.pretty => Ok(json(resource, object)),
+        (Form::Object | Form::AggregatedDiscovery, _) => self::tree(wanted, &served(resource, &object.value)),
+        (Form::Metadata(version), _) => self::tree(wanted, &partial_object_metadata(&object.value, version)),
+        (Form::MetadataList(_), _) => Err(wrong_shape(resource, "PartialObjectMetadataList", "not a list", "")),
+        (Form::Table(version), _) => {
+            let value = served(resource, &object.value);
+            let metadata = value.get("metadata").cloned().unwrap_or_default();
+            let printer = &resource.printer;
+            self::tree(wanted, &printer.table(&metadata, [&value], Some(printer.columns()), &wanted.rows(version)))
+        }
     }
 }
 
 /// Any tree that is an object by itself.
-pub(crate) fn tree(format: Format, value: &Value) -> Result<Bytes, Rejection> {
-    Ok(match format.media_type {
-        MediaType::Json if format.pretty => {
+pub(crate) fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
+    Ok(match wanted.format {
+        Format::Json if wanted.pretty => {
             let mut out = String::new();
             write_pretty(value, 0, &mut out);
             out.push('\n');
             out.into()
         }
-        MediaType::Json => to_json(value).into(),
-        MediaType::Yaml => {
+        Format::Json => to_json(value).into(),
+        Format::Yaml => {
             let mut out = String::new();
             yaml::write(value, &mut out);
             out.into()
         }
-        MediaType::Protobuf => protobuf::object(value)?.into(),
+        Format::Protobuf => protobuf::object(value)?.into(),
     })
 }
 
 /// A status object.
-pub(crate) fn status(format: Format, status: &Status) -> Bytes {
+pub(crate) fn status(wanted: Wanted, status: &Status) -> Bytes {
     let value = status_tree(status);
-    tree(Format { shape: Shape::Object, ..format }, &value).unwrap_or_else(|_| to_json(&value).into())
+    tree(wanted.as_object(), &value).unwrap_or_else(|_| to_json(&value).into())
 }
 
 /// A status object as a tree.
@@ -75,35 +80,28 @@ pub(crate) fn status_tree(status: &Status) -> Value {
 
 /// A list of objects.
 pub(crate) fn list<'a>(
-    format: Format,
+    wanted: Wanted,
     resource: &Resource,
     meta: &ListMeta,
     objects: impl ExactSizeIterator<Item = &'a StoredObject>,
 ) -> Result<Bytes, Rejection> {
-    match (format.shape, format.media_type) {
-        (Shape::Object, MediaType::Json) if !format.pretty => Ok(json_list(resource, meta, objects)),
-        (Shape::Object, MediaType::Protobuf) => protobuf::list(resource, meta, objects),
-        (Shape::Object, _) => {
-            let mut list = Value::from_json(&json_list(resource, meta, objects)).unwrap_or_default();
-            // Go leaves a list of nothing empty, and so do we.
-            tree::default(&mut list, "items", Value::Array([].into()));
-            self::tree(format, &list)
+    match (wanted.form, wanted.format) {
+        (Form::Object, Format::Json) if !wanted.pretty => Ok(json_list(resource, meta, objects)),
+        (Form::Object, Format::Protobuf) => protobuf::list(resource, meta, objects),
+        (Form::Object | Form::AggregatedDiscovery, _) => {
+            let list = Value::from_json(&json_list(resource, meta, objects)).unwrap_or_default();
+            self::tree(wanted, &list)
         }
-        (Shape::MetadataList, MediaType::Protobuf) => Ok(protobuf::metadata_list(meta, objects)),
-        (Shape::MetadataList, _) => {
-            let items: Vec<Value> = objects.map(|object| metadata(&object.value)).collect();
-            let fields = [
-                ("kind", Value::from("PartialObjectMetadataList")),
-                ("apiVersion", Value::from("meta.k8s.io/v1")),
-                ("metadata", list_metadata(resource, meta)),
-                ("items", Value::from(items)),
-            ];
-            self::tree(format, &tree::map(fields))
+        (Form::MetadataList(_), Format::Protobuf) => Ok(protobuf::metadata_list(meta, objects)),
+        (Form::MetadataList(version), _) => {
+            let values = objects.map(|object| &object.value);
+            self::tree(wanted, &partial_object_metadata_list(&list_metadata(resource, meta), values, version))
         }
-        (Shape::Metadata, _) => Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
-        (Shape::Table, _) => {
-            let values: Vec<&Value> = objects.map(|object| &object.value).collect();
-            self::tree(format, &table::of_objects(resource, &values, Some(list_metadata(resource, meta)))?)
+        (Form::Metadata(_), _) => Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
+        (Form::Table(version), _) => {
+            let values: Vec<Value> = objects.map(|object| served(resource, &object.value)).collect();
+            let (printer, metadata) = (&resource.printer, list_metadata(resource, meta));
+            self::tree(wanted, &printer.table(&metadata, &values, Some(printer.columns()), &wanted.rows(version)))
         }
     }
 }
@@ -125,16 +123,6 @@ pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
 /// An object in the version that was asked for.
 pub(crate) fn served(resource: &Resource, value: &Value) -> Value {
     conversion::to_version(resource, value.clone())
-}
-
-/// The metadata of an object, as an object of its own.
-pub(crate) fn metadata(value: &Value) -> Value {
-    let metadata = value.get("metadata").cloned().unwrap_or_default();
-    tree::map([
-        ("kind", Value::from("PartialObjectMetadata")),
-        ("apiVersion", Value::from("meta.k8s.io/v1")),
-        ("metadata", metadata),
-    ])
 }
 
 fn json_list<'a>(

@@ -6,11 +6,12 @@ use kubewright_core::meta::v1::{ListMeta as ListMetaMessage, PartialObjectMetada
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::{Decoder, Value};
 
-use super::{ListMeta, metadata, served};
+use super::{ListMeta, served};
+use crate::accept::{Format, MetaVersion};
 use crate::catalog::{Resource, type_entry};
-use crate::decoding::MediaType;
 use crate::object::{StoredObject, to_json, tree};
 use crate::rejection::Rejection;
+use crate::table::partial_object_metadata;
 
 /// An object in its envelope.
 pub(super) fn object(value: &Value) -> Result<Vec<u8>, Rejection> {
@@ -32,7 +33,8 @@ pub(super) fn list<'a>(
 
 /// A list of metadata in its envelope.
 pub(super) fn metadata_list<'a>(meta: &ListMeta, objects: impl Iterator<Item = &'a StoredObject>) -> Bytes {
-    let items: Vec<_> = objects.filter_map(|object| message(&metadata(&object.value)).ok()).collect();
+    let items: Vec<_> =
+        objects.filter_map(|object| message(&partial_object_metadata(&object.value, MetaVersion::V1)).ok()).collect();
     enveloped_list("meta.k8s.io/v1", "PartialObjectMetadataList", meta, &items)
 }
 
@@ -61,7 +63,7 @@ fn message(value: &Value) -> Result<Box<dyn Message>, Rejection> {
         ("meta.k8s.io/v1", "PartialObjectMetadata") => Box::<PartialObjectMetadata>::default(),
         _ => {
             let entry = type_entry(api_version, kind);
-            (entry.ok_or_else(|| Rejection::from(Status::not_acceptable(MediaType::TEXTS)))?.new)()
+            (entry.ok_or_else(|| Rejection::from(Status::not_acceptable(&Format::ALL.map(Format::media_type))))?.new)()
         }
     };
     let decoded = Decoder::new().json_into(&mut *message, &to_json(value));

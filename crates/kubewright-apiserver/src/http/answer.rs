@@ -6,7 +6,7 @@ use hyper::{Response, StatusCode};
 use kubewright_core::meta::v1::Status;
 
 use super::Body;
-use crate::encoding::{self, Format};
+use crate::encoding::{self, Wanted};
 use crate::registry::WatchStream;
 use crate::rejection::Rejection;
 
@@ -20,13 +20,13 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// An object, list or other document in this form.
-    pub(crate) fn document(status: StatusCode, format: Format, body: Bytes) -> Self {
-        Answer { status, content_type: format.media_type.as_str(), body: body.into(), headers: Vec::new() }
+    pub(crate) fn document(status: StatusCode, wanted: Wanted, body: Bytes) -> Self {
+        Answer { status, content_type: wanted.content_type(), body: body.into(), headers: Vec::new() }
     }
 
     /// A status object that is no error.
-    pub(crate) fn status(code: StatusCode, format: Format, status: &Status) -> Self {
-        Answer::document(code, format, encoding::status(format, status))
+    pub(crate) fn status(code: StatusCode, wanted: Wanted, status: &Status) -> Self {
+        Answer::document(code, wanted.as_object(), encoding::status(wanted, status))
     }
 
     /// Plain text.
@@ -41,14 +41,14 @@ impl Answer {
     }
 
     /// The refusal of a request.
-    pub(crate) fn rejection(rejection: Rejection, format: Format) -> Self {
+    pub(crate) fn rejection(rejection: Rejection, wanted: Wanted) -> Self {
         let status = match rejection {
             Rejection::NoSuchPage => return Answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Rejection::Status(status) => status,
         };
         let code =
             status.code.and_then(|code| u16::try_from(code).ok()).and_then(|code| StatusCode::from_u16(code).ok());
-        let mut answer = Answer::status(code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), format, &status);
+        let mut answer = Answer::status(code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), wanted, &status);
         let seconds = status.details.as_ref().and_then(|details| details.retry_after_seconds);
         if let Some(seconds) = seconds {
             answer.headers.push((RETRY_AFTER, HeaderValue::from(seconds)));
@@ -69,15 +69,39 @@ impl Answer {
         self
     }
 
+    /// An answer that has nothing to show.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Answer { status, content_type: "", body: Bytes::new().into(), headers: Vec::new() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub(crate) fn with_header(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
     /// The response that says so.
     pub(crate) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        if !self.content_type.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        }
         for (name, value) in self.headers {
-            headers.append(name, value);
+            match name {
+                // There is only one way to keep an answer.
+                CACHE_CONTROL => {
+                    headers.insert(name, value);
+                }
+                name => {
+                    headers.append(name, value);
+                }
+            }
         }
         response
     }

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::{Answer, Body};
 use crate::authentication::Peer;
-use crate::encoding::Format;
+use crate::encoding::Wanted;
 use crate::service::Service;
 
 /// The largest body that is taken.
@@ -82,9 +82,9 @@ async fn respond(service: Service, peer: Peer, request: Request<Incoming>) -> Re
         Ok(body) => service.serve(&peer, Request::from_parts(parts, body.to_bytes())).await,
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             let status = Status::request_entity_too_large(format!("limit is {BODY_MAX}"));
-            Answer::rejection(status.into(), Format::JSON).into_response()
+            Answer::rejection(status.into(), Wanted::JSON).into_response()
         }
-        Err(error) => Answer::rejection(Status::bad_request(error.to_string()).into(), Format::JSON).into_response(),
+        Err(error) => Answer::rejection(Status::bad_request(error.to_string()).into(), Wanted::JSON).into_response(),
     })
 }
 

@@ -122,7 +122,7 @@ impl WatchStream {
             }
         }
         if let Some(revision) = self.owes_end_of_initial.take() {
-            self.frames.bookmark(&bookmark(&self.resource, revision, true), &mut frame);
+            self.frames.bookmark(&self.resource, &bookmark(&self.resource, revision, true), &mut frame);
         }
         if let Some(compacted) = self.too_old.take() {
             self.fail(compacted, &mut frame);
@@ -172,7 +172,7 @@ impl WatchStream {
     }
 
     /// Writes an event as those see it who look through the selection.
-    fn write(&self, event: &Event<StoredObject>, frame: &mut Vec<u8>) {
+    fn write(&mut self, event: &Event<StoredObject>, frame: &mut Vec<u8>) {
         let before = event.previous.as_ref().filter(|previous| self.selection.matches(&previous.object));
         let is_after = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
         match (before, is_after) {
@@ -195,7 +195,7 @@ impl WatchStream {
             return;
         }
         if let Some(revision) = self.watcher.as_mut().and_then(Watcher::progress) {
-            self.frames.bookmark(&bookmark(&self.resource, revision, false), frame);
+            self.frames.bookmark(&self.resource, &bookmark(&self.resource, revision, false), frame);
         }
     }
 

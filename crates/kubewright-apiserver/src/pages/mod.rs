@@ -1,10 +1,13 @@
 //! What is served beside resources: versions, health, metrics, and the ways to discovery and OpenAPI.
 
-use hyper::{Method, StatusCode};
+mod discovery;
+mod openapi;
 
+use hyper::{Method, StatusCode};
 use kubewright_core::Value;
 
-use crate::encoding::{self, Format, Offer};
+use crate::accept::Format;
+use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::tree;
 use crate::rejection::Rejection;
@@ -29,29 +32,8 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Answer, Rejection> {
         (["version"], &Method::GET | &Method::HEAD) => json(call, &version()),
         ([health @ ("healthz" | "livez" | "readyz"), check @ ..], _) => self::health(call, health, check),
         (["metrics"], _) => Ok(Answer::text(StatusCode::OK, call.metrics.render(&call.registry.store))),
-        (["api" | "apis", ..], &Method::GET | &Method::HEAD) => discovery(call, &parts),
-        (["openapi", ..], &Method::GET | &Method::HEAD) => openapi(&parts),
-        _ => Err(Rejection::NoSuchPage),
-    }
-}
-
-/// The seam for discovery: `/api`, `/apis`, `/api/v1`, `/apis/G`, `/apis/G/V`.
-fn discovery(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejection> {
-    let catalog = call.registry.catalog();
-    let exists = match parts {
-        ["api"] | ["apis"] => true,
-        ["api", version] => catalog.resources("", version).is_some(),
-        ["apis", group] => !group.is_empty() && catalog.has_group(group),
-        ["apis", group, version] => !group.is_empty() && catalog.resources(group, version).is_some(),
-        _ => false,
-    };
-    if exists { Err(Rejection::not_implemented("discovery")) } else { Err(Rejection::NoSuchPage) }
-}
-
-/// The seam for OpenAPI: `/openapi/v3` and the documents below it. There is no version 2.
-fn openapi(parts: &[&str]) -> Result<Answer, Rejection> {
-    match parts {
-        ["openapi", "v3", ..] => Err(Rejection::not_implemented("OpenAPI")),
+        (["api" | "apis", ..], &Method::GET | &Method::HEAD) => discovery::answer(call, &parts),
+        (["openapi", rest @ ..], &Method::GET | &Method::HEAD) => openapi::answer(call, rest),
         _ => Err(Rejection::NoSuchPage),
     }
 }
@@ -114,9 +96,8 @@ fn health(call: &Call<'_>, endpoint: &str, check: &[&str]) -> Result<Answer, Rej
     }
 }
 
+/// A document that is JSON whatever the client would rather have.
 fn json(call: &Call<'_>, value: &Value) -> Result<Answer, Rejection> {
-    let offer = Offer { protobuf: false, shapes: false };
-    let format = Format::negotiate(call.headers, call.query, offer).unwrap_or(Format::JSON);
-    let format = Format { media_type: crate::decoding::MediaType::Json, ..format };
-    Ok(Answer::document(StatusCode::OK, format, encoding::tree(format, value)?))
+    let wanted = Wanted { format: Format::Json, ..Wanted::of_errors(call.headers, call.query) };
+    Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, value)?))
 }

@@ -1,0 +1,68 @@
+use kubewright_core::{GroupVersionKind, Value};
+
+use super::*;
+
+fn built_in() -> Vec<Served> {
+    kubewright_api::resources().into_iter().map(Served::from).collect()
+}
+
+fn widgets(version: &str) -> Served {
+    let kind = GroupVersionKind::new("example.com", version, "Widget");
+    Served::custom(kind, "widgets", "widget", true)
+}
+
+fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
+    let items = list.get(key).and_then(Value::as_array).unwrap();
+    items.iter().map(|item| item.get(name).and_then(Value::as_str).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn groups_are_ordered_by_priority_and_custom_ones_come_last_by_name() {
+    let custom = ["b.example.com", "a.example.com"].map(|group| Served { group: group.into(), ..widgets("v1") });
+    let discovery = Discovery::new(custom.into_iter().chain(built_in().into_iter().rev()));
+    let groups = names(&discovery.api_group_list(), "groups", "name");
+    assert_eq!(groups[..3], ["apiregistration.k8s.io", "apps", "events.k8s.io"]);
+    assert_eq!(groups[groups.len() - 3..], ["flowcontrol.apiserver.k8s.io", "a.example.com", "b.example.com"]);
+}
+
+#[test]
+fn the_highest_stable_version_is_preferred() {
+    let discovery = Discovery::new(["v1beta1", "v2alpha1", "v1", "v2"].map(widgets));
+    let group = discovery.api_group("example.com").unwrap();
+    assert_eq!(names(&group, "versions", "version"), ["v2", "v1", "v1beta1", "v2alpha1"]);
+    assert_eq!(group.get("preferredVersion").unwrap().get("version").unwrap().as_str(), Some("v2"));
+}
+
+#[test]
+fn storage_version_hashes_are_those_of_the_server() {
+    let hash = |group: &str, plural: &str| {
+        let resource = built_in().into_iter().find(|served| served.group == *group && served.plural == *plural);
+        resource.unwrap().storage_version_hash()
+    };
+    assert_eq!(hash("", "pods").as_deref(), Some("xPOwRZ+Yhw8="));
+    assert_eq!(hash("events.k8s.io", "events").as_deref(), Some("r2yiGXH7wu8="));
+    assert_eq!(hash("", "events").as_deref(), Some("r2yiGXH7wu8="));
+    assert_eq!(hash("authentication.k8s.io", "tokenreviews"), None);
+    assert_eq!(hash("", "componentstatuses"), None);
+}
+
+#[test]
+fn subresources_follow_their_resource_and_name_foreign_kinds_in_full() {
+    let discovery = Discovery::new([widgets("v1").with_status().with_scale()]);
+    let list = discovery.api_resource_list("example.com", "v1").unwrap();
+    assert_eq!(names(&list, "resources", "name"), ["widgets", "widgets/status", "widgets/scale"]);
+    let resources = list.get("resources").and_then(Value::as_array).unwrap();
+    assert_eq!(resources[1].get("group"), None);
+    assert_eq!(resources[2].get("group").and_then(Value::as_str), Some("autoscaling"));
+    let aggregated = discovery.aggregated_groups().to_string();
+    assert!(aggregated.contains(r#""responseKind":{"group":"example.com","kind":"Widget","version":"v1"}"#));
+}
+
+#[test]
+fn what_is_not_served_has_no_document() {
+    let discovery = Discovery::new(built_in());
+    assert!(discovery.api_group("none.example.com").is_none());
+    assert!(discovery.api_group("").is_none());
+    assert!(discovery.api_resource_list("apps", "v3").is_none());
+    assert!(discovery.api_resource_list("", "v1").unwrap().get("apiVersion").is_none());
+}

@@ -1,0 +1,128 @@
+//! One operation: a method on a path, what it takes and what it answers.
+
+use kubewright_core::{GroupVersionKind, Map, Str, Value};
+
+use super::names::{META, extension, reference};
+use super::parameters::parameter;
+use crate::tree::{array, object, set, texts, word};
+
+/// What an operation answers with, and what patches it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flavor {
+    /// All formats, and strategic merge patches.
+    BuiltIn,
+    /// JSON and YAML, and no strategic merge patches.
+    Custom,
+}
+
+/// A method on a path.
+#[derive(Debug, Clone)]
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) id: String,
+    /// What the operation does, in the words of the extension; nothing for discovery.
+    pub(super) action: Option<(&'static str, GroupVersionKind)>,
+    /// Names of all parameters, in path and query.
+    pub(super) parameters: Vec<&'static str>,
+    pub(super) body: Option<Body>,
+    /// The codes of success, and the schema of what comes with them; plain text where there is none.
+    pub(super) success: &'static [&'static str],
+    pub(super) answer: Option<String>,
+    pub(super) streams: bool,
+    pub(super) flavor: Flavor,
+}
+
+/// What the body of a request is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Body {
+    /// An object of this schema.
+    Object(String),
+    /// Options, which may be left out.
+    DeleteOptions,
+    /// A patch in any of its forms.
+    Patch,
+}
+
+impl Operation {
+    /// The operation without those parameters that its path names for all of its operations.
+    pub(super) fn to_value(&self, tag: &str, common: &[&str]) -> Value {
+        let mut operation =
+            object([("tags", texts([tag])), ("operationId", self.id.as_str().into()), ("responses", self.responses())]);
+        let own = self.parameters.iter().copied().filter(|name| !common.contains(name));
+        let own: Vec<Value> = own.map(parameter).collect();
+        if !own.is_empty() {
+            set(&mut operation, "parameters", own.into());
+        }
+        if let Some(body) = &self.body {
+            set(&mut operation, "requestBody", self.request_body(body));
+        }
+        if let Some((action, kind)) = &self.action {
+            set(&mut operation, "x-kubernetes-action", word(action));
+            set(&mut operation, "x-kubernetes-group-version-kind", extension(kind));
+        }
+        operation
+    }
+
+    fn request_body(&self, body: &Body) -> Value {
+        let patches = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+        let strategic = (self.flavor == Flavor::BuiltIn).then_some("application/strategic-merge-patch+json");
+        match body {
+            Body::Object(name) => object([("content", content(["*/*"], name)), ("required", true.into())]),
+            Body::DeleteOptions => object([("content", content(["*/*"], &format!("{META}.DeleteOptions")))]),
+            Body::Patch => {
+                let content = content(patches.into_iter().chain(strategic), &format!("{META}.Patch"));
+                object([("content", content), ("required", true.into())])
+            }
+        }
+    }
+
+    fn responses(&self) -> Value {
+        let formats: &[&'static str] = match (self.flavor, self.streams) {
+            (Flavor::BuiltIn, false) => {
+                &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"]
+            }
+            (Flavor::BuiltIn, true) => &[
+                "application/json",
+                "application/json;stream=watch",
+                "application/vnd.kubernetes.protobuf",
+                "application/vnd.kubernetes.protobuf;stream=watch",
+                "application/yaml",
+            ],
+            (Flavor::Custom, false) => &["application/json", "application/yaml"],
+            (Flavor::Custom, true) => &["application/json", "application/json;stream=watch", "application/yaml"],
+        };
+        let mut responses: Map<Value> = Map::new();
+        for code in self.success {
+            let content = match &self.answer {
+                Some(name) => content(formats.iter().copied(), name),
+                None => object([("*/*", object([("schema", object([("type", word("string"))]))]))]),
+            };
+            let description = match *code {
+                "201" => "Created",
+                "202" => "Accepted",
+                _ => "OK",
+            };
+            responses.insert(*code, object([("description", word(description)), ("content", content)]));
+        }
+        responses.insert("401", object([("description", word("Unauthorized"))]));
+        responses.into()
+    }
+}
+
+fn content(formats: impl IntoIterator<Item = &'static str>, schema: &str) -> Value {
+    let formats = formats.into_iter().map(|format| (Str::from_static(format), object([("schema", reference(schema))])));
+    Value::Object(formats.collect())
+}
+
+/// A path with its operations. What all of them take is said once.
+pub(super) fn path_item(operations: &[Operation], tag: &str) -> Value {
+    let mut common: Vec<&'static str> = operations.first().map(|first| first.parameters.clone()).unwrap_or_default();
+    common.retain(|name| operations.iter().all(|operation| operation.parameters.contains(name)));
+    common.sort_unstable();
+    let mut item: Map<Value> =
+        operations.iter().map(|operation| (operation.method, operation.to_value(tag, &common))).collect();
+    if !common.is_empty() {
+        item.insert("parameters", array(common.into_iter().map(parameter)));
+    }
+    item.into()
+}

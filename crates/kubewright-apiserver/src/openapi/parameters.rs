@@ -1,0 +1,98 @@
+//! The parameters that requests take, by what they do.
+
+use kubewright_core::Value;
+
+use crate::tree::{object, set, word};
+
+/// Where a parameter stands and what it holds.
+const ALL: &[(&str, &str)] = &[
+    ("allowWatchBookmarks", "boolean"),
+    ("continue", "string"),
+    ("dryRun", "string"),
+    ("fieldManager", "string"),
+    ("fieldSelector", "string"),
+    ("fieldValidation", "string"),
+    ("force", "boolean"),
+    ("gracePeriodSeconds", "integer"),
+    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
+    ("labelSelector", "string"),
+    ("limit", "integer"),
+    ("orphanDependents", "boolean"),
+    ("pretty", "string"),
+    ("propagationPolicy", "string"),
+    ("resourceVersion", "string"),
+    ("resourceVersionMatch", "string"),
+    ("sendInitialEvents", "boolean"),
+    ("shardSelector", "string"),
+    ("timeoutSeconds", "integer"),
+    ("watch", "boolean"),
+];
+
+/// Names of parameters in the query of lists and watches.
+pub(super) const LIST: &[&str] = &[
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "pretty",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeoutSeconds",
+    "watch",
+];
+
+/// Of reads of one object.
+pub(super) const GET: &[&str] = &["pretty"];
+
+/// Of creations and updates.
+pub(super) const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "pretty"];
+
+/// Of patches.
+pub(super) const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force", "pretty"];
+
+/// Of deletions of one object.
+pub(super) const DELETE: &[&str] = &[
+    "dryRun",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "orphanDependents",
+    "pretty",
+    "propagationPolicy",
+];
+
+/// Of deletions of a collection.
+pub(super) const DELETE_COLLECTION: &[&str] = &[
+    "continue",
+    "dryRun",
+    "fieldSelector",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "labelSelector",
+    "limit",
+    "orphanDependents",
+    "pretty",
+    "propagationPolicy",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeoutSeconds",
+];
+
+/// A parameter of this name: in the path if it is part of one, in the query otherwise.
+pub(super) fn parameter(name: &'static str) -> Value {
+    let in_path = matches!(name, "name" | "namespace" | "path");
+    let ty = ALL.iter().find(|(known, _)| *known == name).map_or("string", |(_, ty)| ty);
+    let mut parameter = object([
+        ("name", word(name)),
+        ("in", word(if in_path { "path" } else { "query" })),
+        ("schema", object([("type", word(ty)), ("uniqueItems", true.into())])),
+    ]);
+    if in_path {
+        set(&mut parameter, "required", true.into());
+    }
+    parameter
+}

@@ -1,0 +1,226 @@
+//! The paths of a resource, and what can be done on each.
+
+use kubewright_core::{GroupVersion, GroupVersionKind, Map, Value};
+
+use super::names::{META, capital, capitalized, tag};
+use super::operation::{Body, Flavor, Operation, path_item};
+use super::parameters::{DELETE, DELETE_COLLECTION, GET, LIST, PATCH, WRITE};
+use crate::discovery::{Served, ServedSubresource};
+
+/// The document of a resource's paths.
+pub(super) struct Paths<'d> {
+    pub(super) version: &'d GroupVersion,
+    pub(super) served: &'d Served,
+    /// The schemas of an object and of a list.
+    pub(super) object: &'d str,
+    pub(super) list: &'d str,
+    /// The schema of what a subresource holds, if it is known.
+    pub(super) schema_of: &'d dyn Fn(&GroupVersionKind) -> Option<String>,
+}
+
+/// The path of discovery of a version, which each document starts with.
+pub(super) fn discovery(version: &GroupVersion, flavor: Flavor) -> (String, Value) {
+    let operation = discover(format!("get{}APIResources", capitalized(version)), "APIResourceList", flavor);
+    (format!("{}/", version.api_path()), path_item(&[operation], &tag(version)))
+}
+
+/// The path of discovery of a group.
+pub(super) fn group_discovery(group: &str) -> (String, Value) {
+    let version = GroupVersion::new(group, "");
+    let operation = discover(format!("get{}APIGroup", capitalized(&version)), "APIGroup", Flavor::BuiltIn);
+    (format!("/apis/{group}/"), path_item(&[operation], tag(&version).trim_end_matches('_')))
+}
+
+fn discover(id: String, answer: &str, flavor: Flavor) -> Operation {
+    Operation {
+        method: "get",
+        id,
+        action: None,
+        parameters: Vec::new(),
+        body: None,
+        success: &["200"],
+        answer: Some(format!("{META}.{answer}")),
+        streams: false,
+        flavor,
+    }
+}
+
+impl Paths<'_> {
+    /// Adds all paths of the resource.
+    pub(super) fn add_to(&self, paths: &mut Map<Value>) {
+        let base = self.version.api_path();
+        let plural = &self.served.plural;
+        let within = if self.served.namespaced { "/namespaces/{namespace}" } else { "" };
+        if self.served.namespaced && self.has("list") {
+            self.add(paths, format!("{base}/{plural}"), vec![self.list("list", "ForAllNamespaces", "list", &[])]);
+        }
+        self.add(paths, format!("{base}{within}/{plural}"), self.on_collection());
+        self.add(paths, format!("{base}{within}/{plural}/{{name}}"), self.on_object());
+        for subresource in &self.served.subresources {
+            let path = format!("{base}{within}/{plural}/{{name}}/{}", subresource.name);
+            self.add(paths, path, self.on_subresource(subresource));
+        }
+        if self.has("watch") && !self.served.custom {
+            if self.served.namespaced {
+                let watch = self.list("watch", "ListForAllNamespaces", "watchlist", &[]);
+                self.add(paths, format!("{base}/watch/{plural}"), vec![watch]);
+            }
+            let collection = self.list("watch", "List", "watchlist", self.place());
+            self.add(paths, format!("{base}/watch{within}/{plural}"), vec![collection]);
+            let named = [&["name"], self.place()].concat();
+            let object = self.list("watch", "", "watch", &named);
+            self.add(paths, format!("{base}/watch{within}/{plural}/{{name}}"), vec![object]);
+        }
+    }
+
+    fn add(&self, paths: &mut Map<Value>, path: String, operations: Vec<Operation>) {
+        if !operations.is_empty() {
+            paths.insert(path, path_item(&operations, &tag(self.version)));
+        }
+    }
+
+    fn on_collection(&self) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        if self.has("list") {
+            operations.push(self.list("list", "", "list", self.place()));
+        }
+        if self.has("create") {
+            operations.push(Operation {
+                body: Some(Body::Object(self.object.to_owned())),
+                success: &["200", "201", "202"],
+                ..self.operation("post", "create", "", "post", &[self.place(), WRITE].concat())
+            });
+        }
+        if self.has("deletecollection") {
+            let parameters = [self.place(), DELETE_COLLECTION].concat();
+            operations.push(Operation {
+                id: format!("delete{}Collection{}{}", capitalized(self.version), self.scope(), self.served.kind),
+                body: Some(Body::DeleteOptions),
+                answer: Some(format!("{META}.Status")),
+                ..self.operation("delete", "", "", "deletecollection", &parameters)
+            });
+        }
+        operations
+    }
+
+    fn on_object(&self) -> Vec<Operation> {
+        let place = [&["name"], self.place()].concat();
+        let mut operations = Vec::new();
+        if self.has("get") {
+            operations.push(self.operation("get", "read", "", "get", &[&place, GET].concat()));
+        }
+        if self.has("update") {
+            operations.push(Operation {
+                body: Some(Body::Object(self.object.to_owned())),
+                success: &["200", "201"],
+                ..self.operation("put", "replace", "", "put", &[&place, WRITE].concat())
+            });
+        }
+        if self.has("delete") {
+            operations.push(Operation {
+                body: Some(Body::DeleteOptions),
+                success: &["200", "202"],
+                answer: Some(format!("{META}.Status")),
+                ..self.operation("delete", "delete", "", "delete", &[&place, DELETE].concat())
+            });
+        }
+        if self.has("patch") {
+            operations.push(Operation {
+                body: Some(Body::Patch),
+                success: &["200", "201"],
+                ..self.operation("patch", "patch", "", "patch", &[&place, PATCH].concat())
+            });
+        }
+        operations
+    }
+
+    fn on_subresource(&self, subresource: &ServedSubresource) -> Vec<Operation> {
+        let place = [&["name"], self.place()].concat();
+        let suffix = capital(&subresource.name);
+        // Streams into a container have no objects; their kinds are those of their options.
+        let connects = subresource.kind.kind.ends_with("Options");
+        let schema = (self.schema_of)(&subresource.kind).filter(|_| subresource.name != "log");
+        let operations = subresource.verbs.iter().filter_map(|verb| {
+            let (method, word, action, parameters) = match verb.as_str() {
+                "get" => ("get", "read", "get", GET),
+                "create" => ("post", "create", "post", WRITE),
+                "update" => ("put", "replace", "put", WRITE),
+                "patch" => ("patch", "patch", "patch", PATCH),
+                "delete" => ("delete", "delete", "delete", GET),
+                _ => return None,
+            };
+            let parameters = if connects { GET } else { parameters };
+            let mut operation = self.operation(method, word, &suffix, action, &[&place, parameters].concat());
+            operation.action = Some((if connects { "connect" } else { action }, subresource.kind.clone()));
+            if connects {
+                operation.id = format!(
+                    "connect{}{}{}{}{suffix}",
+                    capitalized(self.version),
+                    capital(method),
+                    self.scope(),
+                    self.served.kind
+                );
+            }
+            operation.answer = schema.clone();
+            operation.success = match method {
+                "post" if !connects => &["200", "201", "202"],
+                "put" | "patch" if !connects => &["200", "201"],
+                _ => &["200"],
+            };
+            operation.body = match (method, &schema) {
+                ("patch", Some(_)) => Some(Body::Patch),
+                ("post" | "put", Some(schema)) => Some(Body::Object(schema.clone())),
+                _ => None,
+            };
+            Some(operation)
+        });
+        operations.collect()
+    }
+
+    /// A list or a watch; `suffix` is what its name has after the kind.
+    fn list(&self, word: &str, suffix: &str, action: &'static str, place: &[&'static str]) -> Operation {
+        let watches = word == "watch";
+        let scope = if suffix.ends_with("ForAllNamespaces") { "" } else { self.scope() };
+        let answer = if watches { format!("{META}.WatchEvent") } else { self.list.to_owned() };
+        Operation {
+            id: format!("{word}{}{scope}{}{suffix}", capitalized(self.version), self.served.kind),
+            answer: Some(answer),
+            streams: true,
+            ..self.operation("get", word, suffix, action, &[place, LIST].concat())
+        }
+    }
+
+    fn operation(
+        &self,
+        method: &'static str,
+        word: &str,
+        suffix: &str,
+        action: &'static str,
+        parameters: &[&'static str],
+    ) -> Operation {
+        Operation {
+            method,
+            id: format!("{word}{}{}{}{suffix}", capitalized(self.version), self.scope(), self.served.kind),
+            action: Some((action, self.version.with_kind(self.served.kind.clone()))),
+            parameters: parameters.to_vec(),
+            body: None,
+            success: &["200"],
+            answer: Some(self.object.to_owned()),
+            streams: false,
+            flavor: if self.served.custom { Flavor::Custom } else { Flavor::BuiltIn },
+        }
+    }
+
+    fn has(&self, verb: &str) -> bool {
+        self.served.verbs.iter().any(|have| have == verb)
+    }
+
+    fn scope(&self) -> &'static str {
+        if self.served.namespaced { "Namespaced" } else { "" }
+    }
+
+    /// The parameters of the path of a collection.
+    fn place(&self) -> &'static [&'static str] {
+        if self.served.namespaced { &["namespace"] } else { &[] }
+    }
+}

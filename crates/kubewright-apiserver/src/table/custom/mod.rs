@@ -1,0 +1,95 @@
+//! Columns of custom resources, as their definitions ask for them.
+
+mod json_path;
+mod parser;
+
+use kubewright_core::{Time, Value};
+
+use super::object::Object;
+use super::{definition, description, human_duration};
+use crate::tree::{number_at, text_at, word};
+pub use json_path::JsonPath;
+pub use parser::JsonPathError;
+
+/// A column that a custom resource definition adds.
+#[derive(Debug, Clone)]
+#[doc(alias = "CustomResourceColumnDefinition")]
+pub struct CustomColumn {
+    name: String,
+    ty: String,
+    format: String,
+    description: String,
+    priority: i64,
+    path: JsonPath,
+}
+
+impl CustomColumn {
+    /// Reads an entry of `additionalPrinterColumns`.
+    ///
+    /// # Errors
+    /// When its `jsonPath` is not one.
+    pub fn from_value(column: &Value) -> Result<Self, JsonPathError> {
+        let text = |key: &str| text_at(column, &[key]).to_owned();
+        let path = text("jsonPath");
+        let description = match text("description") {
+            description if description.is_empty() => {
+                format!("Custom resource definition column (in JSONPath format): {path}")
+            }
+            description => description,
+        };
+        Ok(CustomColumn {
+            name: text("name"),
+            ty: text("type"),
+            format: text("format"),
+            description,
+            priority: number_at(column, &["priority"]),
+            path: path.parse()?,
+        })
+    }
+
+    /// The column of resources that define none.
+    pub(super) fn age() -> Self {
+        CustomColumn {
+            name: "Age".to_owned(),
+            ty: "date".to_owned(),
+            format: String::new(),
+            description: description("Age").to_owned(),
+            priority: 0,
+            path: ".metadata.creationTimestamp".parse().expect("this is a path"),
+        }
+    }
+
+    pub(super) fn definition(&self) -> Value {
+        definition(&self.name, &self.ty, &self.format, &self.description, self.priority)
+    }
+
+    /// The cell of an object, `null` where it has no such value or one of another type.
+    pub(super) fn cell(&self, object: &Object<'_>) -> Value {
+        let Some(value) = self.path.first(object.value) else { return Value::Null };
+        match (self.ty.as_str(), value) {
+            ("string", value) => printed(value).into(),
+            ("integer", Value::Int(number)) => (*number).into(),
+            ("integer", Value::Float(number)) => (*number as i64).into(),
+            ("number", Value::Int(number)) => (*number).into(),
+            ("number", Value::Float(number)) => (*number).into(),
+            ("boolean", Value::Bool(flag)) => (*flag).into(),
+            ("date", Value::String(text)) => match text.parse::<Time>() {
+                Ok(time) if time.is_zero() => word("<unknown>"),
+                Ok(time) => human_duration(object.now.as_unix() - time.as_unix()).into(),
+                Err(_) if text.is_empty() => word("<unknown>"),
+                Err(_) => word("<invalid>"),
+            },
+            _ => Value::Null,
+        }
+    }
+}
+
+/// A value as text: lists and objects as JSON, everything else as people write it.
+fn printed(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Null => "<no value>".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,65 @@
+//! What the server asks before it accepts an object, and other servers it asks.
+
+use kubewright_core::Value;
+
+use crate::table::object::Object;
+use crate::tree::{text_at, word};
+
+/// Name, number of webhooks, age.
+pub(super) fn webhook_configuration(object: &Object<'_>) -> Vec<Value> {
+    vec![object.name(), object.count(&["webhooks"]).into(), object.age()]
+}
+
+/// Name, number of validations, kind of parameters, age.
+pub(super) fn validating_policy(object: &Object<'_>) -> Vec<Value> {
+    policy(object, "validations")
+}
+
+/// Name, number of mutations, kind of parameters, age.
+pub(super) fn mutating_policy(object: &Object<'_>) -> Vec<Value> {
+    policy(object, "mutations")
+}
+
+fn policy(object: &Object<'_>, rules: &str) -> Vec<Value> {
+    let kind = match object.has(&["spec", "paramKind"]) {
+        true => {
+            let part = |key| object.text(&["spec", "paramKind", key]);
+            format!("{}/{}", part("apiVersion"), part("kind")).into()
+        }
+        false => word("<unset>"),
+    };
+    vec![object.name(), object.count(&["spec", rules]).into(), kind, object.age()]
+}
+
+/// Name, policy, parameters, age.
+pub(super) fn policy_binding(object: &Object<'_>) -> Vec<Value> {
+    let part = |key| object.text(&["spec", "paramRef", key]);
+    let parameters = match (part("namespace"), part("name")) {
+        (_, "") => match object.at(&["spec", "paramRef", "selector"]) {
+            Some(selector) => selector.to_string(),
+            None => "<unset>".to_owned(),
+        },
+        ("", name) => format!("*/{name}"),
+        (namespace, name) => format!("{namespace}/{name}"),
+    };
+    vec![object.name(), object.text(&["spec", "policyName"]).into(), parameters.into(), object.age()]
+}
+
+/// Name, service, whether it is available, age.
+pub(super) fn api_service(object: &Object<'_>) -> Vec<Value> {
+    let service = match object.has(&["spec", "service"]) {
+        true => {
+            let part = |key| object.text(&["spec", "service", key]);
+            format!("{}/{}", part("namespace"), part("name"))
+        }
+        false => "Local".to_owned(),
+    };
+    let available = object.conditions().iter().find(|condition| text_at(condition, &["type"]) == "Available");
+    let part = |key| available.map_or("", |condition| text_at(condition, &[key]));
+    let available = match (part("status"), part("reason")) {
+        ("", _) => "Unknown".to_owned(),
+        (status @ "True", _) | (status, "") => status.to_owned(),
+        (status, reason) => format!("{status} ({reason})"),
+    };
+    vec![object.name(), service.into(), available.into(), object.age()]
+}

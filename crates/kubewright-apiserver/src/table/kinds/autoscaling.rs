@@ -1,0 +1,101 @@
+//! How many copies there should be, and how many have to stay.
+
+use kubewright_core::Value;
+
+use crate::table::object::{Object, amount, shortened};
+use crate::tree::{at, text_at, word};
+
+/// How many metrics are shown before the rest is only counted.
+const SHOWN: usize = 2;
+
+/// Name, reference, targets, least and most pods, replicas, age.
+pub(super) fn horizontal_pod_autoscaler(object: &Object<'_>) -> Vec<Value> {
+    let target = |key| object.text(&["spec", "scaleTargetRef", key]);
+    vec![
+        object.name(),
+        format!("{}/{}", target("kind"), target("name")).into(),
+        targets(object).into(),
+        match object.at(&["spec", "minReplicas"]) {
+            Some(least) => amount(Some(least)).into(),
+            None => word("<unset>"),
+        },
+        object.number(&["spec", "maxReplicas"]).into(),
+        object.number(&["status", "currentReplicas"]).into(),
+        object.age(),
+    ]
+}
+
+fn targets(object: &Object<'_>) -> String {
+    // The first version knows one metric only, and has it in fields of their own.
+    if let Some(target) = object.at(&["spec", "targetCPUUtilizationPercentage"]) {
+        let current = object.at(&["status", "currentCPUUtilizationPercentage"]);
+        return format!("cpu: {}/{target}%", percent(current, "<unknown>"));
+    }
+    let statuses = object.items(&["status", "currentMetrics"]);
+    let metrics = object.items(&["spec", "metrics"]).iter().enumerate();
+    let metrics: Vec<String> = metrics.map(|(index, metric)| target_of(metric, statuses.get(index))).collect();
+    match metrics.is_empty() {
+        true => "<none>".to_owned(),
+        false => shortened(&metrics, SHOWN, ", "),
+    }
+}
+
+/// One metric: what it is, slash, what it should be.
+fn target_of(metric: &Value, status: Option<&Value>) -> String {
+    let source = match text_at(metric, &["type"]) {
+        "External" => "external",
+        "Pods" => "pods",
+        "Object" => "object",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        _ => return "<unknown type>".to_owned(),
+    };
+    let target = |key: &str| at(metric, &[source, "target", key]);
+    let current = |key: &str| status.and_then(|status| at(status, &[source, "current", key]));
+    let known = |value: Option<&Value>| value.map_or_else(|| "<unknown>".to_owned(), |value| amount(Some(value)));
+    let average = target("averageValue");
+    match (source, average) {
+        ("resource" | "containerResource", average) => {
+            let name = text_at(metric, &[source, "name"]);
+            match average {
+                Some(average) => format!("{name}: {}/{}", known(current("averageValue")), amount(Some(average))),
+                None => {
+                    let (now, wanted) = (current("averageUtilization"), target("averageUtilization"));
+                    format!("{name}: {}/{}", percent(now, "<unknown>"), percent(wanted, "<auto>"))
+                }
+            }
+        }
+        ("pods", average) => format!("{}/{}", known(current("averageValue")), amount(average)),
+        (_, Some(average)) => format!("{}/{} (avg)", known(current("averageValue")), amount(Some(average))),
+        (_, None) => format!("{}/{}", known(current("value")), amount(target("value"))),
+    }
+}
+
+fn percent(value: Option<&Value>, default: &str) -> String {
+    value.map_or_else(|| default.to_owned(), |value| format!("{value}%"))
+}
+
+/// Name, least available, most unavailable, allowed disruptions, age.
+pub(super) fn pod_disruption_budget(object: &Object<'_>) -> Vec<Value> {
+    let limit = |key| match object.at(&["spec", key]) {
+        Some(limit) => amount(Some(limit)).into(),
+        None => word("N/A"),
+    };
+    vec![
+        object.name(),
+        limit("minAvailable"),
+        limit("maxUnavailable"),
+        object.number(&["status", "disruptionsAllowed"]).into(),
+        object.age(),
+    ]
+}
+
+/// Of the `scale` subresource: name, desired, available, age.
+pub(in crate::table) fn scale(object: &Object<'_>) -> Vec<Value> {
+    vec![
+        object.name(),
+        object.number(&["spec", "replicas"]).into(),
+        object.number(&["status", "replicas"]).into(),
+        object.age(),
+    ]
+}

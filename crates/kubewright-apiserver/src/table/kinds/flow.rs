@@ -1,0 +1,37 @@
+//! How the server shares its time among requests.
+
+use kubewright_core::Value;
+
+use crate::table::object::Object;
+use crate::tree::word;
+
+/// Name, priority level, precedence, distinguisher, age, whether the level is missing.
+pub(super) fn flow_schema(object: &Object<'_>) -> Vec<Value> {
+    vec![
+        object.name(),
+        object.text(&["spec", "priorityLevelConfiguration", "name"]).into(),
+        object.number(&["spec", "matchingPrecedence"]).into(),
+        object.text_or(&["spec", "distinguisherMethod", "type"], "<none>"),
+        object.age(),
+        object.condition("Dangling").unwrap_or("?").into(),
+    ]
+}
+
+/// Name, type, shares, queues, hand size, queue length, age.
+pub(super) fn priority_level_configuration(object: &Object<'_>) -> Vec<Value> {
+    let number = |parent: &[&str], key: &str| match object.has(parent) {
+        true => object.number(&[parent, &[key]].concat()).into(),
+        false => word("<none>"),
+    };
+    let limited = ["spec", "limited"];
+    let queuing = ["spec", "limited", "limitResponse", "queuing"];
+    vec![
+        object.name(),
+        object.text(&["spec", "type"]).into(),
+        number(&limited, "nominalConcurrencyShares"),
+        number(&queuing, "queues"),
+        number(&queuing, "handSize"),
+        number(&queuing, "queueLengthLimit"),
+        object.age(),
+    ]
+}

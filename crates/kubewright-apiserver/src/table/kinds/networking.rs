@@ -1,0 +1,83 @@
+//! Ingresses, network policies and addresses.
+
+use kubewright_core::{GroupResource, Value};
+
+use super::services::load_balancer;
+use crate::table::object::{Object, join};
+use crate::tree::{text_at, word};
+
+/// How many hosts are shown before the rest is only counted.
+const SHOWN: usize = 3;
+
+/// Name, class, hosts, address, ports, age.
+pub(super) fn ingress(ingress: &Object<'_>) -> Vec<Value> {
+    let addresses = load_balancer(ingress);
+    vec![
+        ingress.name(),
+        ingress.text_or(&["spec", "ingressClassName"], "<none>"),
+        hosts(ingress.items(&["spec", "rules"])).into(),
+        join(addresses.iter().map(String::as_str)).into(),
+        word(if ingress.items(&["spec", "tls"]).is_empty() { "80" } else { "80, 443" }),
+        ingress.age(),
+    ]
+}
+
+/// The hosts of the first rules. Any rule beyond them counts as one more, whether it names a host or not.
+fn hosts(rules: &[Value]) -> String {
+    let mut hosts = Vec::new();
+    let mut more = false;
+    for rule in rules {
+        more |= hosts.len() == SHOWN;
+        let host = text_at(rule, &["host"]);
+        if !more && !host.is_empty() {
+            hosts.push(host);
+        }
+    }
+    match (hosts.is_empty(), more) {
+        (true, _) => "*".to_owned(),
+        (false, false) => hosts.join(","),
+        (false, true) => format!("{} + {} more...", hosts.join(","), rules.len() - SHOWN),
+    }
+}
+
+/// Name, controller, parameters, age.
+pub(super) fn ingress_class(object: &Object<'_>) -> Vec<Value> {
+    let parameter = |key: &str| object.text(&["spec", "parameters", key]);
+    let parameters = match (object.has(&["spec", "parameters"]), parameter("apiGroup")) {
+        (false, _) => "<none>".to_owned(),
+        (true, "") => format!("{}/{}", parameter("kind"), parameter("name")),
+        (true, group) => format!("{}.{group}/{}", parameter("kind"), parameter("name")),
+    };
+    vec![object.name(), object.text(&["spec", "controller"]).into(), parameters.into(), object.age()]
+}
+
+/// Name, pod selector, age.
+pub(super) fn network_policy(object: &Object<'_>) -> Vec<Value> {
+    let selector = match object.has(&["spec", "podSelector"]) {
+        true => object.selector_cell(&["spec", "podSelector"]),
+        false => word("<none>"),
+    };
+    vec![object.name(), selector, object.age()]
+}
+
+/// Name, CIDRs, age.
+pub(super) fn service_cidr(object: &Object<'_>) -> Vec<Value> {
+    let cidrs = join(object.items(&["spec", "cidrs"]).iter().filter_map(Value::as_str));
+    vec![object.name(), cidrs.into(), object.age()]
+}
+
+/// Name, parent; the server adds an age that has no column.
+pub(super) fn ip_address(object: &Object<'_>) -> Vec<Value> {
+    let parent = |key: &str| object.text(&["spec", "parentRef", key]);
+    let reference = match object.has(&["spec", "parentRef"]) {
+        false => "<none>".to_owned(),
+        true => {
+            let resource = GroupResource::new(parent("group"), parent("resource")).to_string().to_lowercase();
+            match parent("namespace") {
+                "" => format!("{resource}/{}", parent("name")),
+                namespace => format!("{resource}/{namespace}/{}", parent("name")),
+            }
+        }
+    };
+    vec![object.name(), reference.into(), object.age()]
+}

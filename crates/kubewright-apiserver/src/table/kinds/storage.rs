@@ -1,0 +1,143 @@
+//! Volumes, claims and classes.
+
+use kubewright_core::Value;
+
+use crate::table::object::{Object, amount, join, or_none};
+use crate::tree::{text_at, word};
+
+/// Name, capacity, access modes, reclaim policy, status, claim, class, attributes class, reason, age; mode.
+pub(super) fn persistent_volume(volume: &Object<'_>) -> Vec<Value> {
+    let claim = match volume.has(&["spec", "claimRef"]) {
+        true => {
+            let part = |key| volume.text(&["spec", "claimRef", key]);
+            format!("{}/{}", part("namespace"), part("name"))
+        }
+        false => String::new(),
+    };
+    vec![
+        volume.name(),
+        amount(volume.at(&["spec", "capacity", "storage"])).into(),
+        access_modes(volume.items(&["spec", "accessModes"])),
+        volume.text(&["spec", "persistentVolumeReclaimPolicy"]).into(),
+        phase(volume),
+        claim.into(),
+        class(volume),
+        volume.text_or(&["spec", "volumeAttributesClassName"], "<unset>"),
+        volume.text(&["status", "reason"]).into(),
+        volume.age(),
+        volume.text_or(&["spec", "volumeMode"], "<unset>"),
+    ]
+}
+
+/// Name, status, volume, capacity, access modes, class, attributes class, age; mode.
+pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
+    let volume = claim.text(&["spec", "volumeName"]);
+    // What the claim gets is known once it is bound.
+    let (capacity, modes) = match volume {
+        "" => (String::new(), word("")),
+        _ => {
+            let modes = access_modes(claim.items(&["status", "accessModes"]));
+            (amount(claim.at(&["status", "capacity", "storage"])), modes)
+        }
+    };
+    vec![
+        claim.name(),
+        phase(claim),
+        volume.into(),
+        capacity.into(),
+        modes,
+        class(claim),
+        claim.text_or(&["spec", "volumeAttributesClassName"], "<unset>"),
+        claim.age(),
+        claim.text_or(&["spec", "volumeMode"], "<unset>"),
+    ]
+}
+
+fn phase(object: &Object<'_>) -> Value {
+    match object.is_terminating() {
+        true => word("Terminating"),
+        false => object.text(&["status", "phase"]).into(),
+    }
+}
+
+fn access_modes(modes: &[Value]) -> Value {
+    let has = |mode: &str| modes.iter().any(|have| have.as_str() == Some(mode));
+    let short =
+        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+    join(short.into_iter().filter(|(mode, _)| has(mode)).map(|(_, short)| short)).into()
+}
+
+fn class(object: &Object<'_>) -> Value {
+    match object.at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]).and_then(Value::as_str) {
+        Some(class) => class.into(),
+        None => object.text(&["spec", "storageClassName"]).into(),
+    }
+}
+
+/// Name, provisioner, reclaim policy, binding mode, whether volumes may grow, age.
+pub(super) fn storage_class(object: &Object<'_>) -> Vec<Value> {
+    let annotations =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    vec![
+        name_of_class(object, &annotations),
+        object.text(&["provisioner"]).into(),
+        object.text_or(&["reclaimPolicy"], "Delete"),
+        object.text_or(&["volumeBindingMode"], "Immediate"),
+        object.flag(&["allowVolumeExpansion"], false).into(),
+        object.age(),
+    ]
+}
+
+/// Name, driver, age.
+pub(super) fn volume_attributes_class(object: &Object<'_>) -> Vec<Value> {
+    let name = name_of_class(object, &["volumeattributesclass.alpha.kubernetes.io/is-default-class"]);
+    vec![name, object.text(&["driverName"]).into(), object.age()]
+}
+
+fn name_of_class(object: &Object<'_>, annotations: &[&str]) -> Value {
+    let is_default = |annotation: &&str| object.text(&["metadata", "annotations", annotation]) == "true";
+    match annotations.iter().any(is_default) {
+        true => format!("{} (default)", object.text(&["metadata", "name"])).into(),
+        false => object.name(),
+    }
+}
+
+/// Name, attacher, volume, node, whether it is attached, age.
+pub(super) fn volume_attachment(object: &Object<'_>) -> Vec<Value> {
+    vec![
+        object.name(),
+        object.text(&["spec", "attacher"]).into(),
+        object.text(&["spec", "source", "persistentVolumeName"]).into(),
+        object.text(&["spec", "nodeName"]).into(),
+        object.flag(&["status", "attached"], false).into(),
+        object.age(),
+    ]
+}
+
+/// Name, what the driver needs and can do, modes, age.
+pub(super) fn csi_driver(object: &Object<'_>) -> Vec<Value> {
+    let flag = |key, default| Value::from(object.flag(&["spec", key], default));
+    let tokens = match object.has(&["spec", "tokenRequests"]) {
+        true => {
+            let requests = object.items(&["spec", "tokenRequests"]);
+            join(requests.iter().map(|request| text_at(request, &["audience"]))).into()
+        }
+        false => word("<unset>"),
+    };
+    let modes = object.items(&["spec", "volumeLifecycleModes"]);
+    vec![
+        object.name(),
+        flag("attachRequired", true),
+        flag("podInfoOnMount", false),
+        flag("storageCapacity", false),
+        tokens,
+        flag("requiresRepublish", false),
+        or_none(join(modes.iter().filter_map(Value::as_str))),
+        object.age(),
+    ]
+}
+
+/// Name, number of drivers, age.
+pub(super) fn csi_node(object: &Object<'_>) -> Vec<Value> {
+    vec![object.name(), object.count(&["spec", "drivers"]).into(), object.age()]
+}

@@ -1,0 +1,38 @@
+//! Metadata alone: of an object, of a list, of a table.
+
+use kubewright_core::{Str, Value};
+
+use crate::accept::MetaVersion;
+use crate::tree::{array, object, word};
+
+/// The metadata of an object, as a `PartialObjectMetadata`.
+pub fn partial_object_metadata(value: &Value, version: MetaVersion) -> Value {
+    object([
+        ("kind", word("PartialObjectMetadata")),
+        ("apiVersion", word(version.api_version())),
+        ("metadata", value.get("metadata").cloned().unwrap_or_else(|| object([]))),
+    ])
+}
+
+/// The metadata of a list and of its objects, as a `PartialObjectMetadataList`.
+pub fn partial_object_metadata_list<'v>(
+    metadata: &Value,
+    objects: impl IntoIterator<Item = &'v Value>,
+    version: MetaVersion,
+) -> Value {
+    object([
+        ("kind", word("PartialObjectMetadataList")),
+        ("apiVersion", word(version.api_version())),
+        ("metadata", of_list(metadata)),
+        ("items", array(objects.into_iter().map(|object| partial_object_metadata(object, version)))),
+    ])
+}
+
+/// What the metadata of a list or an object has in common with that of a list.
+pub(super) fn of_list(metadata: &Value) -> Value {
+    let entries = ["resourceVersion", "continue", "remainingItemCount"].into_iter().filter_map(|key| {
+        let value = metadata.get(key).filter(|value| !value.is_null() && value.as_str() != Some(""))?;
+        Some((Str::from_static(key), value.clone()))
+    });
+    Value::Object(entries.collect())
+}

@@ -1,0 +1,200 @@
+//! Objects as tables: the form in which `kubectl get` asks for them.
+//!
+//! A [`Printer`] knows the columns of one resource and makes a row of each object. Those of built-in resources
+//! come from the resource table, their cells from the functions in `kinds`; those of custom resources are
+//! what their definition asks for. When a table is asked for, and in which version, is not known here.
+
+mod age;
+mod custom;
+mod kinds;
+mod metadata;
+mod object;
+
+use kubewright_core::{ColumnInfo, ResourceInfo, Time, Value};
+
+use crate::accept::MetaVersion;
+use crate::tree::{array, object, set, word};
+pub use age::human_duration;
+pub use custom::{CustomColumn, JsonPath, JsonPathError};
+use kinds::CellsOf;
+pub use metadata::{partial_object_metadata, partial_object_metadata_list};
+use object::Object;
+
+/// The columns of one resource, and how its objects become rows.
+///
+/// ```
+/// use kubewright_apiserver::table::{Printer, RowOptions};
+/// let resource = kubewright_api::resources().into_iter().find(|info| info.plural == "configmaps").unwrap();
+/// let printer = Printer::for_resource(resource);
+/// let object = r#"{"metadata": {"name": "a"}, "data": {"x": "1", "y": "2"}}"#.parse()?;
+/// let row = printer.row(&object, &RowOptions::default());
+/// assert_eq!(row.get("cells").unwrap().to_string(), r#"["a",2,"<unknown>"]"#);
+/// # Ok::<(), kubewright_core::DecodeError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Printer(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    BuiltIn { columns: &'static [ColumnInfo], cells: CellsOf },
+    Custom(Vec<CustomColumn>),
+}
+
+/// What the rows of a table carry beside their cells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Include {
+    /// The metadata of the object.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+    /// Nothing.
+    None,
+}
+
+impl Include {
+    /// What the query parameter `includeObject` asks for, or nothing if it is not known.
+    pub fn parse(text: &str) -> Option<Include> {
+        match text {
+            "" | "Metadata" => Some(Include::Metadata),
+            "Object" => Some(Include::Object),
+            "None" => Some(Include::None),
+            _ => None,
+        }
+    }
+}
+
+/// How rows are made.
+#[derive(Debug, Clone, Copy)]
+pub struct RowOptions {
+    /// What they carry.
+    pub include: Include,
+    /// The version of the table, and of the metadata in its rows.
+    pub version: MetaVersion,
+    /// What time it is, for ages.
+    pub now: Time,
+}
+
+impl Default for RowOptions {
+    fn default() -> Self {
+        RowOptions { include: Include::default(), version: MetaVersion::V1, now: Time::now() }
+    }
+}
+
+impl Printer {
+    /// The printer of a built-in resource. One without columns of its own shows name and creation time.
+    pub fn for_resource(info: &'static ResourceInfo) -> Self {
+        let (columns, cells) = match info.columns {
+            [] => (DEFAULT_COLUMNS, kinds::default_cells as CellsOf),
+            columns => (columns, kinds::cells_of(info)),
+        };
+        Printer(Kind::BuiltIn { columns, cells })
+    }
+
+    /// The printer of a custom resource. One that defines no columns shows name and age.
+    pub fn for_columns(columns: &[CustomColumn]) -> Self {
+        Printer(Kind::Custom(match columns {
+            [] => vec![CustomColumn::age()],
+            columns => columns.to_vec(),
+        }))
+    }
+
+    /// The printer of the `scale` subresource of any resource.
+    pub fn for_scale() -> Self {
+        Printer(Kind::BuiltIn { columns: SCALE_COLUMNS, cells: kinds::scale_cells })
+    }
+
+    /// The definitions of all columns.
+    #[doc(alias = "columnDefinitions")]
+    pub fn columns(&self) -> Value {
+        match &self.0 {
+            Kind::BuiltIn { columns, .. } => array(columns.iter().map(|column| {
+                definition(column.name, column.ty, column.format, description(column.name), column.priority.into())
+            })),
+            Kind::Custom(columns) => {
+                let name = definition("Name", "string", "name", description("Name"), 0);
+                array(std::iter::once(name).chain(columns.iter().map(CustomColumn::definition)))
+            }
+        }
+    }
+
+    /// The row of one object.
+    pub fn row(&self, value: &Value, options: &RowOptions) -> Value {
+        let view = Object { value, now: options.now };
+        let cells = match &self.0 {
+            Kind::BuiltIn { cells, .. } => cells(&view),
+            Kind::Custom(columns) => {
+                let name = std::iter::once(view.name());
+                name.chain(columns.iter().map(|column| column.cell(&view))).collect()
+            }
+        };
+        let carried = match options.include {
+            Include::Metadata => partial_object_metadata(value, options.version),
+            Include::Object => value.clone(),
+            Include::None => Value::Null,
+        };
+        let mut row = object([("cells", cells.into()), ("object", carried)]);
+        if let Some(conditions) = kinds::conditions(&view) {
+            set(&mut row, "conditions", conditions);
+        }
+        row
+    }
+
+    /// The table of these objects.
+    ///
+    /// `metadata` is that of their list, or of the object if there is one only. Where there are no
+    /// columns they are `null`: a watch defines them in its first event only.
+    pub fn table<'v>(
+        &self,
+        metadata: &Value,
+        objects: impl IntoIterator<Item = &'v Value>,
+        columns: Option<Value>,
+        options: &RowOptions,
+    ) -> Value {
+        object([
+            ("kind", word("Table")),
+            ("apiVersion", word(options.version.api_version())),
+            ("metadata", metadata::of_list(metadata)),
+            ("columnDefinitions", columns.unwrap_or_default()),
+            ("rows", array(objects.into_iter().map(|value| self.row(value, options)))),
+        ])
+    }
+}
+
+const DEFAULT_COLUMNS: &[ColumnInfo] = &[
+    ColumnInfo { name: "Name", ty: "string", format: "name", priority: 0 },
+    ColumnInfo { name: "Created At", ty: "date", format: "", priority: 0 },
+];
+
+const SCALE_COLUMNS: &[ColumnInfo] = &[
+    ColumnInfo { name: "Name", ty: "string", format: "name", priority: 0 },
+    ColumnInfo { name: "Desired", ty: "integer", format: "", priority: 0 },
+    ColumnInfo { name: "Available", ty: "integer", format: "", priority: 0 },
+    ColumnInfo { name: "Age", ty: "string", format: "", priority: 0 },
+];
+
+fn definition(name: &str, ty: &str, format: &str, description: &str, priority: i64) -> Value {
+    object([
+        ("name", name.into()),
+        ("type", ty.into()),
+        ("format", format.into()),
+        ("description", description.into()),
+        ("priority", priority.into()),
+    ])
+}
+
+/// What a heading means, for the few that all kinds share.
+fn description(heading: &str) -> &'static str {
+    match heading {
+        "Name" => "The name of the object, unique within its namespace.",
+        "Age" | "Created At" => "When the object was created.",
+        "Status" => "The state the object is in.",
+        "Containers" => "The names of the containers.",
+        "Images" => "The images of the containers.",
+        "Selector" => "Which objects are selected, by their labels.",
+        _ => "A value of the object.",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! An object as the functions that print it see it: values by path, and text in the forms that cells have.
+
+use kubewright_core::meta::v1::LabelSelector;
+use kubewright_core::{Decoder, MicroTime, Selector, Time, Value};
+
+use super::human_duration;
+use crate::tree::{at, items_at, number_at, text_at};
+
+/// An object, and the time at which it is looked at.
+pub(super) struct Object<'v> {
+    pub(super) value: &'v Value,
+    pub(super) now: Time,
+}
+
+impl<'v> Object<'v> {
+    /// The value at a path.
+    pub(super) fn at(&self, path: &[&str]) -> Option<&'v Value> {
+        at(self.value, path).filter(|value| !value.is_null())
+    }
+
+    /// Whether there is a value at a path.
+    pub(super) fn has(&self, path: &[&str]) -> bool {
+        self.at(path).is_some()
+    }
+
+    /// The text at a path, empty where there is none.
+    pub(super) fn text(&self, path: &[&str]) -> &'v str {
+        text_at(self.value, path)
+    }
+
+    /// The text at a path as a cell, `default` where there is none or it is empty.
+    pub(super) fn text_or(&self, path: &[&str], default: &'static str) -> Value {
+        match self.text(path) {
+            "" => default.into(),
+            text => text.into(),
+        }
+    }
+
+    /// The whole number at a path, 0 where there is none.
+    pub(super) fn number(&self, path: &[&str]) -> i64 {
+        number_at(self.value, path)
+    }
+
+    /// The truth value at a path, `default` where there is none.
+    pub(super) fn flag(&self, path: &[&str], default: bool) -> bool {
+        self.at(path).and_then(Value::as_bool).unwrap_or(default)
+    }
+
+    /// The items at a path.
+    pub(super) fn items(&self, path: &[&str]) -> &'v [Value] {
+        items_at(self.value, path)
+    }
+
+    /// How many items or entries there are at a path, as a cell.
+    pub(super) fn count(&self, path: &[&str]) -> i64 {
+        match self.at(path) {
+            Some(Value::Array(items)) => items.len() as i64,
+            Some(Value::Object(entries)) => entries.len() as i64,
+            _ => 0,
+        }
+    }
+
+    /// The name, as a cell.
+    pub(super) fn name(&self) -> Value {
+        self.text(&["metadata", "name"]).into()
+    }
+
+    /// How long ago the object was created, as a cell.
+    pub(super) fn age(&self) -> Value {
+        self.since(&["metadata", "creationTimestamp"]).into()
+    }
+
+    /// How long ago the time at a path was.
+    pub(super) fn since(&self, path: &[&str]) -> String {
+        match time_at(self.value, path) {
+            Some(time) => human_duration(self.now.as_unix() - time.as_unix()),
+            None => "<unknown>".to_owned(),
+        }
+    }
+
+    /// Whether the object is about to be deleted.
+    pub(super) fn is_terminating(&self) -> bool {
+        self.has(&["metadata", "deletionTimestamp"])
+    }
+
+    /// The names and the images of the containers at a path, as two cells.
+    pub(super) fn containers(&self, path: &[&str]) -> [Value; 2] {
+        let containers = self.items(path);
+        ["name", "image"].map(|key| join(containers.iter().map(|container| text_at(container, &[key]))).into())
+    }
+
+    /// The labels at a path, as a cell.
+    pub(super) fn labels(&self, path: &[&str]) -> Value {
+        let labels = self.at(path).and_then(Value::as_object);
+        let pairs: Vec<String> = labels
+            .map(|labels| {
+                labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect()
+            })
+            .unwrap_or_default();
+        or_none(pairs.join(","))
+    }
+
+    /// The label selector at a path, as text; nothing if it is invalid.
+    pub(super) fn selector(&self, path: &[&str]) -> Option<String> {
+        let Some(value) = self.at(path) else { return Some(String::new()) };
+        let selector: LabelSelector = Decoder::new().json(value.to_string().as_bytes()).ok()?;
+        Some(Selector::from_label_selector(Some(&selector)).ok()?.to_string())
+    }
+
+    /// The label selector at a path, as most cells show it.
+    pub(super) fn selector_cell(&self, path: &[&str]) -> Value {
+        self.selector(path).map_or_else(|| "<error>".into(), or_none)
+    }
+
+    /// The conditions in the status.
+    pub(super) fn conditions(&self) -> &'v [Value] {
+        self.items(&["status", "conditions"])
+    }
+
+    /// The status of the first condition of this type.
+    pub(super) fn condition(&self, ty: &str) -> Option<&'v str> {
+        self.conditions()
+            .iter()
+            .find(|condition| text_at(condition, &["type"]) == ty)
+            .map(|found| text_at(found, &["status"]))
+    }
+}
+
+/// The time at a path, whether it has microseconds or not.
+pub(super) fn time_at(value: &Value, path: &[&str]) -> Option<Time> {
+    let text = text_at(value, path);
+    let time = text.parse().or_else(|_| text.parse::<MicroTime>().map(Time::from)).ok()?;
+    Some(time).filter(|time| !time.is_zero())
+}
+
+/// Texts with commas between them.
+pub(super) fn join<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+    texts.into_iter().collect::<Vec<_>>().join(",")
+}
+
+/// The text as a cell, `<none>` where it is empty.
+pub(super) fn or_none(text: String) -> Value {
+    if text.is_empty() { "<none>".into() } else { text.into() }
+}
+
+/// The first `limit` of the texts, and how many more there are.
+pub(super) fn shortened(texts: &[String], limit: usize, separator: &str) -> String {
+    let shown = texts[..texts.len().min(limit)].join(separator);
+    match texts.len().checked_sub(limit) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} + {more} more..."),
+    }
+}
+
+/// A quantity, a number or a percentage as text, 0 where there is none.
+pub(super) fn amount(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text.to_string(),
+        Some(value) if !value.is_null() => value.to_string(),
+        _ => "0".to_owned(),
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a patch could not be applied, and what the server answers then.
+
+use std::{error::Error, fmt};
+
+use crate::meta::v1::Status;
+use crate::{GroupResource, StatusReason, Str};
+
+/// Why a patch could not be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PatchError {
+    /// The patch is not of the form that its media type asks for.
+    Malformed(String),
+    /// A JSON patch has more operations than are allowed.
+    TooManyOperations(usize),
+    /// An operation of a JSON patch does not fit the object, or its test failed.
+    DoesNotApply {
+        /// Which one, counted from 0.
+        operation: usize,
+        /// What went wrong, with the path.
+        message: String,
+    },
+    /// A strategic merge patch has a list of lists, which cannot be merged.
+    ListOfLists,
+    /// A strategic merge patch does not fit the object or its type. The server takes the blame for this one.
+    Unmergeable(String),
+}
+
+impl PatchError {
+    pub(super) fn unmergeable(message: impl fmt::Display) -> Self {
+        PatchError::Unmergeable(message.to_string())
+    }
+}
+
+impl fmt::Display for PatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PatchError::Malformed(message) | PatchError::Unmergeable(message) => f.write_str(message),
+            PatchError::TooManyOperations(count) => {
+                let limit = super::MAX_JSON_PATCH_OPERATIONS;
+                write!(f, "The allowed maximum operations in a JSON patch is {limit}, got {count}")
+            }
+            PatchError::ListOfLists => f.write_str("lists of lists are not supported"),
+            PatchError::DoesNotApply { operation, message } => write!(f, "operation {operation}: {message}"),
+        }
+    }
+}
+
+impl Error for PatchError {}
+
+/// What the server answers: 400, 413, 422 or 500.
+impl From<PatchError> for Status {
+    fn from(error: PatchError) -> Status {
+        let message = error.to_string();
+        match error {
+            PatchError::Malformed(_) => Status::failure(StatusReason::BadRequest, message),
+            PatchError::TooManyOperations(_) => Status::failure(StatusReason::RequestEntityTooLarge, message),
+            PatchError::DoesNotApply { .. } | PatchError::ListOfLists => {
+                Status::from_code(422, "", &GroupResource::default(), "", &message)
+            }
+            PatchError::Unmergeable(_) => Status {
+                status: Some(Str::from_static("Failure")),
+                message: Some(message.into()),
+                code: Some(500),
+                ..Default::default()
+            },
+        }
+    }
+}

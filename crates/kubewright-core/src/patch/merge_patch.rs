@@ -1,0 +1,99 @@
+//! JSON merge patch: objects merge, `null` removes, everything else replaces (RFC 7386).
+
+use crate::patch::PatchError;
+use crate::{Map, Value};
+
+/// What `target` becomes by a JSON merge patch.
+///
+/// As the server does, and the standard does not, `null` is also dropped from objects inside of new lists.
+///
+/// # Errors
+/// When the patch is not an object.
+///
+/// ```
+/// use kubewright_core::{Value, patch::merge_patch};
+/// let target: Value = r#"{"data":{"a":"1","b":"2"}}"#.parse()?;
+/// let patch: Value = r#"{"data":{"a":null,"c":"3"}}"#.parse()?;
+/// assert_eq!(merge_patch(&target, &patch)?.to_string(), r#"{"data":{"b":"2","c":"3"}}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "MergePatch")]
+pub fn merge_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
+    let Some(entries) = patch.as_object() else {
+        let kind = patch.kind();
+        let message = format!(
+            "error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        );
+        return Err(PatchError::Malformed(message));
+    };
+    let mut merged = target.as_object().cloned().unwrap_or_default();
+    merge(&mut merged, entries);
+    Ok(Value::Object(merged))
+}
+
+fn merge(target: &mut Map<Value>, patch: &Map<Value>) {
+    for (key, value) in patch.iter() {
+        match (target.get_mut(key), value) {
+            (_, Value::Null) => {
+                target.remove(key);
+            }
+            (Some(Value::Object(entries)), Value::Object(patch)) => merge(entries, patch),
+            (Some(place @ Value::Object(_)), value) => *place = value.clone(),
+            (Some(place), value) => *place = without_nulls(value),
+            (None, value) => {
+                target.insert(key.clone(), without_nulls(value));
+            }
+        }
+    }
+}
+
+/// The value without those entries of its objects that are `null`.
+pub(super) fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(entries) => {
+            let kept = entries.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merge_patches_do_what_the_server_does() {
+        for (target, patch, want) in [
+            // The table of RFC 7386, as far as patches are objects.
+            (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"a":null}"#, r#"{}"#),
+            (r#"{"a":"b","b":"c"}"#, r#"{"a":null}"#, r#"{"b":"c"}"#),
+            (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"c"}"#, r#"{"a":["b"]}"#, r#"{"a":["b"]}"#),
+            (r#"{"a":{"b":"c"}}"#, r#"{"a":{"b":"d","c":null}}"#, r#"{"a":{"b":"d"}}"#),
+            (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+            (r#"["a","b"]"#, r#"{"c":null,"d":1}"#, r#"{"d":1}"#),
+            (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"a":1,"e":null}"#),
+            (r#"{}"#, r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
+            // What is more.
+            (r#"{}"#, r#"{"a":[{"b":null,"c":1},null]}"#, r#"{"a":[{"c":1},null]}"#),
+            (r#"{"a":[1]}"#, r#"{"a":[{"b":null}]}"#, r#"{"a":[{}]}"#),
+            (r#"{"a":{"x":1}}"#, r#"{"a":[{"b":null}]}"#, r#"{"a":[{"b":null}]}"#),
+        ] {
+            let merged = merge_patch(&target.parse().unwrap(), &patch.parse().unwrap()).unwrap();
+            assert_eq!(merged.to_string(), want, "{target} by {patch}");
+        }
+    }
+
+    #[test]
+    fn a_patch_that_is_no_object_is_malformed() {
+        let error = merge_patch(&Value::Null, &Value::Array([].into())).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        );
+    }
+}
