@@ -27,6 +27,12 @@ pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
     match (&*resource.plural, &*resource.api_version) {
         ("events", "events.k8s.io/v1") if !resource.is_custom() => {
             rename(&mut value, EVENT_FIELDS);
+            // The newer group leaves out what the older one always shows.
+            for field in ["reportingController", "reportingInstance"] {
+                if tree::text(&value, &[field]).is_empty() {
+                    tree::remove(&mut value, &[field]);
+                }
+            }
         }
         ("horizontalpodautoscalers", "autoscaling/v1") => autoscaler_to_v1(&mut value),
         _ => {}

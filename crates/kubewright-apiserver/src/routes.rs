@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, StatusCode};
-use kubewright_core::meta::v1::{Status, StatusDetails};
+use kubewright_core::meta::v1::{Status, StatusCause, StatusDetails};
 use kubewright_core::options::{
     CreateOptions, FieldValidation, GetOptions, ListOptions, PatchOptions, PatchType, UpdateOptions, WatchOptions,
 };
-use kubewright_core::{Str, Value};
+use kubewright_core::{GroupKind, Str, Value};
 
 use crate::accept::Offer;
 use crate::catalog::{Resource, Subresource};
@@ -35,7 +35,10 @@ const PATCHES: &[&str] = &[
 pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answer, Rejection> {
     let catalog = call.registry.catalog();
     // An unknown group is none of our business; within a known one it is the resource that is missing.
-    let Some(resources) = catalog.resources(&target.group, &target.version) else { return Err(Rejection::NoSuchPage) };
+    let Some(resources) = catalog.resources(&target.group, &target.version) else {
+        let is_known = catalog.is_built_in(&target.group);
+        return Err(if is_known { Rejection::no_such_resource() } else { Rejection::NoSuchPage });
+    };
     let is_custom_group = resources.values().all(|resource| resource.is_custom());
     let lost = || if is_custom_group { Rejection::NoSuchPage } else { Rejection::no_such_resource() };
     let resource = resources.get(&target.resource).ok_or_else(lost)?;
@@ -177,7 +180,7 @@ impl<'a> Endpoint<'a, '_> {
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
         let request = CreateRequest { resource: self.resource, namespace, value, dry_run };
-        let object = self.call.registry.create(request, &mut self.call.warnings)?;
+        let object = self.call.registry.create(request)?;
         self.stored(StatusCode::CREATED, wanted, &object)
     }
 
@@ -186,7 +189,7 @@ impl<'a> Endpoint<'a, '_> {
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.update_request(part, Origin::Put, options.dry_run);
-        let object = self.call.registry.update(&request, &mut self.call.warnings, |_| Ok(value.clone()))?;
+        let object = self.call.registry.update(&request, |_| Ok(value.clone()))?;
         self.stored(StatusCode::OK, wanted, &object)
     }
 
@@ -197,9 +200,9 @@ impl<'a> Endpoint<'a, '_> {
         let expected = Expected::from(&*resource);
         let request = self.update_request(part, Origin::Patch, options.dry_run);
         let mut findings = Vec::new();
-        let object = self.call.registry.update(&request, &mut self.call.warnings, |old| {
+        let object = self.call.registry.update(&request, |old| {
             let patched = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;
-            let decoded = decoding::normalize(expected, &patched)?;
+            let decoded = decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
             findings = patch_findings(decoded.findings, options.field_validation, &patched)?;
             Ok(decoded.value)
         })?;
@@ -257,9 +260,8 @@ impl<'a> Endpoint<'a, '_> {
             let options = UpdateOptions::from_query(self.call.query)?;
             let scale = self.decode(expected, options.field_validation)?;
             let request = self.update_request(Part::Main, Origin::Put, options.dry_run);
-            let mut warnings = Vec::new();
             // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
-            registry.update(&request, &mut warnings, |old| {
+            registry.update(&request, |old| {
                 let mut new = registry.with_scale(&resource, old, &scale)?;
                 if new.resource_version().is_empty() && resource.is_custom() {
                     new.set_meta("resourceVersion", old.resource_version());
@@ -269,10 +271,11 @@ impl<'a> Endpoint<'a, '_> {
         } else {
             let (kind, options) = self.patch_options()?;
             let request = self.update_request(Part::Main, Origin::Patch, options.dry_run);
-            registry.update(&request, &mut Vec::new(), |old| {
+            registry.update(&request, |old| {
                 let scale = registry.scale_of(&resource, old)?;
                 let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
-                let decoded = decoding::normalize(expected, &patched)?;
+                let decoded =
+                    decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
                 registry.with_scale(&resource, old, &decoded.value)
             })?
         };
@@ -286,7 +289,7 @@ impl<'a> Endpoint<'a, '_> {
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
-        let object = self.call.registry.update(&request, &mut self.call.warnings, |old| {
+        let object = self.call.registry.update(&request, |old| {
             let mut new = old.clone();
             match tree::get(&value, &["spec", "finalizers"]) {
                 Some(finalizers) => tree::set(&mut new, &["spec", "finalizers"], finalizers.clone()),
@@ -390,21 +393,29 @@ pub(crate) fn done(call: &Call<'_>) -> Result<Answer, Rejection> {
     Ok(Answer::status(StatusCode::CREATED, wanted, &status))
 }
 
+/// A patch whose result is no object of the kind is invalid as a whole.
+fn unfit(rejection: Rejection, patched: &Value) -> Rejection {
+    match rejection {
+        Rejection::Status(status) if status.is_bad_request() => invalid_patch(patched, &status.to_string()),
+        other => other,
+    }
+}
+
+fn invalid_patch(patched: &Value, why: &str) -> Rejection {
+    let shown = Value::from(Str::from(patched.to_string())).to_string();
+    Status::invalid(&GroupKind::default(), "", [StatusCause::invalid("patch", shown, why)]).into()
+}
+
 /// What a patch brought in that the type does not know is an error about the whole object, or a warning.
 fn patch_findings(
     findings: Vec<String>,
     validation: Option<FieldValidation>,
     patched: &Value,
 ) -> Result<Vec<String>, Rejection> {
-    use kubewright_core::GroupKind;
-    use kubewright_core::meta::v1::StatusCause;
     match validation.unwrap_or(FieldValidation::Warn) {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Strict if !findings.is_empty() => {
-            let why = format!("strict decoding error: {}", findings.join(", "));
-            let shown = Value::from(Str::from(patched.to_string())).to_string();
-            let cause = StatusCause::invalid("patch", shown, &why);
-            Err(Status::invalid(&GroupKind::default(), "", [cause]).into())
+            Err(invalid_patch(patched, &format!("strict decoding error: {}", findings.join(", "))))
         }
         FieldValidation::Strict | FieldValidation::Warn => Ok(findings),
     }

@@ -5,6 +5,8 @@ mod defaulting;
 mod strategy;
 mod validation;
 
+pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION};
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusCause};
 
@@ -14,19 +16,13 @@ use crate::registry::{Part, Registry};
 use crate::rejection::Rejection;
 
 /// Completes and checks an object that is to be created.
-pub(crate) fn create(
-    registry: &Registry,
-    resource: &Resource,
-    value: &mut Value,
-    warnings: &mut Vec<String>,
-) -> Result<(), Rejection> {
+pub(crate) fn create(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
     defaulting::apply(resource, value);
     strategy::prepare_create(resource, value);
     let mut causes = validation::create(resource, value);
     if causes.is_empty() {
         causes = allocation::create(registry, resource, value);
     }
-    warnings.extend(validation::warnings(resource, value, None));
     check(resource, value, causes)
 }
 
@@ -37,7 +33,6 @@ pub(crate) fn update(
     old: &Value,
     new: &mut Value,
     part: Part,
-    warnings: &mut Vec<String>,
 ) -> Result<(), Rejection> {
     strategy::carry_over(resource, old, new);
     defaulting::apply(resource, new);
@@ -46,7 +41,6 @@ pub(crate) fn update(
     if causes.is_empty() && part == Part::Main {
         causes = allocation::update(registry, resource, old, new);
     }
-    warnings.extend(validation::warnings(resource, new, Some(old)));
     check(resource, new, causes)
 }
 

@@ -37,6 +37,11 @@ const COUNTED: [(&str, &str); 27] = [
     ("scheduling.k8s.io", "priorityclasses"),
 ];
 
+/// Keeps a claim while a pod uses it.
+pub(crate) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// Keeps a volume while a claim uses it.
+pub(crate) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+
 fn is_counted(resource: &Resource) -> bool {
     resource.is_custom() || COUNTED.contains(&(&*resource.group, &*resource.plural))
 }
@@ -66,8 +71,14 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
             let class = super::defaulting::pod::quality_of_service(value);
             tree::set(value, &["status"], tree::map([("phase", "Pending".into()), ("qosClass", class.into())]));
         }
-        ("", "persistentvolumeclaims" | "persistentvolumes") => {
+        ("", plural @ ("persistentvolumeclaims" | "persistentvolumes")) => {
             tree::set(value, &["status"], tree::map([("phase", "Pending".into())]));
+            let guard = if plural == "persistentvolumes" { PV_PROTECTION } else { PVC_PROTECTION };
+            let mut finalizers = value.finalizers();
+            if !finalizers.iter().any(|have| have == guard) {
+                finalizers.push(guard.into());
+                value.set_finalizers(&finalizers);
+            }
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             let stored =

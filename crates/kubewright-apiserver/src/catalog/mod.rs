@@ -48,6 +48,12 @@ impl Catalog {
         self.groups.get(group)?.get(version)
     }
 
+    /// Whether a group is one of those that are always there.
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        let versions = self.groups.get(group).into_iter().flat_map(BTreeMap::values);
+        versions.flat_map(BTreeMap::values).any(|resource| !resource.is_custom())
+    }
+
     /// What clients learn of it.
     pub(crate) fn discovery(&self) -> &Discovery {
         let resources = || self.groups.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);

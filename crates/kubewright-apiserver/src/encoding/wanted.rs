@@ -2,9 +2,9 @@
 
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, USER_AGENT};
-use kubewright_core::meta::v1::{Status, StatusCause};
+use kubewright_core::Time;
+use kubewright_core::meta::v1::Status;
 use kubewright_core::options::Query;
-use kubewright_core::{GroupKind, Time};
 
 use crate::accept::{self, Accepted, Form, Format, MetaVersion, Offer};
 use crate::rejection::Rejection;
@@ -32,11 +32,8 @@ impl Wanted {
         let accepted = accepted.map_err(|error| Rejection::from(Status::from(error)))?;
         let mut wanted = Wanted::new(accepted, headers, query);
         if let (Form::Table(_), Some(text)) = (wanted.form, query.get("includeObject")) {
-            wanted.include = Include::parse(text).ok_or_else(|| {
-                let supported = ["None", "Metadata", "Object"];
-                let cause = StatusCause::not_supported("includeObject", format!("{text:?}"), &supported);
-                Rejection::from(Status::invalid(&GroupKind::from_static("meta.k8s.io", "TableOptions"), "", [cause]))
-            })?;
+            let unknown = || Status::bad_request(format!("unrecognized includeObject value: {text:?}"));
+            wanted.include = Include::parse(text).ok_or_else(unknown)?;
         }
         Ok(wanted)
     }

@@ -97,7 +97,7 @@ fn text(text: &str, indent: usize, out: &mut String) {
 fn is_plain(text: &str) -> bool {
     let first = text.chars().next();
     let starts_well = first.is_some_and(|c| c.is_ascii_alphabetic() || c == '/' || c == '_');
-    let is_safe = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./ ():,=+@%".contains(c));
+    let is_safe = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./ ():,=+@%\"'".contains(c));
     let ends_well = !text.ends_with([' ', ':']) && !text.contains(": ") && !text.contains(" #");
     const WORDS: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"];
     starts_well && is_safe && ends_well && !WORDS.contains(&&*text.to_ascii_lowercase())

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::{List, Str, Value};
 
+use super::{change, remove_finalizer};
 use crate::object::{Meta, tree};
 use crate::registry::{FOREGROUND, ORPHAN, Registry};
 use crate::storage::Key;
@@ -187,24 +188,4 @@ fn delete(registry: &Registry, key: &Key, value: &Value, policy: Option<Propagat
     let mut options = DeleteOptions::default().uid(value.uid());
     options.propagation_policy = policy;
     let _ = registry.delete(&resource, key.namespace().unwrap_or_default(), key.name(), &options, &mut Vec::new());
-}
-
-fn remove_finalizer(registry: &Registry, key: &Key, value: &Value, finalizer: &str) {
-    let uid = value.uid();
-    change(registry, key, |value| {
-        if value.uid() == uid {
-            let mut finalizers = value.finalizers();
-            finalizers.retain(|have| have != finalizer);
-            value.set_finalizers(&finalizers);
-        }
-    });
-}
-
-fn change(registry: &Registry, key: &Key, mut change: impl FnMut(&mut Value)) {
-    let Some(resource) = registry.catalog().of_storage(key.resource()).cloned() else { return };
-    let _ = registry.change(&resource, key.namespace().unwrap_or_default(), key.name(), |value| {
-        let mut value = value.clone();
-        change(&mut value);
-        Ok(value)
-    });
 }

@@ -29,7 +29,12 @@ pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejectio
         ["apis", group, version] if !group.is_empty() => discovery.api_resource_list(group, version),
         _ => None,
     };
-    let document: Value = document.ok_or(Rejection::NoSuchPage)?;
+    let lost = || match parts {
+        // A group that is there lacks only this version.
+        ["apis", group, _] if catalog.is_built_in(group) => Rejection::no_such_resource(),
+        _ => Rejection::NoSuchPage,
+    };
+    let document: Value = document.ok_or_else(lost)?;
     let body = encoding::tree(wanted, &document)?;
     if !is_aggregated {
         return Ok(Answer::document(StatusCode::OK, wanted, body));

@@ -54,7 +54,7 @@ impl Registry {
             set_condition(&mut pod, "PodScheduled", "True", &[]);
             Ok(pod)
         };
-        self.update(&request, &mut Vec::new(), change).map(|_| ())
+        self.update(&request, change).map(|_| ())
     }
 }
 

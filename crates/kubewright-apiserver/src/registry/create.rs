@@ -32,11 +32,7 @@ pub(crate) struct CreateRequest<'a> {
 
 impl Registry {
     /// Creates an object.
-    pub(crate) fn create(
-        &self,
-        request: CreateRequest<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Arc<StoredObject>, Rejection> {
+    pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
         let CreateRequest { resource, namespace, value, dry_run } = request;
         let mut value = conversion::to_stored(resource, value);
         let version = value.resource_version();
@@ -55,7 +51,7 @@ impl Registry {
         value.set_meta("uid", random::uid());
         value.set_meta("creationTimestamp", Time::now().to_string());
         let _turn = resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
-        admission::create(self, resource, &mut value, warnings)?;
+        admission::create(self, resource, &mut value)?;
         for _ in 0..GENERATE_ATTEMPTS {
             match self.store_new(resource, value.clone(), dry_run) {
                 Err(WriteError::AlreadyExists(_)) if generated.is_some() => {

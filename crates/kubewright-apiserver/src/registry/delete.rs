@@ -6,7 +6,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::{GroupResource, Str, Time, Value};
 
-use super::{Registry, refusal};
+use super::{Registry, refusal, set_condition};
 use crate::catalog::Resource;
 use crate::object::{Draft, Meta, StoredObject, tree};
 use crate::rejection::Rejection;
@@ -161,6 +161,8 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Optio
         }
         new.set_meta("deletionTimestamp", Time::now().to_string());
         new.set_finalizers(&finalizers);
+        let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+        set_condition(&mut new, "Terminating", "True", "InstanceDeletionPending", message);
         return Some(Plan::Mark { value: new, then_remove: false });
     }
     let is_pod = resource.is("", "pods");

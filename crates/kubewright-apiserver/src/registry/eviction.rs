@@ -73,7 +73,7 @@ impl Registry {
         let Some(resource) = catalog.of_storage("poddisruptionbudgets.policy") else { return Ok(()) };
         let (part, origin) = (super::Part::Internal, super::Origin::Patch);
         let request = UpdateRequest { resource, namespace, name, part, origin, dry_run };
-        self.update(&request, &mut Vec::new(), |budget| {
+        self.update(&request, |budget| {
             if tree::int(budget, &["status", "observedGeneration"]).unwrap_or_default() < budget.generation() {
                 return Err(refuse(format!("The disruption budget {name} is still being processed by the server.")));
             }

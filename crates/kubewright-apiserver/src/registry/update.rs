@@ -54,7 +54,6 @@ impl Registry {
     pub(crate) fn update(
         &self,
         request: &UpdateRequest<'_>,
-        warnings: &mut Vec<String>,
         mut change: impl FnMut(&Value) -> Result<Value, Rejection>,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let UpdateRequest { resource, namespace, name, part, .. } = *request;
@@ -62,7 +61,6 @@ impl Registry {
         loop {
             let entry = self.get(resource, namespace, name)?;
             let old = &entry.object.value;
-            let before = warnings.len();
             let mut new = change(&conversion::to_version(resource, old.clone()))?;
             check_identity(request, old, &new)?;
             let is_conditional = !new.resource_version().is_empty();
@@ -74,7 +72,7 @@ impl Registry {
             let _turn =
                 resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
             if part != Part::Internal {
-                admission::update(self, resource, old, &mut new, part, warnings)?;
+                admission::update(self, resource, old, &mut new, part)?;
             }
             new.set_meta("resourceVersion", old.resource_version());
             if new == *old {
@@ -106,7 +104,7 @@ impl Registry {
                 Err(None) if is_conditional && request.origin == Origin::Put => {
                     return Err(Status::modified(&resource.group_resource(), name).into());
                 }
-                Err(None) => warnings.truncate(before),
+                Err(None) => {}
             }
         }
     }
@@ -121,7 +119,7 @@ impl Registry {
     ) -> Result<Arc<StoredObject>, Rejection> {
         let (part, origin) = (Part::Internal, Origin::Patch);
         let request = UpdateRequest { resource, namespace, name, part, origin, dry_run: false };
-        self.update(&request, &mut Vec::new(), change)
+        self.update(&request, change)
     }
 }
 
@@ -134,10 +132,7 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
             "" => "name must be provided".to_owned(),
             other => format!("the name of the object ({other}) does not match the name on the URL ({name})"),
         };
-        return Err(match (origin, in_body) {
-            (Origin::Patch, _) => immutable_meta(resource, name, "name", in_body),
-            (Origin::Put, _) => Status::bad_request(message).into(),
-        });
+        return Err(Status::bad_request(message).into());
     }
     if resource.namespaced {
         check_namespace(namespace, new)?;

@@ -65,5 +65,5 @@ fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         (true, namespace) => namespace,
     };
     let request = CreateRequest { resource, namespace, value: decoded.value, dry_run: false };
-    registry.create(request, &mut Vec::new()).map(|_| ()).map_err(in_words)
+    registry.create(request).map(|_| ()).map_err(in_words)
 }

@@ -36,6 +36,9 @@ pub(super) fn pod_spec(spec: &mut Value) {
     tree::default_zero(spec, "schedulerName", "default-scheduler");
     tree::default(spec, "securityContext", tree::map([]));
     tree::default(spec, "terminationGracePeriodSeconds", 30);
+    if tree::int(spec, &["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
+        tree::set(spec, &["terminationGracePeriodSeconds"], 1);
+    }
     let is_on_host = tree::is_true(spec, &["hostNetwork"]);
     for field in HOST_NAMESPACES {
         if !tree::is_true(spec, &[field]) {

@@ -6,6 +6,12 @@ use crate::object::tree;
 
 /// Fills in a Service; addresses and ports are given when it is stored.
 pub(super) fn service(value: &mut Value) {
+    let balancer = tree::field_mut(value, "status").and_then(|status| tree::field_mut(status, "loadBalancer"));
+    for ingress in balancer.map_or(&mut [][..], |balancer| tree::items_mut(balancer, "ingress")) {
+        if !tree::text(ingress, &["ip"]).is_empty() {
+            tree::default(ingress, "ipMode", "VIP");
+        }
+    }
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     tree::default_zero(spec, "sessionAffinity", "None");
     tree::default_zero(spec, "type", "ClusterIP");

@@ -112,8 +112,12 @@ pub(super) fn job(value: &mut Value) {
     ] {
         labels.insert(key, text.as_str().into());
     }
+    let labels = Value::Object(labels.clone());
     let wanted = tree::map([("batch.kubernetes.io/controller-uid", uid.into())]);
     tree::set(spec, &["selector"], tree::map([("matchLabels", wanted)]));
+    if value.meta("labels").is_none() {
+        value.set_meta("labels", labels);
+    }
 }
 
 fn job_spec(spec: &mut Value) {
@@ -129,9 +133,6 @@ fn job_spec(spec: &mut Value) {
     tree::default(spec, "manualSelector", false);
     let has_policy = tree::get(spec, &["podFailurePolicy"]).is_some();
     tree::default(spec, "podReplacementPolicy", if has_policy { "Failed" } else { "TerminatingOrFailed" });
-    if tree::get(spec, &["manualSelector"]) == Some(&Value::Bool(false)) {
-        tree::remove(spec, &["manualSelector"]);
-    }
 }
 
 /// Fills in a job that is made again and again.

@@ -111,7 +111,8 @@ fn name_complaints(resource: &Resource, name: &str) -> Vec<String> {
     }
     match (&*resource.group, &*resource.plural) {
         ("", "namespaces") => in_characters(dns1123_label(name)),
-        ("", "services") => dns1035_label(name),
+        ("", "services") if name.contains('.') => vec!["must not contain dots".to_owned()],
+        ("", "services") => in_characters(dns1123_label(name)),
         ("rbac.authorization.k8s.io", _) => path_segment(name),
         _ => subdomain(name),
     }
@@ -124,23 +125,6 @@ fn subdomain(name: &str) -> Vec<String> {
 /// Names are measured in characters, as messages say it.
 fn in_characters(complaints: Vec<String>) -> Vec<String> {
     complaints.into_iter().map(|complaint| complaint.replace(" bytes", " characters")).collect()
-}
-
-/// What is wrong with a DNS label of the older kind, which starts with a letter.
-pub(super) fn dns1035_label(text: &str) -> Vec<String> {
-    let mut complaints = Vec::new();
-    if text.len() > 63 {
-        complaints.push("must be no more than 63 characters".to_owned());
-    }
-    if !dns1123_label(text).is_empty() || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
-        complaints.push(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
-             character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-             validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-                .to_owned(),
-        );
-    }
-    complaints
 }
 
 fn path_segment(name: &str) -> Vec<String> {

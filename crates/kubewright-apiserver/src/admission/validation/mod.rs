@@ -1,6 +1,14 @@
 //! Rules that objects have to keep, in the server's words for those who break them.
 
+mod config;
+mod definition;
+mod event;
 mod metadata;
+mod network;
+mod number;
+mod pod;
+mod service;
+mod workload;
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -24,11 +32,26 @@ pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) 
     causes
 }
 
-/// What the client should know, although the object is taken.
-pub(super) fn warnings(_: &Resource, _: &Value, _old: Option<&Value>) -> Vec<String> {
-    Vec::new()
-}
-
-fn content(_resource: &Resource, _value: &Value, _old: Option<&Value>) -> Vec<StatusCause> {
-    Vec::new()
+fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    if resource.is_custom() {
+        return Vec::new();
+    }
+    match (&*resource.group, &*resource.plural) {
+        ("", "configmaps") => config::config_map(value, old),
+        ("", "secrets") => config::secret(value, old),
+        ("", "pods") => pod::pod(value, old),
+        ("", "services") => service::service(value),
+        ("", "events") => event::core(value),
+        ("events.k8s.io", "events") => event::newer(value, old),
+        ("apps", "deployments") => workload::deployment(value, old),
+        ("apps", "replicasets") => workload::replica_set(value, old),
+        ("apps", "statefulsets") => workload::stateful_set(value, old),
+        ("apps", "daemonsets") => workload::daemon_set(value, old),
+        ("batch", "jobs") => workload::job(value, old),
+        ("batch", "cronjobs") => workload::cron_job(value),
+        ("coordination.k8s.io", "leases") => config::lease(value),
+        ("networking.k8s.io", "ingresses") => network::ingress(value),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value, old),
+        _ => Vec::new(),
+    }
 }
