@@ -1,8 +1,9 @@
 //! Resources that are asked and not kept: who am I, what may I do, and the old way to bind pods.
 
 use hyper::StatusCode;
-use kubewright_core::Value;
+use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::CreateOptions;
+use kubewright_core::{GroupKind, Value};
 
 use crate::accept::Offer;
 use crate::authentication::User;
@@ -32,11 +33,21 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
         ("authentication.k8s.io", "selfsubjectreviews") => {
             tree::set(&mut review, &["status"], tree::map([("userInfo", user_info(call.user))]));
         }
+        ("authentication.k8s.io", "tokenreviews") => {
+            let user = call.tokens.user(tree::text(&review, &["spec", "token"]));
+            let status = match user {
+                Some(user) => tree::map([("authenticated", true.into()), ("user", user_info(&user))]),
+                None => tree::map([("user", tree::map([])), ("error", "[invalid bearer token]".into())]),
+            };
+            tree::set(&mut review, &["status"], status);
+        }
         ("authorization.k8s.io", "selfsubjectaccessreviews") => {
+            check_attributes(&review)?;
             let allowed = authorization::is_allowed(call.user, &attributes(&review));
             tree::set(&mut review, &["status"], tree::map([("allowed", allowed.into())]));
         }
         ("authorization.k8s.io", "subjectaccessreviews" | "localsubjectaccessreviews") => {
+            check_attributes(&review)?;
             let mut user = User { name: tree::text(&review, &["spec", "user"]).into(), ..User::default() };
             let groups = tree::items(&review, &["spec", "groups"]).iter().filter_map(Value::as_str);
             user.groups = groups.map(Into::into).collect();
@@ -56,6 +67,24 @@ fn user_info(user: &User) -> Value {
     }
     tree::set(&mut info, &["groups"], tree::list(user.groups.iter().map(|group| group.as_str())));
     info
+}
+
+/// A review is about a resource or about a path, and not about both.
+fn check_attributes(review: &Value) -> Result<(), Rejection> {
+    let has = |field: &str| tree::get(review, &["spec", field]).is_some();
+    let cause = match (has("resourceAttributes"), has("nonResourceAttributes")) {
+        (true, true) => {
+            let shown = tree::get(review, &["spec", "nonResourceAttributes"]).cloned().unwrap_or_default();
+            let why = "cannot be specified in combination with resourceAttributes";
+            StatusCause::invalid("spec.nonResourceAttributes", shown, why)
+        }
+        (false, false) => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            StatusCause::invalid("spec.resourceAttributes", "null", why)
+        }
+        _ => return Ok(()),
+    };
+    Err(Status::invalid(&GroupKind::from_static("authorization.k8s.io", ""), "", [cause]).into())
 }
 
 /// What a review asks about, as if it were requested.

@@ -10,7 +10,7 @@ use kubewright_core::options::{
 };
 use kubewright_core::{GroupKind, Str, Value};
 
-use crate::accept::Offer;
+use crate::accept::{Form, Offer};
 use crate::catalog::{Resource, Subresource};
 use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, ListMeta, Wanted};
@@ -22,6 +22,7 @@ use crate::rejection::Rejection;
 use crate::request::Target;
 use crate::reviews;
 use crate::service::Call;
+use crate::table::{Printer, partial_object_metadata};
 
 /// All kinds of patch, as messages list them.
 const PATCHES: &[&str] = &[
@@ -118,7 +119,7 @@ impl<'a> Endpoint<'a, '_> {
                 let object = self.find()?;
                 let scale =
                     self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
-                self.tree(StatusCode::OK, &scale)
+                self.scale_answer(&scale)
             }
             ("scale", _) => self.scale(subresource),
             ("finalize", "update") => self.finalize(),
@@ -280,7 +281,7 @@ impl<'a> Endpoint<'a, '_> {
             })?
         };
         let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
-        self.tree(StatusCode::OK, &scale)
+        self.scale_answer(&scale)
     }
 
     /// Replaces the finalizers of a namespace, which is all that this path can change.
@@ -352,7 +353,10 @@ impl<'a> Endpoint<'a, '_> {
     fn patch_options(&self) -> Result<(PatchType, PatchOptions), Rejection> {
         let text = self.call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = PatchType::from_content_type(text);
-        let kind = kind.ok_or_else(|| Rejection::from(Status::unsupported_media_type(PATCHES)))?;
+        let kind = kind.ok_or_else(|| {
+            let status = Status::unsupported_media_type(PATCHES);
+            Rejection::from(Status { details: Some(Box::default()), ..status })
+        })?;
         Ok((kind, PatchOptions::from_query(self.call.query, kind)?))
     }
 
@@ -360,9 +364,18 @@ impl<'a> Endpoint<'a, '_> {
         Ok(Answer::document(status, wanted, encoding::object(wanted, self.resource, object)?))
     }
 
-    fn tree(&self, status: StatusCode, value: &Value) -> Result<Answer, Rejection> {
-        let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::Plain)?;
-        Ok(Answer::document(status, wanted, encoding::tree(wanted, value)?))
+    fn scale_answer(&self, scale: &Value) -> Result<Answer, Rejection> {
+        let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::BuiltIn)?;
+        let metadata = || scale.get("metadata").cloned().unwrap_or_default();
+        let shown = match wanted.form {
+            Form::Table(version) => {
+                let printer = Printer::for_scale();
+                printer.table(&metadata(), [scale], Some(printer.columns()), &wanted.rows(version))
+            }
+            Form::Metadata(version) => partial_object_metadata(scale, version),
+            _ => scale.clone(),
+        };
+        Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, &shown)?))
     }
 
     fn warn_of_deprecation(&mut self) {

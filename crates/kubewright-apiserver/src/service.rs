@@ -38,6 +38,7 @@ struct Shared {
 pub(crate) struct Call<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) metrics: &'a Metrics,
+    pub(crate) tokens: &'a Tokens,
     pub(crate) user: &'a User,
     pub(crate) info: &'a RequestInfo,
     pub(crate) method: &'a Method,
@@ -86,10 +87,11 @@ impl Service {
         body: &Bytes,
     ) -> Result<Answer, Rejection> {
         let user = authentication::authenticate(peer, headers, &self.shared.tokens)?;
+        let user = authentication::impersonate(user, headers)?;
         authorization::authorize(&user, info, selected_name(query).as_ref())?;
-        let Shared { registry, metrics, .. } = &*self.shared;
+        let Shared { registry, metrics, tokens } = &*self.shared;
         let mut call =
-            Call { registry, metrics, user: &user, info, method, query, headers, body, warnings: Vec::new() };
+            Call { registry, metrics, tokens, user: &user, info, method, query, headers, body, warnings: Vec::new() };
         let answer = match &info.target {
             Some(target) => routes::answer(&mut call, target).await?,
             None => pages::answer(&call)?,

@@ -43,7 +43,12 @@ pub(super) fn update(registry: &Registry, resource: &Resource, old: &Value, new:
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             tree::remove(new, &["spec", field]);
         }
-        return Vec::new();
+        return Taken::read(registry, Some(old.uid())).give_ports(new);
+    }
+    let (address, before) = (tree::text(new, &["spec", "clusterIP"]), tree::text(old, &["spec", "clusterIP"]));
+    if address != before && !address.is_empty() && !before.is_empty() {
+        let shown = format!("[{address:?}]");
+        return vec![StatusCause::invalid("spec.clusterIPs[0]", shown, "may not change once set")];
     }
     // Ports that the request leaves out stay what they were.
     let ports: Vec<Value> = tree::items(old, &["spec", "ports"]).to_vec();

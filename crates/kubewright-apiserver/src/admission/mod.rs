@@ -2,6 +2,7 @@
 
 mod allocation;
 mod defaulting;
+mod priority;
 mod strategy;
 mod validation;
 
@@ -19,6 +20,9 @@ use crate::rejection::Rejection;
 pub(crate) fn create(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
     defaulting::apply(resource, value);
     strategy::prepare_create(resource, value);
+    if resource.is("", "pods") {
+        priority::set(registry, value)?;
+    }
     let mut causes = validation::create(resource, value);
     if causes.is_empty() {
         causes = allocation::create(registry, resource, value);

@@ -1,6 +1,7 @@
 //! Who asks: a client certificate, a token, or nobody.
 
 mod certificate;
+mod impersonation;
 mod token;
 
 use hyper::HeaderMap;
@@ -9,6 +10,7 @@ use kubewright_core::Str;
 use kubewright_core::meta::v1::Status;
 
 pub(crate) use certificate::subject;
+pub(crate) use impersonation::impersonate;
 pub use token::{TokenFileError, Tokens};
 
 use crate::rejection::Rejection;

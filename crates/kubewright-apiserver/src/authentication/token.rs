@@ -75,7 +75,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    pub(super) fn user(&self, token: &str) -> Option<User> {
+    /// Whose token this is.
+    pub(crate) fn user(&self, token: &str) -> Option<User> {
         self.users.get(token).cloned()
     }
 }

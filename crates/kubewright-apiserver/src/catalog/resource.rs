@@ -130,7 +130,9 @@ impl Resource {
 
     /// Group and kind, as messages about invalid objects name it.
     pub(crate) fn group_kind(&self) -> GroupKind {
-        GroupKind::new(self.group.clone(), self.kind.clone())
+        // Events of both groups are checked as those of the core group.
+        let group = if self.is("events.k8s.io", "events") { Str::new() } else { self.group.clone() };
+        GroupKind::new(group, self.kind.clone())
     }
 
     /// Whether a CustomResourceDefinition made it.

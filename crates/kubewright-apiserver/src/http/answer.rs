@@ -35,6 +35,11 @@ impl Answer {
         Answer { status, content_type, body: body.into(), headers: Vec::new() }
     }
 
+    /// Bytes of another kind.
+    pub(crate) fn binary(content_type: &'static str, body: Vec<u8>) -> Self {
+        Answer { status: StatusCode::OK, content_type, body: Bytes::from(body).into(), headers: Vec::new() }
+    }
+
     /// A stream of events.
     pub(crate) fn watch(content_type: &'static str, stream: WatchStream) -> Self {
         Answer { status: StatusCode::OK, content_type, body: stream.into(), headers: Vec::new() }

@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use kubewright_core::protobuf::Encoder;
 use kubewright_core::{GroupVersion, Value};
 
 use crate::catalog::{Catalog, Resources};
@@ -60,6 +61,9 @@ fn document(call: &Call<'_>, catalog: &Catalog, path: &[&str]) -> Answer {
 /// All documents as one in the old form, for those who read it as JSON.
 fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<Answer, Rejection> {
     let accept = call.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    if accept.contains("proto-openapi.spec.v2") {
+        return Ok(Answer::binary("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", empty_version_2()));
+    }
     if !accept.contains("json") && !accept.contains("*/*") {
         return Err(Rejection::NoSuchPage);
     }
@@ -70,6 +74,20 @@ fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<Answer, Rejection> {
         })
         .collect();
     Ok(Answer::document(StatusCode::OK, Wanted::JSON, encoding::tree(Wanted::JSON, &openapi::v2(&documents))?))
+}
+
+/// A document without definitions, for clients that read the old form as protobuf: they look there for kinds that they
+/// have not found elsewhere, and take it well that these are not there either.
+fn empty_version_2() -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = Encoder { out: &mut out };
+    encoder.bytes(1, b"2.0");
+    encoder.delimited(2, |info| {
+        info.bytes(1, b"Kubernetes");
+        info.bytes(2, b"v1.36.0");
+    });
+    encoder.delimited(8, |_| {});
+    out
 }
 
 fn make(group: &str, version: &str, resources: &Resources) -> Document {

@@ -76,6 +76,9 @@ fn secret(value: &mut Value) {
 
 /// What a node can hold is what it has, unless it says otherwise.
 fn node(value: &mut Value) {
+    if let Some(range) = tree::get(value, &["spec", "podCIDR"]).cloned() {
+        tree::object(value, &["spec"]).get_or_insert_with("podCIDRs", || Value::from(vec![range]));
+    }
     let capacity = tree::get(value, &["status", "capacity"]).cloned();
     if let (Some(capacity), None) = (capacity, tree::get(value, &["status", "allocatable"])) {
         tree::set(value, &["status", "allocatable"], capacity);

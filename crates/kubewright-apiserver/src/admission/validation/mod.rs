@@ -26,10 +26,19 @@ pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
 /// What is wrong with an object that takes the place of another.
 pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) -> Vec<StatusCause> {
     let mut causes = metadata::update(resource, old, new);
-    if part == Part::Main {
-        causes.extend(content(resource, new, Some(old)));
+    match part {
+        Part::Main => causes.extend(content(resource, new, Some(old))),
+        Part::Status => causes.extend(status(resource, new)),
+        Part::Internal => {}
     }
     causes
+}
+
+fn status(resource: &Resource, value: &Value) -> Vec<StatusCause> {
+    match (&*resource.group, &*resource.plural) {
+        ("apps", "deployments" | "replicasets" | "statefulsets") => workload::status(value),
+        _ => Vec::new(),
+    }
 }
 
 fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
@@ -50,6 +59,7 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("batch", "jobs") => workload::job(value, old),
         ("batch", "cronjobs") => workload::cron_job(value),
         ("coordination.k8s.io", "leases") => config::lease(value),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => config::role_binding(value, old),
         ("networking.k8s.io", "ingresses") => network::ingress(value),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value, old),
         _ => Vec::new(),

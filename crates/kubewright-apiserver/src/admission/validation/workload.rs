@@ -82,6 +82,25 @@ pub(super) fn daemon_set(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
     causes
 }
 
+/// What is wrong with the status of a workload: no more pods can be in a state than there are.
+pub(super) fn status(value: &Value) -> Vec<StatusCause> {
+    let count = |field: &str| tree::int(value, &["status", field]).unwrap_or_default();
+    const COUNTS: [&str; 5] =
+        ["updatedReplicas", "readyReplicas", "availableReplicas", "fullyLabeledReplicas", "currentReplicas"];
+    let mut causes = Vec::new();
+    for field in ["replicas"].into_iter().chain(COUNTS) {
+        causes.extend(number::not_negative(value, &["status", field]));
+    }
+    let why = "cannot be greater than status.replicas";
+    let too_many = COUNTS.into_iter().filter(|field| count(field) > count("replicas"));
+    causes.extend(too_many.map(|field| StatusCause::invalid(format!("status.{field}"), count(field), why)));
+    if count("availableReplicas") > count("readyReplicas") {
+        let why = "cannot be greater than readyReplicas";
+        causes.push(StatusCause::invalid("status.availableReplicas", count("availableReplicas"), why));
+    }
+    causes
+}
+
 /// What is wrong with a job.
 pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = job_spec("spec", value);
