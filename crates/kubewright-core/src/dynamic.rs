@@ -140,8 +140,8 @@ impl Object for DynamicObject {
                 b"metadata" => reader.message(&mut object.metadata)?,
                 _ => {
                     let (value, name) = (reader.tree()?, reader.decoder.text(key)?);
-                    if object.data.insert(name.clone(), value).is_some() {
-                        reader.decoder.duplicate_field(&name)?;
+                    if object.data.insert(name, value).is_some() {
+                        reader.decoder.duplicate_key()?;
                     }
                 }
             }

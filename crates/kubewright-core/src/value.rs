@@ -152,8 +152,8 @@ impl Reader<'_, '_> {
                 self.entries(|reader, key| {
                     let value = reader.value_tree(depth)?;
                     let key = reader.decoder.text(key)?;
-                    match map.insert(key.clone(), value) {
-                        Some(_) => reader.decoder.duplicate_field(&key),
+                    match map.insert(key, value) {
+                        Some(_) => reader.decoder.duplicate_key(),
                         None => Ok(()),
                     }
                 })?;

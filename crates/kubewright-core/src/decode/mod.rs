@@ -168,6 +168,17 @@ impl Decoder {
         }
     }
 
+    /// Notes that the key of a map occurs again, from within the key, whose name is still to be put before it.
+    pub(crate) fn duplicate_key(&mut self) -> Result<(), DecodeError> {
+        match &mut self.findings {
+            Some(findings) => {
+                findings.push(Finding::DuplicateField(String::new()));
+                Ok(())
+            }
+            None => Err(DecodeError::new("duplicate field")),
+        }
+    }
+
     /// How many findings there are; with [`prefix_findings`](Self::prefix_findings), how paths grow from the inside.
     pub(crate) fn finding_count(&self) -> usize {
         self.findings.as_ref().map_or(0, Vec::len)
@@ -184,8 +195,32 @@ impl Decoder {
     pub(crate) fn prefix_findings(&mut self, since: usize, prefix: impl Fn() -> String) {
         for finding in self.findings.iter_mut().flatten().skip(since) {
             let (Finding::UnknownField(path) | Finding::DuplicateField(path)) = finding;
-            let dot = if path.starts_with('[') { "" } else { "." };
+            let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
             *path = format!("{}{dot}{path}", prefix());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+    use crate::json::Reader;
+    use crate::meta::v1::PartialObjectMetadata;
+
+    #[test]
+    fn findings_name_the_path_once() {
+        let mut decoder = Decoder::new().report_findings();
+        let json = br#"{"metadata": {"labels": {"a": "1", "a": "2"}, "name": "x", "name": "y", "nope": 1}}"#;
+        let object: PartialObjectMetadata = decoder.json(json).expect("duplicates are no errors here");
+        assert_eq!(object.metadata.labels.get("a").map(Str::as_str), Some("2"));
+        let duplicate = |path: &str| Finding::DuplicateField(path.to_owned());
+        let unknown = Finding::UnknownField("metadata.nope".to_owned());
+        assert_eq!(decoder.take_findings(), [duplicate("metadata.labels.a"), duplicate("metadata.name"), unknown]);
+
+        Reader::new(br#"{"spec": [{"k": 1, "k": 2}]}"#, &mut decoder).tree().expect("valid JSON");
+        assert_eq!(decoder.take_findings(), [duplicate("spec[0].k")]);
+        let error = Value::from_json(br#"{"spec": {"k": 1, "k": 2}}"#).expect_err("without findings it is an error");
+        assert_eq!(error.path(), "spec.k");
     }
 }

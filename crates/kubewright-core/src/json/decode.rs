@@ -78,8 +78,8 @@ impl Reader<'_, '_> {
                 self.entries(|reader, key| {
                     let text = if reader.null()? { Default::default() } else { reader.text()? };
                     let key = reader.decoder.text(key)?;
-                    match map.insert(key.clone(), text) {
-                        Some(_) => reader.decoder.duplicate_field(&key),
+                    match map.insert(key, text) {
+                        Some(_) => reader.decoder.duplicate_key(),
                         None => Ok(()),
                     }
                 })?;
@@ -96,11 +96,11 @@ impl Reader<'_, '_> {
             Slot::MessageMap(map) => {
                 self.entries(|reader, key| {
                     let (count, key) = (map.len(), reader.decoder.text(key)?);
-                    let value = map.get_or_insert(key.clone());
+                    let value = map.get_or_insert(key);
                     if !reader.null()? {
                         reader.message(value)?;
                     }
-                    if map.len() == count { reader.decoder.duplicate_field(&key) } else { Ok(()) }
+                    if map.len() == count { reader.decoder.duplicate_key() } else { Ok(()) }
                 })?;
                 map.trim();
             }
