@@ -6,6 +6,7 @@ use kubewright_core::options::PatchType;
 use kubewright_core::patch::{json_patch, merge_patch, strategic_merge};
 use kubewright_core::scheme::TypeInfo;
 
+use crate::decoding::in_go_words;
 use crate::rejection::Rejection;
 
 /// The kinds of patch that custom resources know.
@@ -22,8 +23,9 @@ pub(crate) fn apply(
     if kind == PatchType::Apply {
         return Err(Rejection::not_implemented("server-side apply"));
     }
-    let patch = Value::from_json(patch)
-        .map_err(|error| Rejection::from(Status::bad_request(format!("error decoding patch: {error}"))))?;
+    let patch = Value::from_json(patch).map_err(|error| {
+        Rejection::from(Status::bad_request(format!("error decoding patch: {}", in_go_words(&error))))
+    })?;
     let patched = match (kind, scheme) {
         (PatchType::Json, _) => json_patch(original, &patch),
         (PatchType::Strategic, Some(scheme)) => strategic_merge(original, &patch, scheme),

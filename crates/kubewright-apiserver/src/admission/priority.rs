@@ -8,10 +8,6 @@ use crate::registry::Registry;
 use crate::rejection::Rejection;
 use crate::storage::{Key, Scope};
 
-/// Classes that every cluster has.
-const SYSTEM_CLASSES: [(&str, i64); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
-
 /// How long a pod stays on a node that is not there, in seconds.
 const PATIENCE: i64 = 300;
 
@@ -42,9 +38,6 @@ pub(super) fn set(registry: &Registry, pod: &mut Value) -> Result<(), Rejection>
 type Class = (String, i64, String);
 
 fn class(registry: &Registry, name: &str) -> Option<Class> {
-    if let Some((name, value)) = SYSTEM_CLASSES.into_iter().find(|(system, _)| *system == name) {
-        return Some((name.to_owned(), value, "PreemptLowerPriority".to_owned()));
-    }
     let entry = registry.store.get(&Key::cluster("priorityclasses.scheduling.k8s.io", name))?;
     Some(read(&entry.object.value))
 }

@@ -215,7 +215,7 @@ fn check_type(expected: Expected<'_>, found: &Found) -> Result<(), Rejection> {
         Some(_) => format!(
             "converting ({}) to ({}): unknown conversion",
             go_type(api_version, kind),
-            go_type(expected.api_version, expected.kind)
+            internal_type(expected.api_version, expected.kind)
         ),
         None => format!(
             "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
@@ -226,6 +226,12 @@ fn check_type(expected: Expected<'_>, found: &Found) -> Result<(), Rejection> {
 
 fn go_type(api_version: &str, kind: &str) -> String {
     format!("{}.{kind}", api_version.rsplit('/').next().unwrap_or_default())
+}
+
+/// The type that all versions of a kind become in the real server.
+fn internal_type(api_version: &str, kind: &str) -> String {
+    let group = api_version.split_once('/').map_or("core", |(group, _)| group.split('.').next().unwrap_or_default());
+    format!("{group}.{kind}")
 }
 
 /// 400: the body is an object, but not one that can be taken here.
@@ -245,6 +251,7 @@ fn unrecognized(expected: Expected<'_>, why: &str, body: &[u8]) -> Rejection {
     Status::bad_request(message).into()
 }
 
-fn in_go_words(error: &DecodeError) -> String {
+/// What is wrong with text that is no JSON.
+pub(crate) fn in_go_words(error: &DecodeError) -> String {
     if error.is_truncated() { "unexpected end of JSON input".into() } else { error.to_string() }
 }

@@ -52,25 +52,31 @@ impl Registry {
         value.set_meta("creationTimestamp", Time::now().to_string());
         let _turn = resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
         admission::create(self, resource, &mut value)?;
-        for _ in 0..GENERATE_ATTEMPTS {
-            match self.store_new(resource, value.clone(), dry_run) {
-                Err(WriteError::AlreadyExists(_)) if generated.is_some() => {
-                    value.set_meta("name", generate(generated.as_deref().unwrap_or_default()));
-                }
+        let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
+        for attempt in 1..=attempts {
+            let candidate = if attempt < attempts { value.clone() } else { std::mem::take(&mut value) };
+            let name = Str::from(candidate.name());
+            match self.store_new(resource, candidate, dry_run) {
                 Ok(object) => {
                     if !dry_run {
                         self.after_write(resource);
-                        self.after_create(resource, &object);
+                        self.after_update(resource, &object);
                     }
                     return Ok(object);
                 }
+                Err(WriteError::AlreadyExists(_)) if generated.is_some() => {
+                    if attempt == attempts {
+                        return Err(Status::generate_name_conflict(&resource.group_resource(), &name).into());
+                    }
+                    value.set_meta("name", generate(generated.as_deref().unwrap_or_default()));
+                }
                 Err(error) => {
-                    let rejection = refusal(resource, value.name(), error);
+                    let rejection = refusal(resource, &name, error);
                     return Err(rejection.unwrap_or_else(|| Status::internal("creation met another").into()));
                 }
             }
         }
-        Err(Status::generate_name_conflict(&resource.group_resource(), value.name()).into())
+        Err(Status::internal("no name was tried").into())
     }
 
     fn store_new(

@@ -8,10 +8,6 @@ use crate::catalog::{Resource, custom};
 use crate::object::{Meta, StoredObject, tree};
 
 impl Registry {
-    pub(super) fn after_create(&self, resource: &Resource, object: &StoredObject) {
-        self.after_update(resource, object);
-    }
-
     pub(super) fn after_update(&self, resource: &Resource, object: &StoredObject) {
         if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !object.value.is_being_deleted() {
             self.establish(resource, object.value.name());

@@ -1,36 +1,26 @@
 //! Requests for resources: which handler a path and a method lead to, and what each of them answers.
 
+mod patch;
+mod subresource;
+
 use std::sync::Arc;
 
-use hyper::header::CONTENT_TYPE;
 use hyper::{Method, StatusCode};
-use kubewright_core::meta::v1::{Status, StatusCause, StatusDetails};
-use kubewright_core::options::{
-    CreateOptions, FieldValidation, GetOptions, ListOptions, PatchOptions, PatchType, UpdateOptions, WatchOptions,
-};
-use kubewright_core::{GroupKind, Str, Value};
+use kubewright_core::Value;
+use kubewright_core::meta::v1::{Status, StatusDetails};
+use kubewright_core::options::{CreateOptions, FieldValidation, GetOptions, ListOptions, UpdateOptions, WatchOptions};
 
-use crate::accept::{Form, Offer};
-use crate::catalog::{Resource, Subresource};
+use crate::accept::Offer;
+use crate::catalog::Resource;
 use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, ListMeta, Wanted};
 use crate::http::Answer;
-use crate::object::{Meta, StoredObject, tree};
-use crate::patching;
+use crate::object::{Meta, StoredObject};
 use crate::registry::{CreateRequest, Origin, Part, Selection, UpdateRequest};
 use crate::rejection::Rejection;
 use crate::request::Target;
 use crate::reviews;
 use crate::service::Call;
-use crate::table::{Printer, partial_object_metadata};
-
-/// All kinds of patch, as messages list them.
-const PATCHES: &[&str] = &[
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
 
 /// Answers a request for a resource.
 pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answer, Rejection> {
@@ -106,34 +96,6 @@ impl<'a> Endpoint<'a, '_> {
         }
     }
 
-    async fn subresource(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
-        let verb = self.call.info.verb;
-        if !subresource.verbs.contains(&verb) {
-            return Err(Rejection::no_such_method());
-        }
-        match (&*subresource.name, verb) {
-            ("status", "get") => self.get().await,
-            ("status", "update") => self.update(Part::Status),
-            ("status", "patch") => self.patch(Part::Status),
-            ("scale", "get") => {
-                let object = self.find()?;
-                let scale =
-                    self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
-                self.scale_answer(&scale)
-            }
-            ("scale", _) => self.scale(subresource),
-            ("finalize", "update") => self.finalize(),
-            ("binding", "create") => self.bind(subresource),
-            ("eviction", "create") => self.evict(subresource),
-            ("ephemeralcontainers" | "resize" | "approval", "get") => self.get().await,
-            ("ephemeralcontainers" | "resize", "update") => self.update(Part::Main),
-            ("ephemeralcontainers" | "resize", "patch") => self.patch(Part::Main),
-            ("approval", "update") => self.update(Part::Status),
-            ("approval", "patch") => self.patch(Part::Status),
-            (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
-        }
-    }
-
     async fn get(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options = GetOptions::from_query(self.call.query);
@@ -194,23 +156,6 @@ impl<'a> Endpoint<'a, '_> {
         self.stored(StatusCode::OK, wanted, &object)
     }
 
-    fn patch(&mut self, part: Part) -> Result<Answer, Rejection> {
-        let wanted = self.wanted()?;
-        let (kind, options) = self.patch_options()?;
-        let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
-        let expected = Expected::from(&*resource);
-        let request = self.update_request(part, Origin::Patch, options.dry_run);
-        let mut findings = Vec::new();
-        let object = self.call.registry.update(&request, |old| {
-            let patched = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;
-            let decoded = decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
-            findings = patch_findings(decoded.findings, options.field_validation, &patched)?;
-            Ok(decoded.value)
-        })?;
-        self.call.warnings.extend(findings);
-        self.stored(StatusCode::OK, wanted, &object)
-    }
-
     fn delete(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options =
@@ -253,84 +198,6 @@ impl<'a> Endpoint<'a, '_> {
         Ok(Answer::document(StatusCode::OK, wanted, body))
     }
 
-    fn scale(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
-        let expected = Expected::from(subresource);
-        let registry = self.call.registry;
-        let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
-        let object = if self.call.info.verb == "update" {
-            let options = UpdateOptions::from_query(self.call.query)?;
-            let scale = self.decode(expected, options.field_validation)?;
-            let request = self.update_request(Part::Main, Origin::Put, options.dry_run);
-            // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
-            registry.update(&request, |old| {
-                let mut new = registry.with_scale(&resource, old, &scale)?;
-                if new.resource_version().is_empty() && resource.is_custom() {
-                    new.set_meta("resourceVersion", old.resource_version());
-                }
-                Ok(new)
-            })?
-        } else {
-            let (kind, options) = self.patch_options()?;
-            let request = self.update_request(Part::Main, Origin::Patch, options.dry_run);
-            registry.update(&request, |old| {
-                let scale = registry.scale_of(&resource, old)?;
-                let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
-                let decoded =
-                    decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
-                registry.with_scale(&resource, old, &decoded.value)
-            })?
-        };
-        let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
-        self.scale_answer(&scale)
-    }
-
-    /// Replaces the finalizers of a namespace, which is all that this path can change.
-    fn finalize(&mut self) -> Result<Answer, Rejection> {
-        let wanted = self.wanted()?;
-        let options = UpdateOptions::from_query(self.call.query)?;
-        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
-        let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
-        let object = self.call.registry.update(&request, |old| {
-            let mut new = old.clone();
-            match tree::get(&value, &["spec", "finalizers"]) {
-                Some(finalizers) => tree::set(&mut new, &["spec", "finalizers"], finalizers.clone()),
-                None => drop(tree::remove(&mut new, &["spec", "finalizers"])),
-            }
-            match value.resource_version() {
-                "" => drop(new.remove_meta("resourceVersion")),
-                version => new.set_meta("resourceVersion", version),
-            }
-            Ok(new)
-        })?;
-        self.stored(StatusCode::OK, wanted, &object)
-    }
-
-    fn bind(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
-        let options = CreateOptions::from_query(self.call.query)?;
-        let binding = self.decode(Expected::from(subresource), options.field_validation)?;
-        let (namespace, name) = (&self.target.namespace, &self.target.name);
-        self.call.registry.bind(self.resource, namespace, name, &binding, options.dry_run)?;
-        self.done()
-    }
-
-    fn evict(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
-        let options = CreateOptions::from_query(self.call.query)?;
-        let eviction = self.decode(Expected::from(subresource), options.field_validation)?;
-        let name = &self.target.name;
-        if eviction.name() != name.as_str() && !eviction.name().is_empty() {
-            return Err(Status::bad_request("name in URL does not match name in Eviction object").into());
-        }
-        let mut deletion = decoding::delete_options_of(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
-        deletion.dry_run |= options.dry_run;
-        self.call.registry.evict(self.resource, &self.target.namespace, name, &deletion)?;
-        self.done()
-    }
-
-    /// 201 with nothing to show.
-    fn done(&self) -> Result<Answer, Rejection> {
-        done(self.call)
-    }
-
     fn find(&self) -> Result<Arc<StoredObject>, Rejection> {
         let found = self.call.registry.get(self.resource, &self.target.namespace, &self.target.name);
         found.map(|entry| entry.object)
@@ -350,32 +217,8 @@ impl<'a> Endpoint<'a, '_> {
         decode(self.call, expected, validation)
     }
 
-    fn patch_options(&self) -> Result<(PatchType, PatchOptions), Rejection> {
-        let text = self.call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = PatchType::from_content_type(text);
-        let kind = kind.ok_or_else(|| {
-            let status = Status::unsupported_media_type(PATCHES);
-            Rejection::from(Status { details: Some(Box::default()), ..status })
-        })?;
-        Ok((kind, PatchOptions::from_query(self.call.query, kind)?))
-    }
-
     fn stored(&self, status: StatusCode, wanted: Wanted, object: &StoredObject) -> Result<Answer, Rejection> {
         Ok(Answer::document(status, wanted, encoding::object(wanted, self.resource, object)?))
-    }
-
-    fn scale_answer(&self, scale: &Value) -> Result<Answer, Rejection> {
-        let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::BuiltIn)?;
-        let metadata = || scale.get("metadata").cloned().unwrap_or_default();
-        let shown = match wanted.form {
-            Form::Table(version) => {
-                let printer = Printer::for_scale();
-                printer.table(&metadata(), [scale], Some(printer.columns()), &wanted.rows(version))
-            }
-            Form::Metadata(version) => partial_object_metadata(scale, version),
-            _ => scale.clone(),
-        };
-        Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, &shown)?))
     }
 
     fn warn_of_deprecation(&mut self) {
@@ -404,32 +247,4 @@ pub(crate) fn done(call: &Call<'_>) -> Result<Answer, Rejection> {
     let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
     let status = Status { code: Some(201), ..Status::success() };
     Ok(Answer::status(StatusCode::CREATED, wanted, &status))
-}
-
-/// A patch whose result is no object of the kind is invalid as a whole.
-fn unfit(rejection: Rejection, patched: &Value) -> Rejection {
-    match rejection {
-        Rejection::Status(status) if status.is_bad_request() => invalid_patch(patched, &status.to_string()),
-        other => other,
-    }
-}
-
-fn invalid_patch(patched: &Value, why: &str) -> Rejection {
-    let shown = Value::from(Str::from(patched.to_string())).to_string();
-    Status::invalid(&GroupKind::default(), "", [StatusCause::invalid("patch", shown, why)]).into()
-}
-
-/// What a patch brought in that the type does not know is an error about the whole object, or a warning.
-fn patch_findings(
-    findings: Vec<String>,
-    validation: Option<FieldValidation>,
-    patched: &Value,
-) -> Result<Vec<String>, Rejection> {
-    match validation.unwrap_or(FieldValidation::Warn) {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Strict if !findings.is_empty() => {
-            Err(invalid_patch(patched, &format!("strict decoding error: {}", findings.join(", "))))
-        }
-        FieldValidation::Strict | FieldValidation::Warn => Ok(findings),
-    }
 }

@@ -11,8 +11,26 @@ use crate::rejection::Rejection;
 /// Namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// The address of the API server within its own cluster.
-const SERVICE: &str = r"
+/// What else is there: priorities of the system's own pods, a record that older clients look for, and the address of the
+/// API server within its own cluster.
+const OBJECTS: &str = r"
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: system-cluster-critical}
+value: 2000000000
+description: Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: system-node-critical}
+value: 2000001000
+description: Used for system critical pods that must not be moved from their current node.
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kube-apiserver-legacy-service-account-token-tracking, namespace: kube-system}
+data: {since: '2026-01-01'}
+---
 apiVersion: v1
 kind: Service
 metadata:
@@ -30,7 +48,7 @@ pub(super) fn create_system_objects(registry: &Registry) -> Result<(), StartErro
     for name in NAMESPACES {
         preload(registry, &format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"))?;
     }
-    preload(registry, SERVICE)
+    preload(registry, OBJECTS)
 }
 
 /// Creates the objects of YAML documents; a list counts as its items.

@@ -62,7 +62,8 @@ fn any(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     for (index, finalizer) in value.finalizers().iter().enumerate() {
         let complaints = qualified_name(finalizer);
         causes.extend(complaints.iter().map(|why| StatusCause::invalid("metadata.finalizers", quoted(finalizer), why)));
-        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.as_str()) && !resource.is_custom() {
+        let is_lax = resource.is_custom() || resource.group == "apiextensions.k8s.io";
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.as_str()) && !is_lax {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(StatusCause::invalid(format!("metadata.finalizers[{index}]"), quoted(finalizer), why));
         }
