@@ -152,8 +152,25 @@ impl<'a> Endpoint<'a, '_> {
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.update_request(part, Origin::Put, options.dry_run);
-        let object = self.call.registry.update(&request, |_| Ok(value.clone()))?;
-        self.stored(StatusCode::OK, wanted, &object)
+        match self.call.registry.update(&request, |_| Ok(value.clone())) {
+            Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part, &value) => {
+                let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
+                let request = CreateRequest { resource: self.resource, namespace, value, dry_run };
+                let object = self.call.registry.create(request)?;
+                self.stored(StatusCode::CREATED, wanted, &object)
+            }
+            result => self.stored(StatusCode::OK, wanted, &*result?),
+        }
+    }
+
+    /// Whether an update of what is not there creates it. Few kinds do this, for clients that only ever replace.
+    fn is_created_by_update(&self, part: Part, value: &Value) -> bool {
+        let is_lax = match (&*self.resource.group, &*self.resource.plural) {
+            ("", "endpoints" | "events" | "limitranges") | ("coordination.k8s.io", "leases") => true,
+            ("rbac.authorization.k8s.io" | "events.k8s.io", _) => !self.resource.is_custom(),
+            _ => false,
+        };
+        is_lax && part == Part::Main && value.resource_version().is_empty() && value.name() == self.target.name.as_str()
     }
 
     fn delete(&mut self) -> Result<Answer, Rejection> {

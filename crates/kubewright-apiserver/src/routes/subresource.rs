@@ -41,8 +41,7 @@ impl Endpoint<'_, '_> {
             ("binding", "create") => self.bind(subresource),
             ("eviction", "create") => self.evict(subresource),
             ("ephemeralcontainers" | "resize" | "approval", "get") => self.get().await,
-            ("ephemeralcontainers" | "resize", "update") => self.update(Part::Main),
-            ("ephemeralcontainers" | "resize", "patch") => self.patch(Part::Main),
+            ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name),
             ("approval", "update") => self.update(Part::Status),
             ("approval", "patch") => self.patch(Part::Status),
             (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
@@ -78,6 +77,30 @@ impl Endpoint<'_, '_> {
         };
         let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
         self.scale_answer(&scale)
+    }
+
+    /// Changes what a running pod allows only on a path of its own: more containers, or other resources for them.
+    fn pod_part(&mut self, part: &str) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let expected = Expected::from(&**self.resource);
+        let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
+        let scheme = resource.entry.map(|entry| entry.info);
+        let object = if self.call.info.verb == "update" {
+            let options = UpdateOptions::from_query(self.call.query)?;
+            let pod = self.decode(expected, options.field_validation)?;
+            let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
+            self.call.registry.update(&request, |old| Ok(with_part(part, old, &pod)))?
+        } else {
+            let (kind, options) = self.patch_options()?;
+            let request = self.update_request(Part::Internal, Origin::Patch, options.dry_run);
+            self.call.registry.update(&request, |old| {
+                let patched = patching::apply(kind, old, &body, scheme)?;
+                let decoded =
+                    decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
+                Ok(with_part(part, old, &decoded.value))
+            })?
+        };
+        self.stored(StatusCode::OK, wanted, &object)
     }
 
     /// Replaces the finalizers of a namespace, which is all that this path can change.
@@ -135,4 +158,32 @@ impl Endpoint<'_, '_> {
         };
         Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, &shown)?))
     }
+}
+
+/// The pod `old` with the part of `new` that a subresource is about.
+fn with_part(part: &str, old: &Value, new: &Value) -> Value {
+    let mut pod = old.clone();
+    if part == "ephemeralcontainers" {
+        if let Some(containers) = tree::get(new, &["spec", "ephemeralContainers"]) {
+            tree::set(&mut pod, &["spec", "ephemeralContainers"], containers.clone());
+        }
+    } else if let Some(spec) = tree::field_mut(&mut pod, "spec") {
+        for (container, changed) in
+            tree::items_mut(spec, "containers").iter_mut().zip(tree::items(new, &["spec", "containers"]))
+        {
+            for field in ["resources", "resizePolicy"] {
+                if let Some(value) = changed.get(field) {
+                    tree::set(container, &[field], value.clone());
+                }
+            }
+        }
+    }
+    if pod.get("spec") != old.get("spec") {
+        pod.set_meta("generation", old.generation() + 1);
+    }
+    match new.resource_version() {
+        "" => drop(pod.remove_meta("resourceVersion")),
+        version => pod.set_meta("resourceVersion", version),
+    }
+    pod
 }
