@@ -3,6 +3,7 @@
 //! A built-in object goes through its type, which drops what it does not know and leaves out what Go leaves out; what
 //! it dropped are the findings. A custom object is taken as it is, but for its metadata.
 
+mod absent;
 mod delete_options;
 pub(crate) mod yaml;
 
@@ -112,7 +113,8 @@ fn from_json(expected: Expected<'_>, json: &[u8]) -> Result<Decoded, Rejection> 
         .map_err(|error| cannot_be_handled(expected.kind, expected.api_version, expected, &error.to_string()))?;
     let mut canonical = Vec::with_capacity(json.len());
     Writer::new(&mut canonical).as_server().object(&*message);
-    let value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
+    let mut value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
+    absent::restore(entry.info, json, &mut value);
     Ok(Decoded { value, findings: complaints(decoder.take_findings()) })
 }
 

@@ -79,3 +79,30 @@ async fn a_watch_from_before_the_window_is_told_to_list_again() {
     assert_eq!(events.next().await, event("ERROR", ""));
     assert_eq!(events.next().await, None);
 }
+
+#[tokio::test]
+async fn many_watchers_each_receive_every_event() {
+    const WATCHERS: usize = 200;
+    const EVENTS: usize = 50;
+    let (server, mut client) = server().await;
+    let mut watches = Vec::new();
+    for _ in 0..WATCHERS {
+        let request =
+            Request::builder().uri(format!("{CONFIG_MAPS}?watch=1")).body(Bytes::new()).expect("a valid request");
+        let mut body = server.service().call(request).await.into_body();
+        watches.push(tokio::spawn(async move {
+            let mut lines = 0;
+            while lines < EVENTS {
+                let frame = body.frame().await.expect("it goes on").expect("it does not fail");
+                lines += frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
+            }
+            lines
+        }));
+    }
+    for index in 0..EVENTS {
+        assert_eq!(client.call("POST", CONFIG_MAPS, &config_map(&format!("c{index}"), "")).await.0, 201);
+    }
+    for watch in watches {
+        assert_eq!(watch.await.expect("it does not panic"), EVENTS);
+    }
+}
