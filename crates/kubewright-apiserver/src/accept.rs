@@ -58,6 +58,25 @@ pub enum Form {
     AggregatedDiscovery,
 }
 
+impl Form {
+    /// Whether an answer can take this form: metadata of one object and of a list are asked for by different names.
+    ///
+    /// # Errors
+    /// 406, when it cannot; `kind` is what was found there instead.
+    pub fn fits(self, is_list: bool, kind: &str) -> Result<(), Box<Status>> {
+        let message = match (self, is_list) {
+            (Form::Metadata(_), true) => {
+                format!("you requested PartialObjectMetadata, but the requested object is a list ({kind})")
+            }
+            (Form::MetadataList(_), false) => {
+                format!("you requested PartialObjectMetadataList, but the requested object is not a list ({kind})")
+            }
+            _ => return Ok(()),
+        };
+        Err(Box::new(Status::failure(StatusReason::NotAcceptable, message)))
+    }
+}
+
 /// A version of the group `meta.k8s.io`; what it holds is the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetaVersion {
@@ -97,7 +116,8 @@ impl Offer {
             (_, Form::Object) => true,
             (Offer::BuiltIn | Offer::Custom, Form::Table(_)) => format != Format::Protobuf,
             (Offer::BuiltIn | Offer::Custom, Form::Metadata(_) | Form::MetadataList(_)) => true,
-            (Offer::Discovery, Form::AggregatedDiscovery) => true,
+            // Its types are not among those that we have in protobuf; clients ask for JSON.
+            (Offer::Discovery, Form::AggregatedDiscovery) => format != Format::Protobuf,
             _ => false,
         }
     }
@@ -123,9 +143,6 @@ impl Accepted {
             }
             (Format::Yaml, Form::AggregatedDiscovery) => {
                 "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-            }
-            (Format::Protobuf, Form::AggregatedDiscovery) => {
-                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             }
             (format, _) => format.media_type(),
         }
@@ -273,7 +290,18 @@ impl<'h> Clause<'h> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_header_is_too_strange(header in "([a-z*/;,= .é]|application/json|as=Table|q=|NaN|-1|1e99|g=meta.k8s.io|v=v1){0,20}") {
+            for offer in [Offer::BuiltIn, Offer::Custom, Offer::Plain, Offer::Discovery] {
+                let _ = negotiate(Some(&header), offer);
+            }
+        }
+    }
 
     fn chosen(header: &str, offer: Offer) -> Option<(Format, Form)> {
         negotiate(Some(header), offer).ok().map(|accepted| (accepted.format, accepted.form))
@@ -338,6 +366,14 @@ mod tests {
         let form = Status::from(negotiate(Some(TABLE), Offer::Plain).unwrap_err());
         assert!(form.details.is_none() && form.code == Some(406));
         assert!(form.to_string().starts_with("only the following media types are accepted: application/json, "));
+    }
+
+    #[test]
+    fn metadata_of_one_and_of_many_are_told_apart() {
+        let (one, many) = (Form::Metadata(MetaVersion::V1), Form::MetadataList(MetaVersion::V1));
+        assert!(one.fits(false, "Pod").is_ok() && many.fits(true, "PodList").is_ok());
+        assert_eq!(one.fits(true, "PodList").unwrap_err().code, Some(406));
+        assert_eq!(many.fits(false, "Pod").unwrap_err().code, Some(406));
     }
 
     #[test]

@@ -82,8 +82,8 @@ impl<T: Scalar + Default> Scalar for Map<T> {
                 value.decode_json(reader)?;
             }
             let key = reader.decoder.text(key)?;
-            match self.insert(key.clone(), value) {
-                Some(_) => reader.decoder.duplicate_field(&key),
+            match self.insert(key, value) {
+                Some(_) => reader.decoder.duplicate_key(),
                 None => Ok(()),
             }
         })?;
@@ -95,7 +95,7 @@ impl<T: Scalar + Default> Scalar for Map<T> {
         writer.entries(entries, |writer, value| value.encode_json(writer));
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError> {
-        let (key, wire) = entry(wire, decoder)?;
+        let (key, wire) = entry(wire.bytes()?, decoder)?;
         let mut value = T::default();
         if let Some(wire) = wire {
             value.decode_protobuf(wire, decoder)?;

@@ -18,6 +18,8 @@ pub struct TypeInfo {
     pub fields: &'static [FieldInfo],
     /// The same fields by protobuf number, ascending.
     pub numbers: &'static [Number],
+    /// The fields of embedded messages by number.
+    pub embedded: &'static [&'static [Number]],
     /// How server-side apply treats the type: one value (`atomic`), or field by field.
     pub atomic: bool,
     /// The field that says which member of a union is set, and the members with their names.
@@ -125,6 +127,11 @@ impl Flags {
     pub const MANAGED_FIELDS: u16 = 64;
     /// Go leaves the field out where it is zero, although it is required or a struct.
     pub const OMIT_ZERO: u16 = 128;
+    /// Each object has another text here, so that a pool of strings would gain nothing.
+    pub const UNIQUE: u16 = 256;
+    /// A zero value in protobuf means that the field is not set: Go writes it for fields that it holds by value,
+    /// where JSON has nothing.
+    pub const ABSENT_IF_ZERO: u16 = 512;
     /// OpenAPI publishes no default, although the field is held by value.
     pub const NO_DEFAULT: u16 = 32;
 
@@ -179,22 +186,31 @@ pub enum ListType {
     Map(&'static [&'static str]),
 }
 
-/// A protobuf number and what it leads to.
-#[derive(Debug)]
+/// A protobuf number and what it leads to; small, because decoding walks these tables.
+#[derive(Debug, Clone, Copy)]
 pub struct Number {
     /// The number.
-    pub number: u32,
-    /// What is found there.
-    pub target: Target,
+    pub number: u16,
+    /// The index of a field in [`TypeInfo::fields`]; from [`Number::EMBEDDED`] on, that of a table in
+    /// [`TypeInfo::embedded`].
+    pub target: u16,
+    /// What decoding has to know of the field.
+    pub flags: u16,
 }
 
-/// What a protobuf number leads to.
-#[derive(Debug)]
-pub enum Target {
-    /// A field, by its index in [`TypeInfo::fields`].
-    Field(u8),
-    /// A message whose fields JSON shows among those of its parent, as Go's embedded structs.
-    Embedded(&'static [Number]),
+impl Number {
+    /// Targets from here on are messages whose fields JSON shows among those of their parent, as Go's embedded structs.
+    pub const EMBEDDED: u16 = 0x100;
+
+    /// The number of a field.
+    pub const fn field(number: u16, field: u16, flags: u16) -> Self {
+        Number { number, target: field, flags }
+    }
+
+    /// The number of an embedded message.
+    pub const fn embedded(number: u16, table: u16) -> Self {
+        Number { number, target: Number::EMBEDDED + table, flags: 0 }
+    }
 }
 
 impl TypeInfo {

@@ -26,13 +26,22 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
             rules(field)
         );
     }
-    let all: Vec<(usize, &[u32])> =
-        ty.fields.iter().enumerate().map(|(index, field)| (index, &field.numbers[..])).collect();
+    let mut embedded = Vec::new();
+    let numbers = numbers(
+        ty,
+        ty.fields.iter().enumerate().map(|(index, field)| (index, &field.numbers[..])).collect(),
+        &mut embedded,
+    );
     let union = ty.union.as_ref().map_or("None".into(), |(discriminator, members)| {
         let discriminator = if discriminator.is_empty() { "None".into() } else { format!("Some({discriminator:?})") };
         format!("Some(&Union {{ discriminator: {discriminator}, members: &{members:?} }})")
     });
-    let _ = writeln!(out, "], numbers: &{}, atomic: {}, union: {union} }};", numbers(all), ty.atomic);
+    let _ = writeln!(
+        out,
+        "], numbers: &{numbers}, embedded: &[{}], atomic: {}, union: {union} }};",
+        embedded.join(", "),
+        ty.atomic
+    );
 }
 
 fn kind(ty: &Type) -> String {
@@ -48,19 +57,37 @@ fn kind(ty: &Type) -> String {
     }
 }
 
-/// The fields by number; those of embedded structs below the number of the struct.
-fn numbers(mut fields: Vec<(usize, &[u32])>) -> String {
+/// The fields by number; those of embedded structs in tables of their own.
+fn numbers(ty: &Type, mut fields: Vec<(usize, &[u32])>, embedded: &mut Vec<String>) -> String {
     fields.sort_by_key(|(_, path)| path[0]);
     let mut out = String::from("[");
     for chunk in fields.chunk_by(|a, b| a.1[0] == b.1[0]) {
         let number = chunk[0].1[0];
-        let target = match chunk {
-            [(index, [_])] => format!("Field({index})"),
-            _ => format!("Embedded(&{})", numbers(chunk.iter().map(|(index, path)| (*index, &path[1..])).collect())),
-        };
-        let _ = write!(out, "Number {{ number: {number}, target: Target::{target} }},");
+        if let [(index, [_])] = chunk {
+            let _ = write!(out, "Number::field({number}, {index}, {}),", wire_flags(&ty.fields[*index]));
+        } else {
+            let inner = numbers(ty, chunk.iter().map(|(index, path)| (*index, &path[1..])).collect(), embedded);
+            let _ = write!(out, "Number::embedded({number}, {}),", embedded.len());
+            embedded.push(format!("&{inner}"));
+        }
     }
     out + "]"
+}
+
+/// The flags that decoding protobuf asks for.
+fn wire_flags(field: &Field) -> String {
+    let absent_if_zero = matches!(field.ty, FieldType::Scalar(_)) && !field.pointer && !field.required;
+    join(&[(absent_if_zero, "ABSENT_IF_ZERO"), (field.unique, "UNIQUE"), (is_managed_fields(field), "MANAGED_FIELDS")])
+}
+
+fn is_managed_fields(field: &Field) -> bool {
+    let FieldType::List(item) = &field.ty else { return false };
+    matches!(&**item, FieldType::Message(_, _, name) if name == "ManagedFieldsEntry")
+}
+
+fn join(flags: &[(bool, &str)]) -> String {
+    let names: Vec<String> = flags.iter().filter(|(set, _)| *set).map(|(_, name)| format!("Flags::{name}")).collect();
+    if names.is_empty() { "0".into() } else { names.join(" | ") }
 }
 
 fn field_type(gv: &GroupVersion, ty: &FieldType) -> String {
@@ -96,19 +123,17 @@ fn field_type(gv: &GroupVersion, ty: &FieldType) -> String {
 }
 
 fn flags(field: &Field) -> String {
-    let managed = matches!(&field.ty, FieldType::List(item) if matches!(&**item, FieldType::Message(_, _, name) if name == "ManagedFieldsEntry"));
-    let set = [
+    join(&[
         (field.required, "REQUIRED"),
         (field.pointer, "POINTER"),
         (field.always, "ALWAYS"),
         (field.secret, "SECRET"),
+        (field.unique, "UNIQUE"),
         (field.typed, "TYPED"),
-        (managed, "MANAGED_FIELDS"),
+        (is_managed_fields(field), "MANAGED_FIELDS"),
         (field.omit_zero, "OMIT_ZERO"),
         (field.no_default, "NO_DEFAULT"),
-    ];
-    let names: Vec<String> = set.iter().filter(|(set, _)| *set).map(|(_, name)| format!("Flags::{name}")).collect();
-    if names.is_empty() { "0".into() } else { names.join(" | ") }
+    ])
 }
 
 fn rules(field: &Field) -> String {

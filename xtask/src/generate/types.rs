@@ -140,7 +140,7 @@ fn shape(field: &Field) -> &'static str {
             _ => "Scalar",
         },
         FieldType::Message(..) if is_plain_message(field) => "Message",
-        FieldType::Message(..) if field.inline => "OptMessage",
+        FieldType::Message(..) if is_inline(field) => "OptMessage",
         FieldType::Message(..) => "OptBox",
         FieldType::List(item) => match &**item {
             FieldType::Scalar(scalar) if scalar == "string" => "Strs",
@@ -159,6 +159,11 @@ fn shape(field: &Field) -> &'static str {
 fn is_plain_message(field: &Field) -> bool {
     let metadata = matches!(&field.ty, FieldType::Message(_, _, name) if name == "ObjectMeta" || name == "ListMeta");
     field.required || metadata
+}
+
+/// Nearly all objects have a specification and a status; boxing them would cost an allocation and save nothing.
+fn is_inline(field: &Field) -> bool {
+    field.inline || field.name == "spec" || field.name == "status"
 }
 
 fn get(_: &GroupVersion, field: &Field) -> String {
@@ -206,7 +211,7 @@ fn rust_type(gv: &GroupVersion, field: &Field) -> String {
     match &field.ty {
         FieldType::List(_) | FieldType::Map(_) => base,
         FieldType::Message(..) if is_plain_message(field) => base,
-        FieldType::Message(..) if field.inline => format!("Option<{base}>"),
+        FieldType::Message(..) if is_inline(field) => format!("Option<{base}>"),
         FieldType::Message(..) => format!("Option<Box<{base}>>"),
         // A time that is required may still be unset, which is null.
         FieldType::Scalar(scalar) if field.required && !scalar.ends_with("time") => base,

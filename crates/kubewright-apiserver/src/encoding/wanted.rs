@@ -32,8 +32,7 @@ impl Wanted {
         let accepted = accepted.map_err(|error| Rejection::from(Status::from(error)))?;
         let mut wanted = Wanted::new(accepted, headers, query);
         if let (Form::Table(_), Some(text)) = (wanted.form, query.get("includeObject")) {
-            let unknown = || Status::bad_request(format!("unrecognized includeObject value: {text:?}"));
-            wanted.include = Include::parse(text).ok_or_else(unknown)?;
+            wanted.include = Include::parse(text)?;
         }
         Ok(wanted)
     }

@@ -10,7 +10,8 @@ mod kinds;
 mod metadata;
 mod object;
 
-use kubewright_core::{ColumnInfo, ResourceInfo, Time, Value};
+use kubewright_core::meta::v1::{Status, StatusCause};
+use kubewright_core::{ColumnInfo, ResourceInfo, StatusReason, Time, Value};
 
 use crate::accept::MetaVersion;
 use crate::tree::{array, object, set, word};
@@ -53,13 +54,25 @@ pub enum Include {
 }
 
 impl Include {
-    /// What the query parameter `includeObject` asks for, or nothing if it is not known.
-    pub fn parse(text: &str) -> Option<Include> {
+    /// What the query parameter `includeObject` asks for.
+    ///
+    /// # Errors
+    /// 400, when it is not known.
+    pub fn parse(text: &str) -> Result<Include, Box<Status>> {
         match text {
-            "" | "Metadata" => Some(Include::Metadata),
-            "Object" => Some(Include::Object),
-            "None" => Some(Include::None),
-            _ => None,
+            "" | "Metadata" => Ok(Include::Metadata),
+            "Object" => Ok(Include::Object),
+            "None" => Ok(Include::None),
+            other => {
+                let cause = StatusCause::invalid(
+                    "includeObject",
+                    format_args!("{other:?}"),
+                    "must be 'Metadata', 'Object', 'None', or empty",
+                );
+                let message = cause.message.unwrap_or_default();
+                let message = format!("Unable to convert to Table as requested: includeObject: {message}");
+                Err(Box::new(Status::failure(StatusReason::BadRequest, message)))
+            }
         }
     }
 }

@@ -7,6 +7,9 @@ pub use error::DecodeError;
 pub use pool::StringPool;
 
 use crate::Str;
+use crate::scheme::{FieldInfo, Flags};
+use std::fmt;
+
 use crate::json;
 use crate::message::Message;
 use crate::protobuf::{self, Envelope};
@@ -26,12 +29,13 @@ const MAX_DEPTH: u32 = 100;
 /// assert!(object.metadata.managed_fields.is_empty());
 /// # Ok::<(), kubewright_core::DecodeError>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Decoder {
     pool: Option<StringPool>,
     skip_managed_fields: bool,
     findings: Option<Vec<Finding>>,
     depth: u32,
+    lengths: Lengths,
 }
 
 /// Something that strict field validation reports and tolerant decoding passes over.
@@ -43,10 +47,26 @@ pub enum Finding {
     DuplicateField(String),
 }
 
+/// How long lists were the last time, by field: from object to object they mostly stay the same, and a list that is
+/// made at its right size is neither moved nor trimmed. Fields that share a place only mislead each other.
+struct Lengths([u8; 256]);
+
+impl fmt::Debug for Lengths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lengths")
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Decoder::new()
+    }
+}
+
 impl Decoder {
     /// A decoder without a pool, which keeps everything it knows.
     pub fn new() -> Self {
-        Decoder::default()
+        Decoder { pool: None, skip_managed_fields: false, findings: None, depth: 0, lengths: Lengths([0; 256]) }
     }
 
     /// Stores long strings that repeat once, for objects that are kept.
@@ -125,13 +145,32 @@ impl Decoder {
     }
 
     /// The text of `bytes`, from the pool where one is in use.
-    #[inline]
     pub fn text(&mut self, bytes: &[u8]) -> Result<Str, DecodeError> {
+        let mut text = Str::new();
+        self.set_text(&mut text, bytes)?;
+        Ok(text)
+    }
+
+    /// Sets `place` to the text of `bytes`. As [`text`](Self::text), but the string is not moved about.
+    #[inline]
+    pub fn set_text(&mut self, place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
         match &mut self.pool {
-            Some(pool) if pool.takes(bytes.len()) => pool.intern(bytes),
-            _ => std::str::from_utf8(bytes).map(Str::from),
+            Some(pool) if pool.takes(bytes.len()) => pool.intern(place, bytes),
+            _ => set_new_text(place, bytes),
         }
-        .map_err(DecodeError::utf8)
+    }
+
+    /// As [`set_text`](Self::set_text), for a field whose texts may be known not to repeat.
+    #[inline]
+    pub(crate) fn set_field(&mut self, place: &mut Str, bytes: &[u8], flags: u16) -> Result<(), DecodeError> {
+        if flags & Flags::UNIQUE != 0 { set_new_text(place, bytes) } else { self.set_text(place, bytes) }
+    }
+
+    /// Where the length of a list of `field` is remembered.
+    #[inline]
+    pub(crate) fn length_of(&mut self, field: &FieldInfo) -> &mut u8 {
+        let address = std::ptr::from_ref(field).addr();
+        &mut self.lengths.0[(address / size_of::<FieldInfo>()) % 256]
     }
 
     pub(crate) fn skips_managed_fields(&self) -> bool {
@@ -198,6 +237,17 @@ impl Decoder {
             let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
             *path = format!("{}{dot}{path}", prefix());
         }
+    }
+}
+
+#[inline]
+fn set_new_text(place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            *place = Str::from(text);
+            Ok(())
+        }
+        Err(error) => Err(DecodeError::utf8(error)),
     }
 }
 

@@ -6,29 +6,44 @@
 //! close together in a list, which is when it pays.
 
 use std::fmt;
-use std::str::Utf8Error;
 
+use super::DecodeError;
 use crate::Str;
 
 /// Shorter strings lie inline, longer ones (configuration, scripts) seldom repeat and are slow to compare.
 const LENGTHS: std::ops::RangeInclusive<usize> = 17..=256;
-/// Sets of two strings to begin with, and at the most: 4 KiB growing to 256 KiB.
+/// Sets of two strings to begin with, and at the most: 5 KiB growing to 160 KiB.
 const FEWEST_SETS: usize = 1 << 7;
-const MOST_SETS: usize = 1 << 13;
+const MOST_SETS: usize = 1 << 12;
 
 /// Long strings that were decoded lately.
 ///
-/// Holds at most 16,384 strings of at most 256 bytes.
+/// Holds at most 8,192 strings of at most 256 bytes.
 #[derive(Clone)]
 pub struct StringPool {
-    /// Invariant: a power of two. Each set has the newer string first.
-    sets: Vec<[Str; 2]>,
+    /// Invariant: a power of two.
+    sets: Vec<Set>,
     misses: usize,
+}
+
+/// Two strings whose hashes end alike, the newer first, with the other ends of their hashes, so that a string
+/// is looked at only if it is very likely the one.
+#[derive(Clone, Default)]
+struct Set {
+    hashes: [u32; 2],
+    texts: [Str; 2],
+}
+
+impl Set {
+    fn swap(&mut self) {
+        self.hashes.swap(0, 1);
+        self.texts.swap(0, 1);
+    }
 }
 
 impl Default for StringPool {
     fn default() -> Self {
-        StringPool { sets: vec![[Str::new(), Str::new()]; FEWEST_SETS], misses: 0 }
+        StringPool { sets: vec![Set::default(); FEWEST_SETS], misses: 0 }
     }
 }
 
@@ -39,29 +54,32 @@ impl StringPool {
         LENGTHS.contains(&length)
     }
 
-    /// The text of `bytes`: the one in the pool, or a new one that is now in the pool.
-    pub(crate) fn intern(&mut self, bytes: &[u8]) -> Result<Str, Utf8Error> {
-        let at = self.set_of(bytes);
-        let enough = 2 * self.sets.len();
+    /// Sets `place` to the text of `bytes`: the one in the pool, or a new one that is now in the pool.
+    pub(crate) fn intern(&mut self, place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
+        let hash = hash(bytes);
+        let (at, high) = (self.set_of(hash), (hash >> 32) as u32);
         let set = &mut self.sets[at];
-        if set[0].as_bytes() == bytes {
-            return Ok(set[0].clone());
+        if set.hashes[0] == high && set.texts[0].as_bytes() == bytes {
+            *place = set.texts[0].clone();
+            return Ok(());
         }
-        set.swap(0, 1);
-        if set[0].as_bytes() != bytes {
-            set[0] = Str::from(std::str::from_utf8(bytes)?);
-            self.misses += 1;
-            if self.misses > enough {
-                let text = set[0].clone();
-                self.grow();
-                return Ok(text);
-            }
+        set.swap();
+        if set.hashes[0] == high && set.texts[0].as_bytes() == bytes {
+            *place = set.texts[0].clone();
+            return Ok(());
         }
-        Ok(set[0].clone())
+        super::set_new_text(&mut set.texts[0], bytes)?;
+        set.hashes[0] = high;
+        *place = set.texts[0].clone();
+        self.misses += 1;
+        if self.misses > 4 * self.sets.len() {
+            self.grow();
+        }
+        Ok(())
     }
 
-    fn set_of(&self, bytes: &[u8]) -> usize {
-        hash(bytes) as usize & (self.sets.len() - 1)
+    fn set_of(&self, hash: u64) -> usize {
+        hash as usize & (self.sets.len() - 1)
     }
 
     /// Doubles the room, as long as it keeps being too small.
@@ -70,12 +88,14 @@ impl StringPool {
         if self.sets.len() >= MOST_SETS {
             return;
         }
-        let room = vec![[Str::new(), Str::new()]; self.sets.len() * 2];
-        for [newer, older] in std::mem::replace(&mut self.sets, room) {
+        let room = vec![Set::default(); self.sets.len() * 2];
+        for Set { texts: [newer, older], .. } in std::mem::replace(&mut self.sets, room) {
             for text in [older, newer] {
-                let at = self.set_of(text.as_bytes());
-                self.sets[at].swap(0, 1);
-                self.sets[at][0] = text;
+                let hash = hash(text.as_bytes());
+                let at = self.set_of(hash);
+                let set = &mut self.sets[at];
+                set.swap();
+                (set.hashes[0], set.texts[0]) = ((hash >> 32) as u32, text);
             }
         }
     }
@@ -111,8 +131,9 @@ mod tests {
     fn a_string_that_comes_again_is_stored_once() {
         let mut pool = StringPool::default();
         let text = "registry.example.com/shop/web:1.0";
-        let first = pool.intern(text.as_bytes()).unwrap();
-        let second = pool.intern(text.as_bytes()).unwrap();
+        let [mut first, mut second] = [Str::new(), Str::new()];
+        pool.intern(&mut first, text.as_bytes()).unwrap();
+        pool.intern(&mut second, text.as_bytes()).unwrap();
         assert!(std::ptr::eq(first.as_str(), second.as_str()));
     }
 
@@ -121,7 +142,9 @@ mod tests {
         let mut pool = StringPool::default();
         for i in 0..200_000 {
             let text = format!("containerd://{i:064x}");
-            assert_eq!(pool.intern(text.as_bytes()).unwrap(), text);
+            let mut pooled = Str::new();
+            pool.intern(&mut pooled, text.as_bytes()).unwrap();
+            assert_eq!(pooled, text);
         }
         assert_eq!(pool.sets.len(), MOST_SETS);
     }

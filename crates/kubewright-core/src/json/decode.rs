@@ -1,5 +1,6 @@
 //! Decodes JSON into messages, driven by their tables.
 
+use crate::Str;
 use crate::decode::DecodeError;
 use crate::json::Reader;
 use crate::message::{Message, Slot};
@@ -14,21 +15,42 @@ impl Reader<'_, '_> {
         }
         self.decoder.enter()?;
         let scheme = message.scheme();
-        let (mut next, mut seen) = (0, 0u64);
+        let (mut next, mut seen, mut escaped) = (0, 0u64, Vec::new());
         loop {
-            let key = self.key()?;
-            match find(scheme, &key, next) {
-                Some(index) => {
-                    let field = &scheme.fields[index];
-                    if seen & (1 << index) != 0 {
-                        self.decoder.duplicate_field(field.name)?;
-                        clear(message.slot(index));
-                    }
-                    seen |= 1 << index;
-                    next = index + 1;
-                    self.field(message, index, field)?;
+            let key = self.key(&mut escaped)?;
+            let Some(index) = find(scheme, key, next) else {
+                self.other_field(scheme, key)?;
+                if self.more(b'}')? {
+                    continue;
                 }
-                None => self.other_field(scheme, &key)?,
+                break;
+            };
+            next = index + 1;
+            let field = &scheme.fields[index];
+            if seen & (1 << index) != 0 {
+                self.decoder.duplicate_field(field.name)?;
+                clear(message.slot(index));
+            }
+            seen |= 1 << index;
+            if self.peek() == b'n' {
+                // As in Go, null leaves a field as it is.
+                self.null().map_err(|error| error.within_field(field.name))?;
+            } else if field.flags.has(Flags::MANAGED_FIELDS) && self.decoder.skips_managed_fields() {
+                self.skip().map_err(|error| error.within_field(field.name))?;
+            } else {
+                let before = self.decoder.finding_count();
+                let done = match message.slot(index) {
+                    Slot::OptStr(place) => self.set_text(place.insert(Str::new()), field.flags.0),
+                    Slot::Str(place) => self.set_text(place, field.flags.0),
+                    Slot::Message(inner) => self.message(inner),
+                    slot => self.value(slot, field),
+                };
+                if let Err(error) = done {
+                    return Err(error.within_field(field.name));
+                }
+                if self.decoder.finding_count() > before {
+                    self.decoder.prefix_findings(before, || field.name.to_owned());
+                }
             }
             if !self.more(b'}')? {
                 break;
@@ -38,24 +60,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    #[inline]
-    fn field(&mut self, message: &mut dyn Message, index: usize, field: &FieldInfo) -> Result<(), DecodeError> {
-        if self.peek() == b'n' {
-            // As in Go, null leaves a field as it is.
-            return self.null().map(|_| ()).map_err(|error| error.within_field(field.name));
-        }
-        if field.flags.has(Flags::MANAGED_FIELDS) && self.decoder.skips_managed_fields() {
-            return self.skip().map_err(|error| error.within_field(field.name));
-        }
-        let before = self.decoder.finding_count();
-        self.value(message.slot(index)).map_err(|error| error.within_field(field.name))?;
-        if self.decoder.finding_count() > before {
-            self.decoder.prefix_findings(before, || field.name.to_owned());
-        }
-        Ok(())
-    }
-
-    fn value(&mut self, slot: Slot<'_>) -> Result<(), DecodeError> {
+    fn value(&mut self, slot: Slot<'_>, field: &FieldInfo) -> Result<(), DecodeError> {
         match slot {
             Slot::None => self.skip()?,
             Slot::Bool(place) => *place = self.boolean()?,
@@ -64,18 +69,27 @@ impl Reader<'_, '_> {
             Slot::OptInt32(place) => *place = Some(self.int32()?),
             Slot::Int64(place) => *place = self.integer()?,
             Slot::OptInt64(place) => *place = Some(self.integer()?),
-            Slot::Str(place) => *place = self.text()?,
-            Slot::OptStr(place) => *place = Some(self.text()?),
+            Slot::Str(place) => self.set_text(place, field.flags.0)?,
+            Slot::OptStr(place) => self.set_text(place.insert(Str::new()), field.flags.0)?,
             Slot::Strs(list) => {
-                self.items(|reader, _| {
+                let length = usize::from(*self.decoder.length_of(field));
+                self.items(|reader, index| {
+                    if index == 0 {
+                        list.reserve_exact(length.max(1));
+                    }
                     let text = if reader.null()? { Default::default() } else { reader.text()? };
                     list.push(text);
                     Ok(())
                 })?;
                 list.shrink_to_fit();
+                *self.decoder.length_of(field) = list.len() as u8;
             }
             Slot::StrMap(map) => {
+                let length = usize::from(*self.decoder.length_of(field));
                 self.entries(|reader, key| {
+                    if map.is_empty() {
+                        map.reserve_exact(length.max(1));
+                    }
                     let text = if reader.null()? { Default::default() } else { reader.text()? };
                     let key = reader.decoder.text(key)?;
                     match map.insert(key, text) {
@@ -84,14 +98,20 @@ impl Reader<'_, '_> {
                     }
                 })?;
                 map.shrink_to_fit();
+                *self.decoder.length_of(field) = map.len() as u8;
             }
             Slot::Message(message) => self.message(message)?,
             Slot::Messages(list) => {
-                self.items(|reader, _| {
+                let length = usize::from(*self.decoder.length_of(field));
+                self.items(|reader, index| {
+                    if index == 0 {
+                        list.reserve(length.max(1));
+                    }
                     let item = list.push();
                     if reader.null()? { Ok(()) } else { reader.message(item) }
                 })?;
                 list.trim();
+                *self.decoder.length_of(field) = list.len() as u8;
             }
             Slot::MessageMap(map) => {
                 self.entries(|reader, key| {
@@ -141,12 +161,13 @@ impl Reader<'_, '_> {
         if self.take(b'}') {
             return Ok(());
         }
+        let mut escaped = Vec::new();
         loop {
-            let key = self.key()?;
+            let key = self.key(&mut escaped)?;
             let before = self.decoder.finding_count();
-            entry(self, &key).map_err(|error| error.within_field(&String::from_utf8_lossy(&key)))?;
+            entry(self, key).map_err(|error| error.within_field(&String::from_utf8_lossy(key)))?;
             if self.decoder.finding_count() > before {
-                self.decoder.prefix_findings(before, || String::from_utf8_lossy(&key).into_owned());
+                self.decoder.prefix_findings(before, || String::from_utf8_lossy(key).into_owned());
             }
             if !self.more(b'}')? {
                 return Ok(());

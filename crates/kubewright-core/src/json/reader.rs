@@ -28,8 +28,15 @@ impl<'a, 'd> Reader<'a, 'd> {
     }
 
     /// The next byte that is not white space, or 0 at the end.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&mut self) -> u8 {
+        match self.bytes.get(self.at) {
+            Some(byte) if *byte > b' ' => *byte,
+            _ => self.peek_beyond_space(),
+        }
+    }
+
+    fn peek_beyond_space(&mut self) -> u8 {
         loop {
             match self.bytes.get(self.at) {
                 Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
@@ -40,11 +47,13 @@ impl<'a, 'd> Reader<'a, 'd> {
     }
 
     /// Takes `byte` if it is the next.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, byte: u8) -> bool {
-        let found = self.peek() == byte;
-        self.at += usize::from(found);
-        found
+        if self.peek() != byte {
+            return false;
+        }
+        self.at += 1;
+        true
     }
 
     /// Takes the opening of a value of a kind, or says what is there instead.
@@ -54,7 +63,7 @@ impl<'a, 'd> Reader<'a, 'd> {
     }
 
     /// After an item: whether another follows (`,`) or the value is closed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn more(&mut self, close: u8) -> Result<bool, DecodeError> {
         let byte = self.peek();
         if byte == b',' || byte == close {
@@ -64,13 +73,22 @@ impl<'a, 'd> Reader<'a, 'd> {
         Err(self.unexpected(if close == b'}' { "`,` or `}`" } else { "`,` or `]`" }))
     }
 
-    /// Takes a key and its colon.
-    #[inline]
-    pub(crate) fn key(&mut self) -> Result<Cow<'a, [u8]>, DecodeError> {
+    /// Takes a key and its colon. `escaped` holds the key in the rare case that it has escapes.
+    #[inline(always)]
+    pub(crate) fn key<'k>(&mut self, escaped: &'k mut Vec<u8>) -> Result<&'k [u8], DecodeError>
+    where
+        'a: 'k,
+    {
         if self.peek() != b'"' {
             return Err(self.unexpected("a key in quotes"));
         }
-        let key = self.string_bytes()?;
+        let key = match self.plain_string() {
+            Some(key) => key,
+            None => {
+                *escaped = self.escaped_string()?;
+                escaped
+            }
+        };
         if !self.take(b':') {
             return Err(self.unexpected("`:`"));
         }
@@ -82,22 +100,35 @@ impl<'a, 'd> Reader<'a, 'd> {
         if self.peek() != b'"' {
             return Err(self.expected("string"));
         }
-        match self.string_bytes()? {
-            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(DecodeError::utf8),
-            Cow::Owned(bytes) => {
+        match self.plain_string() {
+            Some(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(DecodeError::utf8),
+            None => {
+                let bytes = self.escaped_string()?;
                 String::from_utf8(bytes).map(Cow::Owned).map_err(|e| DecodeError::utf8(e.utf8_error()))
             }
         }
     }
 
     /// Takes a string as one of ours, through the pool.
-    #[inline]
     pub fn text(&mut self) -> Result<Str, DecodeError> {
+        let mut text = Str::new();
+        self.set_text(&mut text, 0)?;
+        Ok(text)
+    }
+
+    /// As [`text`](Self::text), into its place; `flags` are those of the field.
+    #[inline(always)]
+    pub(crate) fn set_text(&mut self, place: &mut Str, flags: u16) -> Result<(), DecodeError> {
         if self.peek() != b'"' {
             return Err(self.expected("string"));
         }
-        let bytes = self.string_bytes()?;
-        self.decoder.text(&bytes)
+        match self.plain_string() {
+            Some(bytes) => self.decoder.set_field(place, bytes, flags),
+            None => {
+                let bytes = self.escaped_string()?;
+                self.decoder.set_field(place, &bytes, flags)
+            }
+        }
     }
 
     /// Takes an integer.
@@ -222,34 +253,35 @@ impl<'a, 'd> Reader<'a, 'd> {
         }
     }
 
-    /// Takes a string that begins here. Its bytes are not known to be UTF-8.
-    #[inline]
-    fn string_bytes(&mut self) -> Result<Cow<'a, [u8]>, DecodeError> {
+    /// Takes the string that begins here if it has no escapes. Its bytes are not known to be UTF-8.
+    #[inline(always)]
+    fn plain_string(&mut self) -> Option<&'a [u8]> {
         let start = self.at + 1;
         let end = end_of_plain_text(self.bytes, start);
-        if self.bytes.get(end) == Some(&b'"') {
-            self.at = end + 1;
-            return Ok(Cow::Borrowed(&self.bytes[start..end]));
+        if self.bytes.get(end) != Some(&b'"') {
+            return None;
         }
-        self.escaped_string(start, end).map(Cow::Owned)
+        self.at = end + 1;
+        self.bytes.get(start..end)
     }
 
+    /// Takes the string that begins here. Its bytes are not known to be UTF-8.
     #[cold]
-    fn escaped_string(&mut self, start: usize, mut at: usize) -> Result<Vec<u8>, DecodeError> {
-        let mut text = self.bytes[start..at].to_vec();
+    fn escaped_string(&mut self) -> Result<Vec<u8>, DecodeError> {
+        let mut at = self.at + 1;
+        let mut text = Vec::new();
         loop {
-            match self.bytes.get(at) {
-                Some(b'"') => {
-                    self.at = at + 1;
-                    return Ok(text);
-                }
-                Some(b'\\') => at = self.escape(at + 1, &mut text)?,
-                Some(_) => return Err(DecodeError::new(format!("control character in a string at byte {at}"))),
-                None => return Err(DecodeError::truncated()),
-            }
             let end = end_of_plain_text(self.bytes, at);
             text.extend_from_slice(&self.bytes[at..end]);
-            at = end;
+            match self.bytes.get(end) {
+                Some(b'"') => {
+                    self.at = end + 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => at = self.escape(end + 1, &mut text)?,
+                Some(_) => return Err(DecodeError::new(format!("control character in a string at byte {end}"))),
+                None => return Err(DecodeError::truncated()),
+            }
         }
     }
 
@@ -428,32 +460,31 @@ impl Nesting {
     }
 }
 
-/// The first quote, backslash or control character from `at` on, or the end. Looks at eight bytes at a time.
-#[inline]
+/// The first quote, backslash or control character from `at` on, or the end.
+#[inline(always)]
 pub(crate) fn end_of_plain_text(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
-    const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
-    const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
-    const SPACES: u64 = u64::from_le_bytes([b' '; 8]);
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*chunk);
-        let (quote, backslash) = (word ^ QUOTES, word ^ BACKSLASHES);
-        // A byte is zero, or below a space, exactly if subtracting borrows into its high bit; above the
-        // first such byte the bits may lie, but only the first is asked for.
-        let found = (quote.wrapping_sub(ONES) & !quote)
-            | (backslash.wrapping_sub(ONES) & !backslash)
-            | (word.wrapping_sub(SPACES) & !word);
-        if found & HIGH != 0 {
-            return at + (found & HIGH).trailing_zeros() as usize / 8;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
+        // Written so that the compiler does it with vectors: a mark for each byte, then the first mark.
+        let marks = u128::from_le_bytes(chunk.map(|byte| if is_special(byte) { 0x80 } else { 0 }));
+        let (low, high) = (marks as u64, (marks >> 64) as u64);
+        if low != 0 {
+            return at + low.trailing_zeros() as usize / 8;
         }
-        at += 8;
-    }
-    while let Some(byte) = bytes.get(at) {
-        if matches!(byte, b'"' | b'\\' | 0..0x20) {
-            break;
+        if high != 0 {
+            return at + 8 + high.trailing_zeros() as usize / 8;
         }
-        at += 1;
+        at += 16;
     }
-    at
+    end_near_the_end(bytes, at)
+}
+
+/// As `end_of_plain_text`, where less than a chunk is left.
+fn end_near_the_end(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+}
+
+#[inline(always)]
+fn is_special(byte: u8) -> bool {
+    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
 }

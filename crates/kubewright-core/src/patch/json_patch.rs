@@ -249,7 +249,18 @@ fn depth(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_operation_is_too_strange(op in "add|remove|replace|move|copy|test", path in "(/(a|l|n|-|-?[0-9]|~[01]|~|é)?){0,4}", from in "(/(a|b|l|[0-4]))?") {
+            let target = r#"{"a":{"b":1},"l":[1,[2],3],"n":null}"#.parse().unwrap();
+            let operation: Value = format!(r#"{{"op":"{op}","path":"{path}","from":"{from}","value":{{"x":[]}}}}"#).parse().unwrap();
+            let _ = json_patch(&target, &Value::Array(vec![operation.clone(), operation].into()));
+        }
+    }
 
     fn patched(target: &str, patch: &str) -> Result<String, String> {
         let (target, patch) = (target.parse().unwrap(), patch.parse().unwrap());

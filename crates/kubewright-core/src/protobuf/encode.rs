@@ -1,7 +1,7 @@
 //! Writes messages as protobuf, driven by their tables.
 
 use crate::message::{Message, Ref};
-use crate::scheme::{Number, Target};
+use crate::scheme::Number;
 
 /// Appends `message` to `out`, without an envelope.
 pub fn encode_message(message: &dyn Message, out: &mut Vec<u8>) {
@@ -67,10 +67,12 @@ impl Encoder<'_> {
 
     fn numbers(&mut self, message: &dyn Message, numbers: &[Number]) {
         for entry in numbers {
-            match entry.target {
-                Target::Field(index) => self.field(entry.number, message.get(usize::from(index))),
-                Target::Embedded(inner) => {
-                    self.delimited(entry.number, |encoder| encoder.numbers(message, inner));
+            let (number, target) = (u32::from(entry.number), usize::from(entry.target));
+            match target.checked_sub(usize::from(Number::EMBEDDED)) {
+                None => self.field(number, message.get(target)),
+                Some(table) => {
+                    let inner = message.scheme().embedded[table];
+                    self.delimited(number, |encoder| encoder.numbers(message, inner));
                 }
             }
         }

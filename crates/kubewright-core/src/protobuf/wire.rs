@@ -40,6 +40,12 @@ impl<'a> Wire<'a> {
         self.varint().map(|value| value as i32)
     }
 
+    /// Whether this is the zero of its type: no bytes, or the number 0.
+    #[inline]
+    pub(crate) fn is_zero(self) -> bool {
+        matches!(self, Wire::Varint(0) | Wire::Fixed64(0) | Wire::Bytes([]) | Wire::Fixed32(0))
+    }
+
     /// The fields of a message.
     pub fn fields(self) -> Result<impl Iterator<Item = Result<(u32, Wire<'a>), DecodeError>>, DecodeError> {
         let mut fields = Fields::new(self.bytes()?);
@@ -69,7 +75,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Number and value of the next field.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, DecodeError> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -91,16 +97,6 @@ impl<'a> Fields<'a> {
             kind => return Err(DecodeError::new(format!("unknown wire type {kind} of field {number}"))),
         };
         Ok(Some((number, wire)))
-    }
-
-    /// How many fields follow that repeat `number` with bytes.
-    pub(crate) fn repeats(&self, number: u32) -> usize {
-        let mut ahead = Fields { rest: self.rest };
-        let mut count = 0;
-        while matches!(ahead.next(), Ok(Some((next, Wire::Bytes(_)))) if next == number) {
-            count += 1;
-        }
-        count
     }
 
     #[inline]

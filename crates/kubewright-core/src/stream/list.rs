@@ -114,8 +114,8 @@ impl<T: Object> ListDecoder<T> {
                 if first && reader.take(b'}') || !first && !reader.more(b'}')? {
                     return Ok((State::JsonEnd, None));
                 }
-                let key = reader.key()?;
-                match &*key {
+                let mut escaped = Vec::new();
+                match reader.key(&mut escaped)? {
                     b"items" if reader.null()? => {}
                     b"items" => {
                         reader.open(b'[', "array").map_err(|error| error.within_field("items"))?;

@@ -37,7 +37,8 @@ pub static APPLY_CONFIGURATION: TypeInfo = TypeInfo {
     name: "io.k8s.api.admissionregistration.v1.ApplyConfiguration",
     kind: None,
     fields: &[FieldInfo { name: "expression", ty: Type::String, flags: Flags(0), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -80,7 +81,8 @@ pub static AUDIT_ANNOTATION: TypeInfo = TypeInfo {
         FieldInfo { name: "key", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "valueExpression", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -123,7 +125,8 @@ pub static EXPRESSION_WARNING: TypeInfo = TypeInfo {
         FieldInfo { name: "fieldRef", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "warning", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 2, target: Target::Field(0) }, Number { number: 3, target: Target::Field(1) }],
+    numbers: &[Number::field(2, 0, 0), Number::field(3, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -159,7 +162,8 @@ pub static JSON_PATCH: TypeInfo = TypeInfo {
     name: "io.k8s.api.admissionregistration.v1.JSONPatch",
     kind: None,
     fields: &[FieldInfo { name: "expression", ty: Type::String, flags: Flags(0), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -202,7 +206,8 @@ pub static MATCH_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "expression", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -286,12 +291,13 @@ pub static MATCH_RESOURCES: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 7, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(7, 4, 0),
     ],
+    embedded: &[],
     atomic: true,
     union: None,
 };
@@ -302,7 +308,7 @@ pub struct MutatingAdmissionPolicy {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<MutatingAdmissionPolicySpec>>,
+    pub spec: Option<MutatingAdmissionPolicySpec>,
 }
 
 impl Message for MutatingAdmissionPolicy {
@@ -312,14 +318,14 @@ impl Message for MutatingAdmissionPolicy {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
+            1 => refs::opt_message(&self.spec),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -345,7 +351,8 @@ pub static MUTATING_ADMISSION_POLICY: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -356,7 +363,7 @@ pub struct MutatingAdmissionPolicyBinding {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<MutatingAdmissionPolicyBindingSpec>>,
+    pub spec: Option<MutatingAdmissionPolicyBindingSpec>,
 }
 
 impl Message for MutatingAdmissionPolicyBinding {
@@ -366,14 +373,14 @@ impl Message for MutatingAdmissionPolicyBinding {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
+            1 => refs::opt_message(&self.spec),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -399,7 +406,8 @@ pub static MUTATING_ADMISSION_POLICY_BINDING: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -457,11 +465,8 @@ pub static MUTATING_ADMISSION_POLICY_BINDING_SPEC: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -565,14 +570,15 @@ pub static MUTATING_ADMISSION_POLICY_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
+        Number::field(6, 5, 0),
+        Number::field(7, 6, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -716,19 +722,20 @@ pub static MUTATING_WEBHOOK: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(5) },
-        Number { number: 6, target: Target::Field(7) },
-        Number { number: 7, target: Target::Field(8) },
-        Number { number: 8, target: Target::Field(9) },
-        Number { number: 9, target: Target::Field(4) },
-        Number { number: 10, target: Target::Field(10) },
-        Number { number: 11, target: Target::Field(6) },
-        Number { number: 12, target: Target::Field(11) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 5, 0),
+        Number::field(6, 7, 0),
+        Number::field(7, 8, 0),
+        Number::field(8, 9, 0),
+        Number::field(9, 4, 0),
+        Number::field(10, 10, 0),
+        Number::field(11, 6, 0),
+        Number::field(12, 11, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -782,7 +789,8 @@ pub static MUTATING_WEBHOOK_CONFIGURATION: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Map(&["name"]), patch: &["merge"], merge_key: Some("name"), ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -845,11 +853,8 @@ pub static MUTATION: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 2, target: Target::Field(0) },
-        Number { number: 3, target: Target::Field(1) },
-        Number { number: 4, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(2, 0, 0), Number::field(3, 1, 0), Number::field(4, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -946,23 +951,10 @@ pub static NAMED_RULE_WITH_OPERATIONS: TypeInfo = TypeInfo {
             rules: &Rules { values: &["*", "Cluster", "Namespaced"], ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number {
-            number: 2,
-            target: Target::Embedded(&[
-                Number { number: 1, target: Target::Field(1) },
-                Number {
-                    number: 2,
-                    target: Target::Embedded(&[
-                        Number { number: 1, target: Target::Field(2) },
-                        Number { number: 2, target: Target::Field(3) },
-                        Number { number: 3, target: Target::Field(4) },
-                        Number { number: 4, target: Target::Field(5) },
-                    ]),
-                },
-            ]),
-        },
+    numbers: &[Number::field(1, 0, 0), Number::embedded(2, 1)],
+    embedded: &[
+        &[Number::field(1, 2, 0), Number::field(2, 3, 0), Number::field(3, 4, 0), Number::field(4, 5, 0)],
+        &[Number::field(1, 1, 0), Number::embedded(2, 0)],
     ],
     atomic: true,
     union: None,
@@ -1006,7 +998,8 @@ pub static PARAM_KIND: TypeInfo = TypeInfo {
         FieldInfo { name: "apiVersion", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "kind", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: true,
     union: None,
 };
@@ -1070,11 +1063,12 @@ pub static PARAM_REF: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
     ],
+    embedded: &[],
     atomic: true,
     union: None,
 };
@@ -1161,18 +1155,8 @@ pub static RULE_WITH_OPERATIONS: TypeInfo = TypeInfo {
             rules: &Rules { values: &["*", "Cluster", "Namespaced"], ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number {
-            number: 2,
-            target: Target::Embedded(&[
-                Number { number: 1, target: Target::Field(1) },
-                Number { number: 2, target: Target::Field(2) },
-                Number { number: 3, target: Target::Field(3) },
-                Number { number: 4, target: Target::Field(4) },
-            ]),
-        },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::embedded(2, 0)],
+    embedded: &[&[Number::field(1, 1, 0), Number::field(2, 2, 0), Number::field(3, 3, 0), Number::field(4, 4, 0)]],
     atomic: false,
     union: None,
 };
@@ -1225,12 +1209,8 @@ pub static SERVICE_REFERENCE: TypeInfo = TypeInfo {
         FieldInfo { name: "path", ty: Type::String, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "port", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1271,7 +1251,8 @@ pub static TYPE_CHECKING: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1282,9 +1263,9 @@ pub struct ValidatingAdmissionPolicy {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<ValidatingAdmissionPolicySpec>>,
+    pub spec: Option<ValidatingAdmissionPolicySpec>,
     /// `status`: optional.
-    pub status: Option<Box<ValidatingAdmissionPolicyStatus>>,
+    pub status: Option<ValidatingAdmissionPolicyStatus>,
 }
 
 impl Message for ValidatingAdmissionPolicy {
@@ -1294,16 +1275,16 @@ impl Message for ValidatingAdmissionPolicy {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -1335,11 +1316,8 @@ pub static VALIDATING_ADMISSION_POLICY: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1393,7 +1371,8 @@ pub static VALIDATING_ADMISSION_POLICY_BINDING: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1466,12 +1445,8 @@ pub static VALIDATING_ADMISSION_POLICY_BINDING_SPEC: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Set, item_values: &["Audit", "Deny", "Warn"], ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1575,14 +1550,15 @@ pub static VALIDATING_ADMISSION_POLICY_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
+        Number::field(6, 5, 0),
+        Number::field(7, 6, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1640,11 +1616,8 @@ pub static VALIDATING_ADMISSION_POLICY_STATUS: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Map(&["type"]), ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1778,18 +1751,19 @@ pub static VALIDATING_WEBHOOK: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(5) },
-        Number { number: 6, target: Target::Field(7) },
-        Number { number: 7, target: Target::Field(8) },
-        Number { number: 8, target: Target::Field(9) },
-        Number { number: 9, target: Target::Field(4) },
-        Number { number: 10, target: Target::Field(6) },
-        Number { number: 11, target: Target::Field(10) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 5, 0),
+        Number::field(6, 7, 0),
+        Number::field(7, 8, 0),
+        Number::field(8, 9, 0),
+        Number::field(9, 4, 0),
+        Number::field(10, 6, 0),
+        Number::field(11, 10, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1843,7 +1817,8 @@ pub static VALIDATING_WEBHOOK_CONFIGURATION: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Map(&["name"]), patch: &["merge"], merge_key: Some("name"), ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1897,11 +1872,12 @@ pub static VALIDATION: TypeInfo = TypeInfo {
         FieldInfo { name: "messageExpression", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1944,7 +1920,8 @@ pub static VARIABLE: TypeInfo = TypeInfo {
         FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "expression", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: true,
     union: None,
 };
@@ -1997,11 +1974,8 @@ pub static WEBHOOK_CLIENT_CONFIG: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "caBundle", ty: Type::Bytes, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(1) },
-        Number { number: 2, target: Target::Field(2) },
-        Number { number: 3, target: Target::Field(0) },
-    ],
+    numbers: &[Number::field(1, 1, 0), Number::field(2, 2, Flags::ABSENT_IF_ZERO), Number::field(3, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

@@ -12,9 +12,9 @@ pub struct APIService {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<APIServiceSpec>>,
+    pub spec: Option<APIServiceSpec>,
     /// `status`: optional.
-    pub status: Option<Box<APIServiceStatus>>,
+    pub status: Option<APIServiceStatus>,
 }
 
 impl Message for APIService {
@@ -24,16 +24,16 @@ impl Message for APIService {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -55,11 +55,8 @@ pub static API_SERVICE: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&API_SERVICE_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&API_SERVICE_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -118,12 +115,13 @@ pub static API_SERVICE_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -202,14 +200,15 @@ pub static API_SERVICE_SPEC: TypeInfo = TypeInfo {
         FieldInfo { name: "versionPriority", ty: Type::Int32, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 7, target: Target::Field(5) },
-        Number { number: 8, target: Target::Field(6) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(7, 5, 0),
+        Number::field(8, 6, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -250,7 +249,8 @@ pub static API_SERVICE_STATUS: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { list: ListType::Map(&["type"]), patch: &["merge"], merge_key: Some("type"), ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -299,10 +299,11 @@ pub static SERVICE_REFERENCE: TypeInfo = TypeInfo {
         FieldInfo { name: "port", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };

@@ -51,11 +51,8 @@ pub static CONTROLLER_REVISION: TypeInfo = TypeInfo {
         FieldInfo { name: "data", ty: Type::Raw, flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "revision", ty: Type::Int64, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, Flags::ABSENT_IF_ZERO), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -66,9 +63,9 @@ pub struct DaemonSet {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<DaemonSetSpec>>,
+    pub spec: Option<DaemonSetSpec>,
     /// `status`: optional.
-    pub status: Option<Box<DaemonSetStatus>>,
+    pub status: Option<DaemonSetStatus>,
 }
 
 impl Message for DaemonSet {
@@ -78,16 +75,16 @@ impl Message for DaemonSet {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -104,11 +101,8 @@ pub static DAEMON_SET: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&DAEMON_SET_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&DAEMON_SET_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -167,12 +161,13 @@ pub static DAEMON_SET_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -246,12 +241,13 @@ pub static DAEMON_SET_SPEC: TypeInfo = TypeInfo {
         FieldInfo { name: "revisionHistoryLimit", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 6, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -350,17 +346,18 @@ pub static DAEMON_SET_STATUS: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
-        Number { number: 8, target: Target::Field(7) },
-        Number { number: 9, target: Target::Field(8) },
-        Number { number: 10, target: Target::Field(9) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(7, 6, Flags::ABSENT_IF_ZERO),
+        Number::field(8, 7, Flags::ABSENT_IF_ZERO),
+        Number::field(9, 8, 0),
+        Number::field(10, 9, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -413,7 +410,8 @@ pub static DAEMON_SET_UPDATE_STRATEGY: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -424,9 +422,9 @@ pub struct Deployment {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<DeploymentSpec>>,
+    pub spec: Option<DeploymentSpec>,
     /// `status`: optional.
-    pub status: Option<Box<DeploymentStatus>>,
+    pub status: Option<DeploymentStatus>,
 }
 
 impl Message for Deployment {
@@ -436,16 +434,16 @@ impl Message for Deployment {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -462,11 +460,8 @@ pub static DEPLOYMENT: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&DEPLOYMENT_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&DEPLOYMENT_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -530,13 +525,14 @@ pub static DEPLOYMENT_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 4, target: Target::Field(4) },
-        Number { number: 5, target: Target::Field(5) },
-        Number { number: 6, target: Target::Field(2) },
-        Number { number: 7, target: Target::Field(3) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(4, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(7, 3, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -630,15 +626,16 @@ pub static DEPLOYMENT_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
-        Number { number: 9, target: Target::Field(7) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 5, 0),
+        Number::field(7, 6, Flags::ABSENT_IF_ZERO),
+        Number::field(9, 7, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -722,16 +719,17 @@ pub static DEPLOYMENT_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "collisionCount", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(4) },
-        Number { number: 5, target: Target::Field(5) },
-        Number { number: 6, target: Target::Field(7) },
-        Number { number: 7, target: Target::Field(3) },
-        Number { number: 8, target: Target::Field(8) },
-        Number { number: 9, target: Target::Field(6) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 7, 0),
+        Number::field(7, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(8, 8, 0),
+        Number::field(9, 6, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -784,7 +782,8 @@ pub static DEPLOYMENT_STRATEGY: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -795,9 +794,9 @@ pub struct ReplicaSet {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<ReplicaSetSpec>>,
+    pub spec: Option<ReplicaSetSpec>,
     /// `status`: optional.
-    pub status: Option<Box<ReplicaSetStatus>>,
+    pub status: Option<ReplicaSetStatus>,
 }
 
 impl Message for ReplicaSet {
@@ -807,16 +806,16 @@ impl Message for ReplicaSet {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -833,11 +832,8 @@ pub static REPLICA_SET: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&REPLICA_SET_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&REPLICA_SET_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -896,12 +892,13 @@ pub static REPLICA_SET_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -965,11 +962,12 @@ pub static REPLICA_SET_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(2) },
-        Number { number: 3, target: Target::Field(3) },
-        Number { number: 4, target: Target::Field(1) },
+        Number::field(1, 0, 0),
+        Number::field(2, 2, 0),
+        Number::field(3, 3, 0),
+        Number::field(4, 1, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1043,14 +1041,15 @@ pub static REPLICA_SET_STATUS: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(5) },
-        Number { number: 4, target: Target::Field(2) },
-        Number { number: 5, target: Target::Field(3) },
-        Number { number: 6, target: Target::Field(6) },
-        Number { number: 7, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 6, 0),
+        Number::field(7, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1093,7 +1092,8 @@ pub static ROLLING_UPDATE_DAEMON_SET: TypeInfo = TypeInfo {
         FieldInfo { name: "maxUnavailable", ty: Type::IntOrString, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "maxSurge", ty: Type::IntOrString, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1136,7 +1136,8 @@ pub static ROLLING_UPDATE_DEPLOYMENT: TypeInfo = TypeInfo {
         FieldInfo { name: "maxUnavailable", ty: Type::IntOrString, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "maxSurge", ty: Type::IntOrString, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1179,7 +1180,8 @@ pub static ROLLING_UPDATE_STATEFUL_SET_STRATEGY: TypeInfo = TypeInfo {
         FieldInfo { name: "partition", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "maxUnavailable", ty: Type::IntOrString, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1190,9 +1192,9 @@ pub struct StatefulSet {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<StatefulSetSpec>>,
+    pub spec: Option<StatefulSetSpec>,
     /// `status`: optional.
-    pub status: Option<Box<StatefulSetStatus>>,
+    pub status: Option<StatefulSetStatus>,
 }
 
 impl Message for StatefulSet {
@@ -1202,16 +1204,16 @@ impl Message for StatefulSet {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -1228,11 +1230,8 @@ pub static STATEFUL_SET: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&STATEFUL_SET_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&STATEFUL_SET_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1291,12 +1290,13 @@ pub static STATEFUL_SET_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1332,7 +1332,8 @@ pub static STATEFUL_SET_ORDINALS: TypeInfo = TypeInfo {
     name: "io.k8s.api.apps.v1.StatefulSetOrdinals",
     kind: None,
     fields: &[FieldInfo { name: "start", ty: Type::Int32, flags: Flags(Flags::ALWAYS), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1375,7 +1376,8 @@ pub static STATEFUL_SET_PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY: TypeInfo = Typ
         FieldInfo { name: "whenDeleted", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "whenScaled", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1499,18 +1501,19 @@ pub static STATEFUL_SET_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
-        Number { number: 8, target: Target::Field(7) },
-        Number { number: 9, target: Target::Field(8) },
-        Number { number: 10, target: Target::Field(9) },
-        Number { number: 11, target: Target::Field(10) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(7, 6, 0),
+        Number::field(8, 7, 0),
+        Number::field(9, 8, Flags::ABSENT_IF_ZERO),
+        Number::field(10, 9, 0),
+        Number::field(11, 10, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1599,17 +1602,18 @@ pub static STATEFUL_SET_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "availableReplicas", ty: Type::Int32, flags: Flags(Flags::ALWAYS), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
-        Number { number: 9, target: Target::Field(7) },
-        Number { number: 10, target: Target::Field(8) },
-        Number { number: 11, target: Target::Field(9) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(7, 6, Flags::ABSENT_IF_ZERO),
+        Number::field(9, 7, 0),
+        Number::field(10, 8, 0),
+        Number::field(11, 9, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1662,7 +1666,8 @@ pub static STATEFUL_SET_UPDATE_STRATEGY: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

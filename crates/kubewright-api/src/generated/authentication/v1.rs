@@ -55,11 +55,12 @@ pub static BOUND_OBJECT_REFERENCE: TypeInfo = TypeInfo {
         FieldInfo { name: "uid", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -70,7 +71,7 @@ pub struct SelfSubjectReview {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `status`: optional.
-    pub status: Option<Box<SelfSubjectReviewStatus>>,
+    pub status: Option<SelfSubjectReviewStatus>,
 }
 
 impl Message for SelfSubjectReview {
@@ -80,14 +81,14 @@ impl Message for SelfSubjectReview {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -113,7 +114,8 @@ pub static SELF_SUBJECT_REVIEW: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -149,7 +151,8 @@ pub static SELF_SUBJECT_REVIEW_STATUS: TypeInfo = TypeInfo {
     name: "io.k8s.api.authentication.v1.SelfSubjectReviewStatus",
     kind: None,
     fields: &[FieldInfo { name: "userInfo", ty: Type::Message(&USER_INFO), flags: Flags(0), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -160,9 +163,9 @@ pub struct TokenRequest {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<TokenRequestSpec>>,
+    pub spec: Option<TokenRequestSpec>,
     /// `status`: optional.
-    pub status: Option<Box<TokenRequestStatus>>,
+    pub status: Option<TokenRequestStatus>,
 }
 
 impl Message for TokenRequest {
@@ -172,16 +175,16 @@ impl Message for TokenRequest {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -208,11 +211,8 @@ pub static TOKEN_REQUEST: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "status", ty: Type::Message(&TOKEN_REQUEST_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -275,11 +275,8 @@ pub static TOKEN_REQUEST_SPEC: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(1) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(3, 2, 0), Number::field(4, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -322,7 +319,8 @@ pub static TOKEN_REQUEST_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "token", ty: Type::String, flags: Flags(Flags::ALWAYS | Flags::SECRET), rules: &Rules::NONE },
         FieldInfo { name: "expirationTimestamp", ty: Type::Time, flags: Flags(Flags::ALWAYS), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -335,7 +333,7 @@ pub struct TokenReview {
     /// `spec`: required.
     pub spec: TokenReviewSpec,
     /// `status`: optional.
-    pub status: Option<Box<TokenReviewStatus>>,
+    pub status: Option<TokenReviewStatus>,
 }
 
 impl Message for TokenReview {
@@ -346,7 +344,7 @@ impl Message for TokenReview {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -354,7 +352,7 @@ impl Message for TokenReview {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -381,11 +379,8 @@ pub static TOKEN_REVIEW: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "status", ty: Type::Message(&TOKEN_REVIEW_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -438,7 +433,8 @@ pub static TOKEN_REVIEW_SPEC: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -497,11 +493,12 @@ pub static TOKEN_REVIEW_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "error", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(3) },
-        Number { number: 4, target: Target::Field(2) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, 0),
+        Number::field(3, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 2, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -560,11 +557,12 @@ pub static USER_INFO: TypeInfo = TypeInfo {
         FieldInfo { name: "extra", ty: Type::Map(&Type::List(&Type::String)), flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };

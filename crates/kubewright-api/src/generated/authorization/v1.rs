@@ -49,7 +49,8 @@ pub static FIELD_SELECTOR_ATTRIBUTES: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -97,7 +98,8 @@ pub static LABEL_SELECTOR_ATTRIBUTES: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -110,7 +112,7 @@ pub struct LocalSubjectAccessReview {
     /// `spec`: required.
     pub spec: SubjectAccessReviewSpec,
     /// `status`: optional.
-    pub status: Option<Box<SubjectAccessReviewStatus>>,
+    pub status: Option<SubjectAccessReviewStatus>,
 }
 
 impl Message for LocalSubjectAccessReview {
@@ -121,7 +123,7 @@ impl Message for LocalSubjectAccessReview {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -129,7 +131,7 @@ impl Message for LocalSubjectAccessReview {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -161,11 +163,8 @@ pub static LOCAL_SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -208,7 +207,8 @@ pub static NON_RESOURCE_ATTRIBUTES: TypeInfo = TypeInfo {
         FieldInfo { name: "path", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "verb", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -261,7 +261,8 @@ pub static NON_RESOURCE_RULE: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -350,16 +351,17 @@ pub static RESOURCE_ATTRIBUTES: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
-        Number { number: 8, target: Target::Field(7) },
-        Number { number: 9, target: Target::Field(8) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(7, 6, Flags::ABSENT_IF_ZERO),
+        Number::field(8, 7, 0),
+        Number::field(9, 8, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -432,12 +434,8 @@ pub static RESOURCE_RULE: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -450,7 +448,7 @@ pub struct SelfSubjectAccessReview {
     /// `spec`: required.
     pub spec: SelfSubjectAccessReviewSpec,
     /// `status`: optional.
-    pub status: Option<Box<SubjectAccessReviewStatus>>,
+    pub status: Option<SubjectAccessReviewStatus>,
 }
 
 impl Message for SelfSubjectAccessReview {
@@ -461,7 +459,7 @@ impl Message for SelfSubjectAccessReview {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -469,7 +467,7 @@ impl Message for SelfSubjectAccessReview {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -501,11 +499,8 @@ pub static SELF_SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -558,7 +553,8 @@ pub static SELF_SUBJECT_ACCESS_REVIEW_SPEC: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -571,7 +567,7 @@ pub struct SelfSubjectRulesReview {
     /// `spec`: required.
     pub spec: SelfSubjectRulesReviewSpec,
     /// `status`: optional.
-    pub status: Option<Box<SubjectRulesReviewStatus>>,
+    pub status: Option<SubjectRulesReviewStatus>,
 }
 
 impl Message for SelfSubjectRulesReview {
@@ -582,7 +578,7 @@ impl Message for SelfSubjectRulesReview {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -590,7 +586,7 @@ impl Message for SelfSubjectRulesReview {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -622,11 +618,8 @@ pub static SELF_SUBJECT_RULES_REVIEW: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -662,7 +655,8 @@ pub static SELF_SUBJECT_RULES_REVIEW_SPEC: TypeInfo = TypeInfo {
     name: "io.k8s.api.authorization.v1.SelfSubjectRulesReviewSpec",
     kind: None,
     fields: &[FieldInfo { name: "namespace", ty: Type::String, flags: Flags(0), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -675,7 +669,7 @@ pub struct SubjectAccessReview {
     /// `spec`: required.
     pub spec: SubjectAccessReviewSpec,
     /// `status`: optional.
-    pub status: Option<Box<SubjectAccessReviewStatus>>,
+    pub status: Option<SubjectAccessReviewStatus>,
 }
 
 impl Message for SubjectAccessReview {
@@ -686,7 +680,7 @@ impl Message for SubjectAccessReview {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -694,7 +688,7 @@ impl Message for SubjectAccessReview {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -726,11 +720,8 @@ pub static SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -809,13 +800,14 @@ pub static SUBJECT_ACCESS_REVIEW_SPEC: TypeInfo = TypeInfo {
         FieldInfo { name: "uid", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
+        Number::field(6, 5, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -869,11 +861,12 @@ pub static SUBJECT_ACCESS_REVIEW_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "evaluationError", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(2) },
-        Number { number: 3, target: Target::Field(3) },
-        Number { number: 4, target: Target::Field(1) },
+        Number::field(1, 0, 0),
+        Number::field(2, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 1, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -937,11 +930,12 @@ pub static SUBJECT_RULES_REVIEW_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "evaluationError", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };

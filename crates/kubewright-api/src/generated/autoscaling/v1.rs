@@ -49,11 +49,8 @@ pub static CROSS_VERSION_OBJECT_REFERENCE: TypeInfo = TypeInfo {
         FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "apiVersion", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: true,
     union: None,
 };
@@ -66,7 +63,7 @@ pub struct HorizontalPodAutoscaler {
     /// `spec`: required.
     pub spec: HorizontalPodAutoscalerSpec,
     /// `status`: optional.
-    pub status: Option<Box<HorizontalPodAutoscalerStatus>>,
+    pub status: Option<HorizontalPodAutoscalerStatus>,
 }
 
 impl Message for HorizontalPodAutoscaler {
@@ -77,7 +74,7 @@ impl Message for HorizontalPodAutoscaler {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -85,7 +82,7 @@ impl Message for HorizontalPodAutoscaler {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -117,11 +114,8 @@ pub static HORIZONTAL_POD_AUTOSCALER: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -184,12 +178,8 @@ pub static HORIZONTAL_POD_AUTOSCALER_SPEC: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -253,12 +243,13 @@ pub static HORIZONTAL_POD_AUTOSCALER_STATUS: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -269,9 +260,9 @@ pub struct Scale {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<ScaleSpec>>,
+    pub spec: Option<ScaleSpec>,
     /// `status`: optional.
-    pub status: Option<Box<ScaleStatus>>,
+    pub status: Option<ScaleStatus>,
 }
 
 impl Message for Scale {
@@ -281,16 +272,16 @@ impl Message for Scale {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -307,11 +298,8 @@ pub static SCALE: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&SCALE_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&SCALE_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -352,7 +340,8 @@ pub static SCALE_SPEC: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { default: Some("0"), ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -395,7 +384,8 @@ pub static SCALE_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "replicas", ty: Type::Int32, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "selector", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

@@ -54,11 +54,8 @@ pub static CONTAINER_RESOURCE_METRIC_SOURCE: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "container", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -111,11 +108,8 @@ pub static CONTAINER_RESOURCE_METRIC_STATUS: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "container", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -163,11 +157,8 @@ pub static CROSS_VERSION_OBJECT_REFERENCE: TypeInfo = TypeInfo {
         FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "apiVersion", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -220,7 +211,8 @@ pub static EXTERNAL_METRIC_SOURCE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -273,7 +265,8 @@ pub static EXTERNAL_METRIC_STATUS: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -321,11 +314,8 @@ pub static HPA_SCALING_POLICY: TypeInfo = TypeInfo {
         FieldInfo { name: "value", ty: Type::Int32, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "periodSeconds", ty: Type::Int32, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -388,12 +378,8 @@ pub static HPA_SCALING_RULES: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "tolerance", ty: Type::Quantity, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(1) },
-        Number { number: 2, target: Target::Field(2) },
-        Number { number: 3, target: Target::Field(0) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 1, 0), Number::field(2, 2, 0), Number::field(3, 0, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -406,7 +392,7 @@ pub struct HorizontalPodAutoscaler {
     /// `spec`: required.
     pub spec: HorizontalPodAutoscalerSpec,
     /// `status`: optional.
-    pub status: Option<Box<HorizontalPodAutoscalerStatus>>,
+    pub status: Option<HorizontalPodAutoscalerStatus>,
 }
 
 impl Message for HorizontalPodAutoscaler {
@@ -417,7 +403,7 @@ impl Message for HorizontalPodAutoscaler {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -425,7 +411,7 @@ impl Message for HorizontalPodAutoscaler {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -457,11 +443,8 @@ pub static HORIZONTAL_POD_AUTOSCALER: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -514,7 +497,8 @@ pub static HORIZONTAL_POD_AUTOSCALER_BEHAVIOR: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -573,12 +557,13 @@ pub static HORIZONTAL_POD_AUTOSCALER_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -652,12 +637,13 @@ pub static HORIZONTAL_POD_AUTOSCALER_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -731,13 +717,14 @@ pub static HORIZONTAL_POD_AUTOSCALER_STATUS: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
+        Number::field(6, 5, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -785,7 +772,8 @@ pub static METRIC_IDENTIFIER: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -874,13 +862,14 @@ pub static METRIC_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 5, 0),
+        Number::field(7, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -969,13 +958,14 @@ pub static METRIC_STATUS: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 5, 0),
+        Number::field(7, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1028,12 +1018,8 @@ pub static METRIC_TARGET: TypeInfo = TypeInfo {
         FieldInfo { name: "averageValue", ty: Type::Quantity, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "averageUtilization", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1081,11 +1067,8 @@ pub static METRIC_VALUE_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "averageValue", ty: Type::Quantity, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "averageUtilization", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1148,11 +1131,8 @@ pub static OBJECT_METRIC_SOURCE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1215,11 +1195,8 @@ pub static OBJECT_METRIC_STATUS: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1272,7 +1249,8 @@ pub static PODS_METRIC_SOURCE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1325,7 +1303,8 @@ pub static PODS_METRIC_STATUS: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1373,7 +1352,8 @@ pub static RESOURCE_METRIC_SOURCE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1421,7 +1401,8 @@ pub static RESOURCE_METRIC_STATUS: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

@@ -15,7 +15,7 @@ pub struct CronJob {
     /// `spec`: required.
     pub spec: CronJobSpec,
     /// `status`: optional.
-    pub status: Option<Box<CronJobStatus>>,
+    pub status: Option<CronJobStatus>,
 }
 
 impl Message for CronJob {
@@ -26,7 +26,7 @@ impl Message for CronJob {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -34,7 +34,7 @@ impl Message for CronJob {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -56,11 +56,8 @@ pub static CRON_JOB: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "status", ty: Type::Message(&CRON_JOB_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -159,15 +156,16 @@ pub static CRON_JOB_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(2) },
-        Number { number: 3, target: Target::Field(3) },
-        Number { number: 4, target: Target::Field(4) },
-        Number { number: 5, target: Target::Field(5) },
-        Number { number: 6, target: Target::Field(6) },
-        Number { number: 7, target: Target::Field(7) },
-        Number { number: 8, target: Target::Field(1) },
+        Number::field(1, 0, 0),
+        Number::field(2, 2, 0),
+        Number::field(3, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 4, 0),
+        Number::field(5, 5, 0),
+        Number::field(6, 6, 0),
+        Number::field(7, 7, 0),
+        Number::field(8, 1, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -220,11 +218,8 @@ pub static CRON_JOB_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "lastScheduleTime", ty: Type::Time, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "lastSuccessfulTime", ty: Type::Time, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 4, target: Target::Field(1) },
-        Number { number: 5, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(4, 1, 0), Number::field(5, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -235,9 +230,9 @@ pub struct Job {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<JobSpec>>,
+    pub spec: Option<JobSpec>,
     /// `status`: optional.
-    pub status: Option<Box<JobStatus>>,
+    pub status: Option<JobStatus>,
 }
 
 impl Message for Job {
@@ -247,16 +242,16 @@ impl Message for Job {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -273,11 +268,8 @@ pub static JOB: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&JOB_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&JOB_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -341,13 +333,14 @@ pub static JOB_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 5, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -496,23 +489,24 @@ pub static JOB_SPEC: TypeInfo = TypeInfo {
         FieldInfo { name: "managedBy", ty: Type::String, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(8) },
-        Number { number: 5, target: Target::Field(9) },
-        Number { number: 6, target: Target::Field(10) },
-        Number { number: 7, target: Target::Field(5) },
-        Number { number: 8, target: Target::Field(11) },
-        Number { number: 9, target: Target::Field(12) },
-        Number { number: 10, target: Target::Field(13) },
-        Number { number: 11, target: Target::Field(3) },
-        Number { number: 12, target: Target::Field(6) },
-        Number { number: 13, target: Target::Field(7) },
-        Number { number: 14, target: Target::Field(14) },
-        Number { number: 15, target: Target::Field(15) },
-        Number { number: 16, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 8, 0),
+        Number::field(5, 9, 0),
+        Number::field(6, 10, 0),
+        Number::field(7, 5, 0),
+        Number::field(8, 11, 0),
+        Number::field(9, 12, 0),
+        Number::field(10, 13, 0),
+        Number::field(11, 3, 0),
+        Number::field(12, 6, 0),
+        Number::field(13, 7, 0),
+        Number::field(14, 14, 0),
+        Number::field(15, 15, 0),
+        Number::field(16, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -611,18 +605,19 @@ pub static JOB_STATUS: TypeInfo = TypeInfo {
         FieldInfo { name: "ready", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(7) },
-        Number { number: 8, target: Target::Field(9) },
-        Number { number: 9, target: Target::Field(10) },
-        Number { number: 10, target: Target::Field(8) },
-        Number { number: 11, target: Target::Field(6) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(7, 7, Flags::ABSENT_IF_ZERO),
+        Number::field(8, 9, 0),
+        Number::field(9, 10, 0),
+        Number::field(10, 8, 0),
+        Number::field(11, 6, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -633,7 +628,7 @@ pub struct JobTemplateSpec {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<JobSpec>>,
+    pub spec: Option<JobSpec>,
 }
 
 impl Message for JobTemplateSpec {
@@ -643,14 +638,14 @@ impl Message for JobTemplateSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
+            1 => refs::opt_message(&self.spec),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -665,7 +660,8 @@ pub static JOB_TEMPLATE_SPEC: TypeInfo = TypeInfo {
         FieldInfo { name: "metadata", ty: Type::Message(&meta_v1::OBJECT_META), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "spec", ty: Type::Message(&JOB_SPEC), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -706,7 +702,8 @@ pub static POD_FAILURE_POLICY: TypeInfo = TypeInfo {
         flags: Flags(Flags::REQUIRED),
         rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -764,11 +761,8 @@ pub static POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Set, ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -811,7 +805,8 @@ pub static POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN: TypeInfo = TypeInfo {
         FieldInfo { name: "type", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::String, flags: Flags(Flags::ALWAYS), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -874,11 +869,8 @@ pub static POD_FAILURE_POLICY_RULE: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -919,7 +911,8 @@ pub static SUCCESS_POLICY: TypeInfo = TypeInfo {
         flags: Flags(Flags::REQUIRED),
         rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -962,7 +955,8 @@ pub static SUCCESS_POLICY_RULE: TypeInfo = TypeInfo {
         FieldInfo { name: "succeededIndexes", ty: Type::String, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "succeededCount", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1015,7 +1009,8 @@ pub static UNCOUNTED_TERMINATED_PODS: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Set, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

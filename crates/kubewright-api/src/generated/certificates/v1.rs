@@ -14,7 +14,7 @@ pub struct CertificateSigningRequest {
     /// `spec`: required.
     pub spec: CertificateSigningRequestSpec,
     /// `status`: optional.
-    pub status: Option<Box<CertificateSigningRequestStatus>>,
+    pub status: Option<CertificateSigningRequestStatus>,
 }
 
 impl Message for CertificateSigningRequest {
@@ -25,7 +25,7 @@ impl Message for CertificateSigningRequest {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -33,7 +33,7 @@ impl Message for CertificateSigningRequest {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -65,11 +65,8 @@ pub static CERTIFICATE_SIGNING_REQUEST: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -133,13 +130,14 @@ pub static CERTIFICATE_SIGNING_REQUEST_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "lastTransitionTime", ty: Type::Time, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(2) },
-        Number { number: 3, target: Target::Field(3) },
-        Number { number: 4, target: Target::Field(4) },
-        Number { number: 5, target: Target::Field(5) },
-        Number { number: 6, target: Target::Field(1) },
+        Number::field(1, 0, 0),
+        Number::field(2, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 1, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -251,15 +249,16 @@ pub static CERTIFICATE_SIGNING_REQUEST_SPEC: TypeInfo = TypeInfo {
         FieldInfo { name: "extra", ty: Type::Map(&Type::List(&Type::String)), flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(4) },
-        Number { number: 3, target: Target::Field(5) },
-        Number { number: 4, target: Target::Field(6) },
-        Number { number: 5, target: Target::Field(3) },
-        Number { number: 6, target: Target::Field(7) },
-        Number { number: 7, target: Target::Field(1) },
-        Number { number: 8, target: Target::Field(2) },
+        Number::field(1, 0, 0),
+        Number::field(2, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 6, 0),
+        Number::field(5, 3, 0),
+        Number::field(6, 7, 0),
+        Number::field(7, 1, 0),
+        Number::field(8, 2, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -307,7 +306,8 @@ pub static CERTIFICATE_SIGNING_REQUEST_STATUS: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "certificate", ty: Type::Bytes, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

@@ -12,7 +12,7 @@ pub struct Lease {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<LeaseSpec>>,
+    pub spec: Option<LeaseSpec>,
 }
 
 impl Message for Lease {
@@ -22,14 +22,14 @@ impl Message for Lease {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
+            1 => refs::opt_message(&self.spec),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -50,7 +50,8 @@ pub static LEASE: TypeInfo = TypeInfo {
         FieldInfo { name: "metadata", ty: Type::Message(&meta_v1::OBJECT_META), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "spec", ty: Type::Message(&LEASE_SPEC), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -119,14 +120,15 @@ pub static LEASE_SPEC: TypeInfo = TypeInfo {
         FieldInfo { name: "preferredHolder", ty: Type::String, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
+        Number::field(6, 5, 0),
+        Number::field(7, 6, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };

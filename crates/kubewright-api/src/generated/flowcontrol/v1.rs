@@ -49,7 +49,8 @@ pub static EXEMPT_PRIORITY_LEVEL_CONFIGURATION: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "lendablePercent", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -85,7 +86,8 @@ pub static FLOW_DISTINGUISHER_METHOD: TypeInfo = TypeInfo {
     name: "io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod",
     kind: None,
     fields: &[FieldInfo { name: "type", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -96,9 +98,9 @@ pub struct FlowSchema {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<FlowSchemaSpec>>,
+    pub spec: Option<FlowSchemaSpec>,
     /// `status`: optional.
-    pub status: Option<Box<FlowSchemaStatus>>,
+    pub status: Option<FlowSchemaStatus>,
 }
 
 impl Message for FlowSchema {
@@ -108,16 +110,16 @@ impl Message for FlowSchema {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -139,11 +141,8 @@ pub static FLOW_SCHEMA: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&FLOW_SCHEMA_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&FLOW_SCHEMA_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -202,12 +201,13 @@ pub static FLOW_SCHEMA_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -276,11 +276,12 @@ pub static FLOW_SCHEMA_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -321,7 +322,8 @@ pub static FLOW_SCHEMA_STATUS: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { list: ListType::Map(&["type"]), patch: &["merge"], merge_key: Some("type"), ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -357,7 +359,8 @@ pub static GROUP_SUBJECT: TypeInfo = TypeInfo {
     name: "io.k8s.api.flowcontrol.v1.GroupSubject",
     kind: None,
     fields: &[FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -405,7 +408,8 @@ pub static LIMIT_RESPONSE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: Some(&Union { discriminator: Some("type"), members: &[("queuing", "Queuing")] }),
 };
@@ -463,12 +467,8 @@ pub static LIMITED_PRIORITY_LEVEL_CONFIGURATION: TypeInfo = TypeInfo {
         FieldInfo { name: "lendablePercent", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "borrowingLimitPercent", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -521,7 +521,8 @@ pub static NON_RESOURCE_POLICY_RULE: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Set, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 6, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(6, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -584,11 +585,8 @@ pub static POLICY_RULES_WITH_SUBJECTS: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -599,9 +597,9 @@ pub struct PriorityLevelConfiguration {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<PriorityLevelConfigurationSpec>>,
+    pub spec: Option<PriorityLevelConfigurationSpec>,
     /// `status`: optional.
-    pub status: Option<Box<PriorityLevelConfigurationStatus>>,
+    pub status: Option<PriorityLevelConfigurationStatus>,
 }
 
 impl Message for PriorityLevelConfiguration {
@@ -611,16 +609,16 @@ impl Message for PriorityLevelConfiguration {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -652,11 +650,8 @@ pub static PRIORITY_LEVEL_CONFIGURATION: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -715,12 +710,13 @@ pub static PRIORITY_LEVEL_CONFIGURATION_CONDITION: TypeInfo = TypeInfo {
         FieldInfo { name: "message", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -756,7 +752,8 @@ pub static PRIORITY_LEVEL_CONFIGURATION_REFERENCE: TypeInfo = TypeInfo {
     name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference",
     kind: None,
     fields: &[FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -814,11 +811,8 @@ pub static PRIORITY_LEVEL_CONFIGURATION_SPEC: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: Some(&Union { discriminator: Some("type"), members: &[("exempt", "Exempt"), ("limited", "Limited")] }),
 };
@@ -859,7 +853,8 @@ pub static PRIORITY_LEVEL_CONFIGURATION_STATUS: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { list: ListType::Map(&["type"]), patch: &["merge"], merge_key: Some("type"), ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -908,10 +903,11 @@ pub static QUEUING_CONFIGURATION: TypeInfo = TypeInfo {
         FieldInfo { name: "queueLengthLimit", ty: Type::Int32, flags: Flags(Flags::ALWAYS), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -990,12 +986,13 @@ pub static RESOURCE_POLICY_RULE: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1038,7 +1035,8 @@ pub static SERVICE_ACCOUNT_SUBJECT: TypeInfo = TypeInfo {
         FieldInfo { name: "namespace", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1101,12 +1099,8 @@ pub static SUBJECT: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: Some(&Union {
         discriminator: Some("kind"),
@@ -1145,7 +1139,8 @@ pub static USER_SUBJECT: TypeInfo = TypeInfo {
     name: "io.k8s.api.flowcontrol.v1.UserSubject",
     kind: None,
     fields: &[FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

@@ -60,11 +60,8 @@ pub static HTTP_INGRESS_PATH: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(2) },
-        Number { number: 3, target: Target::Field(1) },
-    ],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 2, 0), Number::field(3, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -105,7 +102,8 @@ pub static HTTP_INGRESS_RULE_VALUE: TypeInfo = TypeInfo {
         flags: Flags(Flags::REQUIRED),
         rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -159,7 +157,8 @@ pub static IP_ADDRESS: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -200,7 +199,8 @@ pub static IP_ADDRESS_SPEC: TypeInfo = TypeInfo {
         flags: Flags(Flags::REQUIRED | Flags::POINTER | Flags::OMIT_ZERO),
         rules: &Rules::NONE,
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -248,7 +248,8 @@ pub static IP_BLOCK: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -259,9 +260,9 @@ pub struct Ingress {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<IngressSpec>>,
+    pub spec: Option<IngressSpec>,
     /// `status`: optional.
-    pub status: Option<Box<IngressStatus>>,
+    pub status: Option<IngressStatus>,
 }
 
 impl Message for Ingress {
@@ -271,16 +272,16 @@ impl Message for Ingress {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -302,11 +303,8 @@ pub static INGRESS: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&INGRESS_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&INGRESS_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -359,7 +357,8 @@ pub static INGRESS_BACKEND: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 3, target: Target::Field(1) }, Number { number: 4, target: Target::Field(0) }],
+    numbers: &[Number::field(3, 1, 0), Number::field(4, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -370,7 +369,7 @@ pub struct IngressClass {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<IngressClassSpec>>,
+    pub spec: Option<IngressClassSpec>,
 }
 
 impl Message for IngressClass {
@@ -380,14 +379,14 @@ impl Message for IngressClass {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
+            1 => refs::opt_message(&self.spec),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -408,7 +407,8 @@ pub static INGRESS_CLASS: TypeInfo = TypeInfo {
         FieldInfo { name: "metadata", ty: Type::Message(&meta_v1::OBJECT_META), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "spec", ty: Type::Message(&INGRESS_CLASS_SPEC), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -472,12 +472,13 @@ pub static INGRESS_CLASS_PARAMETERS_REFERENCE: TypeInfo = TypeInfo {
         FieldInfo { name: "namespace", ty: Type::String, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -525,7 +526,8 @@ pub static INGRESS_CLASS_SPEC: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -579,10 +581,11 @@ pub static INGRESS_LOAD_BALANCER_INGRESS: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 4, target: Target::Field(2) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 2, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -623,7 +626,8 @@ pub static INGRESS_LOAD_BALANCER_STATUS: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -676,11 +680,8 @@ pub static INGRESS_PORT_STATUS: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "error", ty: Type::String, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -728,10 +729,8 @@ pub static INGRESS_RULE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Embedded(&[Number { number: 1, target: Target::Field(1) }]) },
-    ],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::embedded(2, 0)],
+    embedded: &[&[Number::field(1, 1, 0)]],
     atomic: false,
     union: None,
 };
@@ -774,7 +773,8 @@ pub static INGRESS_SERVICE_BACKEND: TypeInfo = TypeInfo {
         FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "port", ty: Type::Message(&SERVICE_BACKEND_PORT), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -842,12 +842,8 @@ pub static INGRESS_SPEC: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(1) },
-        Number { number: 2, target: Target::Field(2) },
-        Number { number: 3, target: Target::Field(3) },
-        Number { number: 4, target: Target::Field(0) },
-    ],
+    numbers: &[Number::field(1, 1, 0), Number::field(2, 2, 0), Number::field(3, 3, 0), Number::field(4, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -888,7 +884,8 @@ pub static INGRESS_STATUS: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules::NONE,
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -936,7 +933,8 @@ pub static INGRESS_TLS: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "secretName", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -947,7 +945,7 @@ pub struct NetworkPolicy {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<NetworkPolicySpec>>,
+    pub spec: Option<NetworkPolicySpec>,
 }
 
 impl Message for NetworkPolicy {
@@ -957,14 +955,14 @@ impl Message for NetworkPolicy {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
+            1 => refs::opt_message(&self.spec),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -985,7 +983,8 @@ pub static NETWORK_POLICY: TypeInfo = TypeInfo {
         FieldInfo { name: "metadata", ty: Type::Message(&meta_v1::OBJECT_META), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "spec", ty: Type::Message(&NETWORK_POLICY_SPEC), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1038,7 +1037,8 @@ pub static NETWORK_POLICY_EGRESS_RULE: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1091,7 +1091,8 @@ pub static NETWORK_POLICY_INGRESS_RULE: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1149,11 +1150,8 @@ pub static NETWORK_POLICY_PEER: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "ipBlock", ty: Type::Message(&IP_BLOCK), flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1206,11 +1204,8 @@ pub static NETWORK_POLICY_PORT: TypeInfo = TypeInfo {
         FieldInfo { name: "port", ty: Type::IntOrString, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
         FieldInfo { name: "endPort", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1283,12 +1278,8 @@ pub static NETWORK_POLICY_SPEC: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, item_values: &["Egress", "Ingress"], ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1352,11 +1343,12 @@ pub static PARENT_REFERENCE: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1399,7 +1391,8 @@ pub static SERVICE_BACKEND_PORT: TypeInfo = TypeInfo {
         FieldInfo { name: "name", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "number", ty: Type::Int32, flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, Flags::ABSENT_IF_ZERO)],
+    embedded: &[],
     atomic: true,
     union: None,
 };
@@ -1410,9 +1403,9 @@ pub struct ServiceCIDR {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<ServiceCIDRSpec>>,
+    pub spec: Option<ServiceCIDRSpec>,
     /// `status`: optional.
-    pub status: Option<Box<ServiceCIDRStatus>>,
+    pub status: Option<ServiceCIDRStatus>,
 }
 
 impl Message for ServiceCIDR {
@@ -1422,16 +1415,16 @@ impl Message for ServiceCIDR {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -1453,11 +1446,8 @@ pub static SERVICE_CIDR: TypeInfo = TypeInfo {
         FieldInfo { name: "spec", ty: Type::Message(&SERVICE_CIDR_SPEC), flags: Flags(0), rules: &Rules::NONE },
         FieldInfo { name: "status", ty: Type::Message(&SERVICE_CIDR_STATUS), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1498,7 +1488,8 @@ pub static SERVICE_CIDR_SPEC: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -1539,7 +1530,8 @@ pub static SERVICE_CIDR_STATUS: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { list: ListType::Map(&["type"]), patch: &["merge"], merge_key: Some("type"), ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

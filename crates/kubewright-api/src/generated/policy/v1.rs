@@ -50,7 +50,8 @@ pub static EVICTION: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -61,9 +62,9 @@ pub struct PodDisruptionBudget {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `spec`: optional.
-    pub spec: Option<Box<PodDisruptionBudgetSpec>>,
+    pub spec: Option<PodDisruptionBudgetSpec>,
     /// `status`: optional.
-    pub status: Option<Box<PodDisruptionBudgetStatus>>,
+    pub status: Option<PodDisruptionBudgetStatus>,
 }
 
 impl Message for PodDisruptionBudget {
@@ -73,16 +74,16 @@ impl Message for PodDisruptionBudget {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.spec),
-            2 => refs::opt_box(&self.status),
+            1 => refs::opt_message(&self.spec),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.spec.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            1 => Slot::Message(self.spec.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -109,11 +110,8 @@ pub static POD_DISRUPTION_BUDGET: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -176,12 +174,8 @@ pub static POD_DISRUPTION_BUDGET_SPEC: TypeInfo = TypeInfo {
             rules: &Rules { values: &["AlwaysAllow", "IfHealthyBudget"], ..Rules::NONE },
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -255,14 +249,15 @@ pub static POD_DISRUPTION_BUDGET_STATUS: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, Flags::ABSENT_IF_ZERO),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
+        Number::field(5, 4, Flags::ABSENT_IF_ZERO),
+        Number::field(6, 5, Flags::ABSENT_IF_ZERO),
+        Number::field(7, 6, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };

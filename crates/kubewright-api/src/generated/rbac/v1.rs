@@ -42,7 +42,8 @@ pub static AGGREGATION_RULE: TypeInfo = TypeInfo {
         flags: Flags(0),
         rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -106,11 +107,8 @@ pub static CLUSTER_ROLE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -169,11 +167,8 @@ pub static CLUSTER_ROLE_BINDING: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "roleRef", ty: Type::Message(&ROLE_REF), flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -257,12 +252,13 @@ pub static POLICY_RULE: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -316,7 +312,8 @@ pub static ROLE: TypeInfo = TypeInfo {
             rules: &Rules { list: ListType::Atomic, ..Rules::NONE },
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -375,11 +372,8 @@ pub static ROLE_BINDING: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "roleRef", ty: Type::Message(&ROLE_REF), flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -427,11 +421,8 @@ pub static ROLE_REF: TypeInfo = TypeInfo {
         FieldInfo { name: "kind", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "name", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, Flags::ABSENT_IF_ZERO), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: true,
     union: None,
 };
@@ -485,11 +476,12 @@ pub static SUBJECT: TypeInfo = TypeInfo {
         FieldInfo { name: "namespace", ty: Type::String, flags: Flags(0), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, Flags::ABSENT_IF_ZERO),
     ],
+    embedded: &[],
     atomic: true,
     union: None,
 };

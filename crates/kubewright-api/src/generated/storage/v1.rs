@@ -56,7 +56,8 @@ pub static CSI_DRIVER: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -170,18 +171,19 @@ pub static CSI_DRIVER_SPEC: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
-        Number { number: 8, target: Target::Field(7) },
-        Number { number: 9, target: Target::Field(8) },
-        Number { number: 10, target: Target::Field(9) },
-        Number { number: 11, target: Target::Field(10) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
+        Number::field(6, 5, 0),
+        Number::field(7, 6, 0),
+        Number::field(8, 7, 0),
+        Number::field(9, 8, 0),
+        Number::field(10, 9, 0),
+        Number::field(11, 10, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -230,7 +232,8 @@ pub static CSI_NODE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -293,12 +296,8 @@ pub static CSI_NODE_DRIVER: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -339,7 +338,8 @@ pub static CSI_NODE_SPEC: TypeInfo = TypeInfo {
         flags: Flags(Flags::REQUIRED),
         rules: &Rules { list: ListType::Map(&["name"]), patch: &["merge"], merge_key: Some("name"), ..Rules::NONE },
     }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -409,12 +409,13 @@ pub static CSI_STORAGE_CAPACITY: TypeInfo = TypeInfo {
         FieldInfo { name: "maximumVolumeSize", ty: Type::Quantity, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -514,15 +515,16 @@ pub static STORAGE_CLASS: TypeInfo = TypeInfo {
         },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-        Number { number: 5, target: Target::Field(4) },
-        Number { number: 6, target: Target::Field(5) },
-        Number { number: 7, target: Target::Field(6) },
-        Number { number: 8, target: Target::Field(7) },
+        Number::field(1, 0, 0),
+        Number::field(2, 1, 0),
+        Number::field(3, 2, 0),
+        Number::field(4, 3, 0),
+        Number::field(5, 4, 0),
+        Number::field(6, 5, 0),
+        Number::field(7, 6, 0),
+        Number::field(8, 7, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -565,7 +567,8 @@ pub static TOKEN_REQUEST: TypeInfo = TypeInfo {
         FieldInfo { name: "audience", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "expirationSeconds", ty: Type::Int64, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -578,7 +581,7 @@ pub struct VolumeAttachment {
     /// `spec`: required.
     pub spec: VolumeAttachmentSpec,
     /// `status`: optional.
-    pub status: Option<Box<VolumeAttachmentStatus>>,
+    pub status: Option<VolumeAttachmentStatus>,
 }
 
 impl Message for VolumeAttachment {
@@ -589,7 +592,7 @@ impl Message for VolumeAttachment {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Message(&self.spec),
-            2 => refs::opt_box(&self.status),
+            2 => refs::opt_message(&self.status),
             _ => Ref::Absent,
         }
     }
@@ -597,7 +600,7 @@ impl Message for VolumeAttachment {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Message(&mut self.spec),
-            2 => Slot::Message(&mut **self.status.get_or_insert_default()),
+            2 => Slot::Message(self.status.get_or_insert_default()),
             _ => Slot::None,
         }
     }
@@ -629,11 +632,8 @@ pub static VOLUME_ATTACHMENT: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -681,7 +681,8 @@ pub static VOLUME_ATTACHMENT_SOURCE: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[Number { number: 1, target: Target::Field(0) }, Number { number: 2, target: Target::Field(1) }],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -734,11 +735,8 @@ pub static VOLUME_ATTACHMENT_SPEC: TypeInfo = TypeInfo {
         },
         FieldInfo { name: "nodeName", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -801,12 +799,8 @@ pub static VOLUME_ATTACHMENT_STATUS: TypeInfo = TypeInfo {
             rules: &Rules::NONE,
         },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-        Number { number: 4, target: Target::Field(3) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0), Number::field(4, 3, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -860,11 +854,8 @@ pub static VOLUME_ATTRIBUTES_CLASS: TypeInfo = TypeInfo {
         FieldInfo { name: "driverName", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
         FieldInfo { name: "parameters", ty: Type::Map(&Type::String), flags: Flags(0), rules: &Rules::NONE },
     ],
-    numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
-    ],
+    numbers: &[Number::field(1, 0, 0), Number::field(2, 1, 0), Number::field(3, 2, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -913,10 +904,11 @@ pub static VOLUME_ERROR: TypeInfo = TypeInfo {
         FieldInfo { name: "errorCode", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE },
     ],
     numbers: &[
-        Number { number: 1, target: Target::Field(0) },
-        Number { number: 2, target: Target::Field(1) },
-        Number { number: 3, target: Target::Field(2) },
+        Number::field(1, 0, Flags::ABSENT_IF_ZERO),
+        Number::field(2, 1, Flags::ABSENT_IF_ZERO),
+        Number::field(3, 2, 0),
     ],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -952,7 +944,8 @@ pub static VOLUME_NODE_RESOURCES: TypeInfo = TypeInfo {
     name: "io.k8s.api.storage.v1.VolumeNodeResources",
     kind: None,
     fields: &[FieldInfo { name: "count", ty: Type::Int32, flags: Flags(Flags::POINTER), rules: &Rules::NONE }],
-    numbers: &[Number { number: 1, target: Target::Field(0) }],
+    numbers: &[Number::field(1, 0, 0)],
+    embedded: &[],
     atomic: false,
     union: None,
 };

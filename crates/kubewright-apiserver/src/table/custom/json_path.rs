@@ -209,7 +209,18 @@ impl Operator {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_path_is_too_strange(path in r#"([.$@\[\]'"*?()=<>!:,\\-]|\.\.|spec|list|n|[0-9]|é| |\[\?\(@\.){0,16}"#) {
+            if let Ok(path) = path.parse::<JsonPath>() {
+                path.all(&OBJECT.parse().unwrap());
+            }
+        }
+    }
 
     const OBJECT: &str = r#"{
         "spec": {"x": 1, "a.b/c": "dotted", "list": [{"n": "a", "v": 1}, {"n": "b", "v": 2}, {"n": "c"}]},

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::scheme::{FieldInfo, Flags, ListType, Rules, Type};
 
@@ -20,6 +22,7 @@ static ITEM: TypeInfo = TypeInfo {
         field("args", Type::List(&Type::String), &Rules::NONE),
     ],
     numbers: &[],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -40,6 +43,7 @@ static THING: TypeInfo = TypeInfo {
         field("lists", Type::List(&Type::String), &MERGE),
     ],
     numbers: &[],
+    embedded: &[],
     atomic: false,
     union: None,
 };
@@ -178,4 +182,43 @@ fn only_errors_of_form_are_the_clients_fault() {
     assert_eq!(code("[]"), Some(400));
     assert_eq!(code(r#"{"item":{"$retainKeys":1}}"#), Some(400));
     assert_eq!(code(r#"{"items":[{"value":1}]}"#), Some(500));
+}
+
+/// Objects of the test type and patches to them, directives and all; most are wrong in some way.
+fn tree() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        Just(Value::Bool(true)),
+        (0..3i64).prop_map(Value::from),
+        "replace|delete|merge|name|a|b".prop_map(Value::from),
+    ];
+    let key = "name|value|inner|items|volumes|atomic|finalizers|labels|nested|item|\\$patch|\\$retainKeys\
+        |\\$setElementOrder/(items|finalizers|none)|\\$deleteFromPrimitiveList/(finalizers|items)";
+    scalar.prop_recursive(4, 40, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..5).prop_map(|entries| Value::Object(entries.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_patch_is_too_strange(target in tree(), patch in tree()) {
+        let _ = strategic_merge(&target, &patch, &THING);
+        let _ = crate::patch::merge_patch(&target, &patch);
+        let _ = crate::patch::json_patch(&target, &patch);
+    }
+
+    #[test]
+    fn a_patch_without_directives_changes_nothing_the_second_time(names in prop::collection::vec("[a-d]", 0..4), more in prop::collection::vec("[a-f]", 0..4)) {
+        let items = |names: &[String]| {
+            let mut seen = Vec::new();
+            let items = names.iter().filter(|name| !seen.contains(name) && { seen.push(name); true });
+            let items: Vec<String> = items.map(|name| format!(r#"{{"name":"{name}"}}"#)).collect();
+            format!(r#"{{"items":[{}]}}"#, items.join(","))
+        };
+        let once = merged(&items(&names), &items(&more)).unwrap();
+        prop_assert_eq!(merged(&once, &items(&more)).unwrap(), once);
+    }
 }
