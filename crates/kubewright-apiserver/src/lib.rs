@@ -1,12 +1,51 @@
 //! A Kubernetes API server in a library.
 //!
-//! Start at [`storage`]: it gives every write a revision and remembers the recent past. What an
-//! object is, which requests are allowed and how answers look is decided above it.
+//! Start at [`ApiServer`], which makes a server; [`Service`] is the same without a socket. A request goes through these
+//! places in this order: `http` (bytes), `request` (what it is about), `authentication` (who asks), `authorization`
+//! (whether they may), `routes` (which handler), `decoding` (the object), `registry` (the verb), `admission` (defaults
+//! and rules), [`storage`] (the write and its revision), `encoding` (the answer). `housekeeping` follows the log of
+//! writes and deletes what nothing owns any more.
+//!
+//! ```
+//! use kubewright_apiserver::ApiServer;
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::in_memory().start().await?;
+//! assert!(server.kubeconfig().contains("clusters:"));
+//! server.stop().await;
+//! # Ok(()) }
+//! ```
 
 pub mod accept;
+mod admission;
+mod authentication;
+mod authorization;
+mod catalog;
+mod conversion;
+mod decoding;
 pub mod discovery;
+mod encoding;
 mod hash;
+mod housekeeping;
+mod http;
+mod metrics;
+mod object;
 pub mod openapi;
+mod pages;
+mod patching;
+mod random;
+mod registry;
+mod rejection;
+mod request;
+mod reviews;
+mod routes;
+mod server;
+mod service;
 pub mod storage;
 pub mod table;
 mod tree;
+
+pub use authentication::{TokenFileError, Tokens};
+pub use http::Body;
+pub use pages::GIT_VERSION;
+pub use server::{ApiServer, RunningServer, StartError};
+pub use service::Service;

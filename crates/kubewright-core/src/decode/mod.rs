@@ -244,3 +244,27 @@ fn set_new_text(place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
         Err(error) => Err(DecodeError::utf8(error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+    use crate::json::Reader;
+    use crate::meta::v1::PartialObjectMetadata;
+
+    #[test]
+    fn findings_name_the_path_once() {
+        let mut decoder = Decoder::new().report_findings();
+        let json = br#"{"metadata": {"labels": {"a": "1", "a": "2"}, "name": "x", "name": "y", "nope": 1}}"#;
+        let object: PartialObjectMetadata = decoder.json(json).expect("duplicates are no errors here");
+        assert_eq!(object.metadata.labels.get("a").map(Str::as_str), Some("2"));
+        let duplicate = |path: &str| Finding::DuplicateField(path.to_owned());
+        let unknown = Finding::UnknownField("metadata.nope".to_owned());
+        assert_eq!(decoder.take_findings(), [duplicate("metadata.labels.a"), duplicate("metadata.name"), unknown]);
+
+        Reader::new(br#"{"spec": [{"k": 1, "k": 2}]}"#, &mut decoder).tree().expect("valid JSON");
+        assert_eq!(decoder.take_findings(), [duplicate("spec[0].k")]);
+        let error = Value::from_json(br#"{"spec": {"k": 1, "k": 2}}"#).expect_err("without findings it is an error");
+        assert_eq!(error.path(), "spec.k");
+    }
+}

@@ -1,0 +1,111 @@
+//! Defaults of built-in kinds, as the server fills them in where a client says nothing.
+
+mod definition;
+mod network;
+pub(super) mod pod;
+mod service;
+mod storage;
+mod workload;
+
+use kubewright_core::{ByteString, Value};
+
+use crate::catalog::Resource;
+use crate::object::{Meta, text_map, tree};
+
+/// Fills in what is missing.
+pub(super) fn apply(resource: &Resource, value: &mut Value) {
+    if resource.is_custom() {
+        return;
+    }
+    match (&*resource.group, &*resource.plural) {
+        ("", "namespaces") => {
+            let name = value.name().to_owned();
+            tree::object(value, &["metadata", "labels"]).insert("kubernetes.io/metadata.name", name.into());
+        }
+        ("", "pods") => pod::pod(value),
+        ("", "podtemplates") => {
+            if let Some(spec) =
+                tree::field_mut(value, "template").and_then(|template| tree::field_mut(template, "spec"))
+            {
+                pod::pod_spec(spec);
+            }
+        }
+        ("", "services") => service::service(value),
+        ("", "secrets") => secret(value),
+        ("", "endpoints") => network::endpoints(value),
+        ("", "persistentvolumeclaims") => storage::claim(value),
+        ("", "persistentvolumes") => storage::volume(value),
+        ("", "replicationcontrollers") => workload::replication_controller(value),
+        ("", "limitranges") => storage::limit_range(value),
+        ("", "nodes") => node(value),
+        ("", "events") => event(value),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value),
+        ("apps", "deployments") => workload::deployment(value),
+        ("apps", "replicasets") => workload::replica_set(value),
+        ("apps", "statefulsets") => workload::stateful_set(value),
+        ("apps", "daemonsets") => workload::daemon_set(value),
+        ("autoscaling", "horizontalpodautoscalers") => workload::autoscaler(value),
+        ("batch", "jobs") => workload::job(value),
+        ("batch", "cronjobs") => workload::cron_job(value),
+        ("discovery.k8s.io", "endpointslices") => network::endpoint_slice(value),
+        ("networking.k8s.io", "ingresses") => network::ingress(value),
+        ("networking.k8s.io", "networkpolicies") => network::policy(value),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => role_binding(value),
+        ("scheduling.k8s.io", "priorityclasses") => {
+            tree::default(value, "preemptionPolicy", "PreemptLowerPriority");
+        }
+        ("storage.k8s.io", "storageclasses") => {
+            tree::default(value, "reclaimPolicy", "Delete");
+            tree::default(value, "volumeBindingMode", "Immediate");
+        }
+        ("storage.k8s.io", "csidrivers") => storage::driver(value),
+        _ => {}
+    }
+}
+
+/// Text becomes data, and a secret without a type is opaque.
+fn secret(value: &mut Value) {
+    let texts = text_map(value.get("stringData"));
+    tree::remove(value, &["stringData"]);
+    for (key, text) in texts.iter() {
+        let data = ByteString::from(text.as_str()).to_base64();
+        tree::object(value, &["data"]).insert(key.clone(), data.into());
+    }
+    tree::default_zero(value, "type", "Opaque");
+}
+
+/// What a node can hold is what it has, unless it says otherwise.
+fn node(value: &mut Value) {
+    if let Some(range) = tree::get(value, &["spec", "podCIDR"]).cloned() {
+        tree::object(value, &["spec"]).get_or_insert_with("podCIDRs", || Value::from(vec![range]));
+    }
+    let capacity = tree::get(value, &["status", "capacity"]).cloned();
+    if let (Some(capacity), None) = (capacity, tree::get(value, &["status", "allocatable"])) {
+        tree::set(value, &["status", "allocatable"], capacity);
+    }
+}
+
+/// Nothing is filled in, but events of the newer group come without fields that the older one always shows.
+fn event(value: &mut Value) {
+    for field in ["source", "involvedObject"] {
+        tree::default(value, field, tree::map([]));
+    }
+    for field in ["firstTimestamp", "lastTimestamp", "eventTime"] {
+        tree::default(value, field, Value::Null);
+    }
+    for field in ["reportingComponent", "reportingInstance"] {
+        tree::default(value, field, "");
+    }
+}
+
+fn role_binding(value: &mut Value) {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    if let Some(role) = tree::field_mut(value, "roleRef") {
+        tree::default_zero(role, "apiGroup", GROUP);
+    }
+    for subject in tree::items_mut(value, "subjects") {
+        if matches!(tree::text(subject, &["kind"]), "User" | "Group") {
+            tree::default_zero(subject, "apiGroup", GROUP);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Ingresses, network policies and endpoints.
+
+use kubewright_core::Value;
+
+use crate::object::tree;
+
+/// Fills in an ingress, whose path type has to be given.
+pub(super) fn ingress(value: &mut Value) {
+    tree::default(value, "status", tree::map([("loadBalancer", tree::map([]))]));
+}
+
+/// Fills in a network policy: what it says something about is what it restricts.
+pub(super) fn policy(value: &mut Value) {
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    if tree::items(spec, &["policyTypes"]).is_empty() {
+        let has_egress = !tree::items(spec, &["egress"]).is_empty();
+        let types = if has_egress { tree::list(["Ingress", "Egress"]) } else { tree::list(["Ingress"]) };
+        tree::set(spec, &["policyTypes"], types);
+    }
+    for rules in ["ingress", "egress"] {
+        for rule in tree::items_mut(spec, rules) {
+            for port in tree::items_mut(rule, "ports") {
+                tree::default(port, "protocol", "TCP");
+            }
+        }
+    }
+}
+
+/// Fills in endpoints.
+pub(super) fn endpoints(value: &mut Value) {
+    for subset in tree::items_mut(value, "subsets") {
+        for port in tree::items_mut(subset, "ports") {
+            tree::default_zero(port, "protocol", "TCP");
+        }
+    }
+}
+
+/// Fills in a slice of endpoints.
+pub(super) fn endpoint_slice(value: &mut Value) {
+    for port in tree::items_mut(value, "ports") {
+        tree::default(port, "name", "");
+        tree::default(port, "protocol", "TCP");
+    }
+}

@@ -1,0 +1,58 @@
+//! Services.
+
+use kubewright_core::Value;
+
+use crate::object::tree;
+
+/// Fills in a Service; addresses and ports are given when it is stored.
+pub(super) fn service(value: &mut Value) {
+    let balancer = tree::field_mut(value, "status").and_then(|status| tree::field_mut(status, "loadBalancer"));
+    for ingress in balancer.map_or(&mut [][..], |balancer| tree::items_mut(balancer, "ingress")) {
+        if !tree::text(ingress, &["ip"]).is_empty() {
+            tree::default(ingress, "ipMode", "VIP");
+        }
+    }
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    tree::default_zero(spec, "sessionAffinity", "None");
+    tree::default_zero(spec, "type", "ClusterIP");
+    if tree::text(spec, &["sessionAffinity"]) == "None" {
+        tree::remove(spec, &["sessionAffinityConfig"]);
+    } else if tree::int(spec, &["sessionAffinityConfig", "clientIP", "timeoutSeconds"]).is_none() {
+        tree::set(spec, &["sessionAffinityConfig", "clientIP", "timeoutSeconds"], 10_800);
+    }
+    for port in tree::items_mut(spec, "ports") {
+        tree::default_zero(port, "protocol", "TCP");
+        let is_unset = match port.get("targetPort") {
+            None | Some(Value::Int(0)) => true,
+            Some(Value::String(text)) => text.is_empty(),
+            Some(_) => false,
+        };
+        if is_unset && let Some(number) = port.get("port").cloned() {
+            tree::set(port, &["targetPort"], number);
+        }
+    }
+    let kind = tree::text(spec, &["type"]).to_owned();
+    if matches!(&*kind, "NodePort" | "LoadBalancer") {
+        tree::default_zero(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if kind == "LoadBalancer" {
+        tree::default(spec, "allocateLoadBalancerNodePorts", true);
+    }
+    if kind == "ExternalName" {
+        return;
+    }
+    tree::default(spec, "internalTrafficPolicy", "Cluster");
+    let first = tree::items(spec, &["clusterIPs"]).first().cloned();
+    if let (Some(address), "") = (first, tree::text(spec, &["clusterIP"])) {
+        tree::set(spec, &["clusterIP"], address);
+    }
+    let is_headless = tree::text(spec, &["clusterIP"]) == "None";
+    let has_selector = tree::get(spec, &["selector"]).is_some();
+    // Nobody knows which addresses the endpoints of such a Service will have.
+    if is_headless && !has_selector {
+        tree::default(spec, "ipFamilyPolicy", "RequireDualStack");
+        tree::default(spec, "ipFamilies", tree::list(["IPv4", "IPv6"]));
+    }
+    tree::default(spec, "ipFamilyPolicy", "SingleStack");
+    tree::default(spec, "ipFamilies", tree::list(["IPv4"]));
+}

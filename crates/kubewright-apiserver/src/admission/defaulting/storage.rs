@@ -1,0 +1,59 @@
+//! Volumes and what is claimed of them, and the limits of a namespace.
+
+use kubewright_core::{Map, Value};
+
+use crate::object::tree;
+
+/// Fills in a claim.
+pub(super) fn claim(value: &mut Value) {
+    if let Some(spec) = tree::field_mut(value, "spec") {
+        tree::default(spec, "volumeMode", "Filesystem");
+    }
+    tree::default(value, "status", tree::map([]));
+    if let Some(status) = tree::field_mut(value, "status") {
+        tree::default_zero(status, "phase", "Pending");
+    }
+}
+
+/// Fills in a volume.
+pub(super) fn volume(value: &mut Value) {
+    if let Some(spec) = tree::field_mut(value, "spec") {
+        tree::default_zero(spec, "persistentVolumeReclaimPolicy", "Retain");
+        tree::default(spec, "volumeMode", "Filesystem");
+        if let Some(path) = tree::field_mut(spec, "hostPath") {
+            tree::default(path, "type", "");
+        }
+    }
+    tree::default(value, "status", tree::map([]));
+    if let Some(status) = tree::field_mut(value, "status") {
+        tree::default_zero(status, "phase", "Pending");
+    }
+}
+
+/// Fills in limits: a container gets at most what it may have, and by default the same.
+pub(super) fn limit_range(value: &mut Value) {
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    for item in tree::items_mut(spec, "limits") {
+        if tree::text(item, &["type"]) != "Container" {
+            continue;
+        }
+        for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+            let source: Map<Value> = item.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+            for (name, amount) in source.iter() {
+                tree::object(item, &[to]).get_or_insert_with(name.clone(), || amount.clone());
+            }
+        }
+    }
+}
+
+/// Fills in a driver.
+pub(super) fn driver(value: &mut Value) {
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    tree::default(spec, "attachRequired", true);
+    tree::default(spec, "podInfoOnMount", false);
+    tree::default(spec, "storageCapacity", false);
+    tree::default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    tree::default(spec, "requiresRepublish", false);
+    tree::default(spec, "seLinuxMount", false);
+    tree::default(spec, "volumeLifecycleModes", tree::list(["Persistent"]));
+}

@@ -1,0 +1,160 @@
+//! What makes pods: deployments, sets of all kinds, jobs, and what scales them.
+
+use kubewright_core::Value;
+
+use super::pod;
+use crate::object::{Meta, tree};
+
+/// Fills in a deployment.
+pub(super) fn deployment(value: &mut Value) {
+    pod::template(value);
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    tree::default(spec, "replicas", 1);
+    tree::default(spec, "progressDeadlineSeconds", 600);
+    tree::default(spec, "revisionHistoryLimit", 10);
+    tree::default(spec, "strategy", tree::map([]));
+    if let Some(strategy) = tree::field_mut(spec, "strategy") {
+        tree::default_zero(strategy, "type", "RollingUpdate");
+        rolling_update(strategy, "25%", "25%");
+    }
+}
+
+/// Fills in how many pods may be missing or too many while they are replaced.
+fn rolling_update(strategy: &mut Value, unavailable: impl Into<Value>, surge: impl Into<Value>) {
+    if tree::text(strategy, &["type"]) != "RollingUpdate" {
+        return;
+    }
+    tree::object(strategy, &["rollingUpdate"]);
+    if let Some(update) = tree::field_mut(strategy, "rollingUpdate") {
+        tree::default(update, "maxUnavailable", unavailable);
+        tree::default(update, "maxSurge", surge);
+    }
+}
+
+/// Fills in a replica set.
+pub(super) fn replica_set(value: &mut Value) {
+    pod::template(value);
+    if let Some(spec) = tree::field_mut(value, "spec") {
+        tree::default(spec, "replicas", 1);
+    }
+}
+
+/// Fills in the oldest of them, which takes selector and labels from its template.
+pub(super) fn replication_controller(value: &mut Value) {
+    pod::template(value);
+    let labels = tree::get(value, &["spec", "template", "metadata", "labels"]).cloned();
+    if let Some(labels) = labels {
+        if value.meta("labels").is_none() {
+            value.set_meta("labels", labels.clone());
+        }
+        if let Some(spec) = tree::field_mut(value, "spec") {
+            tree::default(spec, "selector", labels);
+        }
+    }
+    if let Some(spec) = tree::field_mut(value, "spec") {
+        tree::default(spec, "replicas", 1);
+    }
+}
+
+/// Fills in a stateful set.
+pub(super) fn stateful_set(value: &mut Value) {
+    pod::template(value);
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    tree::default(spec, "replicas", 1);
+    tree::default(spec, "revisionHistoryLimit", 10);
+    tree::default_zero(spec, "podManagementPolicy", "OrderedReady");
+    let retain = || tree::map([("whenDeleted", "Retain".into()), ("whenScaled", "Retain".into())]);
+    tree::default(spec, "persistentVolumeClaimRetentionPolicy", retain());
+    tree::default(spec, "updateStrategy", tree::map([]));
+    if let Some(strategy) = tree::field_mut(spec, "updateStrategy") {
+        tree::default_zero(strategy, "type", "RollingUpdate");
+        if tree::text(strategy, &["type"]) == "RollingUpdate" {
+            tree::object(strategy, &["rollingUpdate"]);
+            if let Some(update) = tree::field_mut(strategy, "rollingUpdate") {
+                tree::default(update, "partition", 0);
+            }
+        }
+    }
+    for claim in tree::items_mut(spec, "volumeClaimTemplates") {
+        super::storage::claim(claim);
+        tree::default(claim, "kind", "PersistentVolumeClaim");
+        tree::default(claim, "apiVersion", "v1");
+    }
+}
+
+/// Fills in a daemon set.
+pub(super) fn daemon_set(value: &mut Value) {
+    pod::template(value);
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    tree::default(spec, "revisionHistoryLimit", 10);
+    tree::default(spec, "updateStrategy", tree::map([]));
+    if let Some(strategy) = tree::field_mut(spec, "updateStrategy") {
+        tree::default_zero(strategy, "type", "RollingUpdate");
+        rolling_update(strategy, 1, 0);
+    }
+}
+
+/// Fills in a job. Its selector is made of its uid, so that it meets no other pods.
+pub(super) fn job(value: &mut Value) {
+    pod::template(value);
+    let (uid, name) = (value.uid().to_owned(), value.name().to_owned());
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    job_spec(spec);
+    if tree::is_true(spec, &["manualSelector"]) || uid.is_empty() || tree::get(spec, &["selector"]).is_some() {
+        return;
+    }
+    let labels = tree::object(spec, &["template", "metadata", "labels"]);
+    for (key, text) in [
+        ("controller-uid", &uid),
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("job-name", &name),
+        ("batch.kubernetes.io/job-name", &name),
+    ] {
+        labels.insert(key, text.as_str().into());
+    }
+    let labels = Value::Object(labels.clone());
+    let wanted = tree::map([("batch.kubernetes.io/controller-uid", uid.into())]);
+    tree::set(spec, &["selector"], tree::map([("matchLabels", wanted)]));
+    if value.meta("labels").is_none() {
+        value.set_meta("labels", labels);
+    }
+}
+
+fn job_spec(spec: &mut Value) {
+    if tree::get(spec, &["completions"]).is_none() && tree::get(spec, &["parallelism"]).is_none() {
+        tree::set(spec, &["completions"], 1);
+        tree::set(spec, &["parallelism"], 1);
+    }
+    tree::default(spec, "parallelism", 1);
+    let is_per_index = tree::get(spec, &["backoffLimitPerIndex"]).is_some();
+    tree::default(spec, "backoffLimit", if is_per_index { i64::from(i32::MAX) } else { 6 });
+    tree::default(spec, "completionMode", "NonIndexed");
+    tree::default(spec, "suspend", false);
+    tree::default(spec, "manualSelector", false);
+    let has_policy = tree::get(spec, &["podFailurePolicy"]).is_some();
+    tree::default(spec, "podReplacementPolicy", if has_policy { "Failed" } else { "TerminatingOrFailed" });
+}
+
+/// Fills in a job that is made again and again.
+pub(super) fn cron_job(value: &mut Value) {
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    tree::default_zero(spec, "concurrencyPolicy", "Allow");
+    tree::default(spec, "suspend", false);
+    tree::default(spec, "successfulJobsHistoryLimit", 3);
+    tree::default(spec, "failedJobsHistoryLimit", 1);
+    if let Some(template) = tree::field_mut(spec, "jobTemplate") {
+        pod::template(template);
+    }
+}
+
+/// Fills in what changes the number of pods.
+pub(super) fn autoscaler(value: &mut Value) {
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    tree::default(spec, "minReplicas", 1);
+    if tree::items(spec, &["metrics"]).is_empty() {
+        let target = tree::map([("type", "Utilization".into()), ("averageUtilization", 80.into())]);
+        let resource = tree::map([("name", "cpu".into()), ("target", target)]);
+        let metric = tree::map([("type", "Resource".into()), ("resource", resource)]);
+        tree::set(spec, &["metrics"], Value::from(vec![metric]));
+    }
+}

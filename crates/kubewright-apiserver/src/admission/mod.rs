@@ -1,0 +1,56 @@
+//! What happens to an object between the request and the store: it is completed, then checked.
+
+mod allocation;
+mod defaulting;
+mod priority;
+mod strategy;
+mod validation;
+
+pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION};
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::{Status, StatusCause};
+
+use crate::catalog::Resource;
+use crate::object::Meta;
+use crate::registry::{Part, Registry};
+use crate::rejection::Rejection;
+
+/// Completes and checks an object that is to be created.
+pub(crate) fn create(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
+    defaulting::apply(resource, value);
+    strategy::prepare_create(resource, value);
+    if resource.is("", "pods") {
+        priority::set(registry, value)?;
+    }
+    let mut causes = validation::create(resource, value);
+    if causes.is_empty() {
+        causes = allocation::create(registry, resource, value);
+    }
+    check(resource, value, causes)
+}
+
+/// Completes and checks an object that is to take the place of `old`.
+pub(crate) fn update(
+    registry: &Registry,
+    resource: &Resource,
+    old: &Value,
+    new: &mut Value,
+    part: Part,
+) -> Result<(), Rejection> {
+    strategy::carry_over(resource, old, new);
+    defaulting::apply(resource, new);
+    strategy::prepare_update(resource, old, new, part);
+    let mut causes = validation::update(resource, old, new, part);
+    if causes.is_empty() && part == Part::Main {
+        causes = allocation::update(registry, resource, old, new);
+    }
+    check(resource, new, causes)
+}
+
+fn check(resource: &Resource, value: &Value, causes: Vec<StatusCause>) -> Result<(), Rejection> {
+    match causes.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid(&resource.group_kind(), value.name(), causes).into()),
+    }
+}

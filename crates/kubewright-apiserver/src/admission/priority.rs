@@ -1,0 +1,77 @@
+//! What a new pod gets from its cluster: a priority, and some patience with nodes that fail.
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{List, Value};
+
+use crate::object::{Meta, tree};
+use crate::registry::Registry;
+use crate::rejection::Rejection;
+use crate::storage::{Key, Scope};
+
+/// How long a pod stays on a node that is not there, in seconds.
+const PATIENCE: i64 = 300;
+
+/// Sets the priority and the tolerations of a new pod.
+pub(super) fn set(registry: &Registry, pod: &mut Value) -> Result<(), Rejection> {
+    tolerate(pod);
+    let name = tree::text(pod, &["spec", "priorityClassName"]).to_owned();
+    let class = match name.as_str() {
+        "" => default_class(registry),
+        name => Some(class(registry, name).ok_or_else(|| {
+            let resource = kubewright_core::GroupResource::from_static("", "pods");
+            let why = format!("no PriorityClass with name {name} was found");
+            Rejection::from(Status::forbidden(&resource, pod.name(), why))
+        })?),
+    };
+    let (name, value, policy) = class.unwrap_or((String::new(), 0, "PreemptLowerPriority".to_owned()));
+    if let Some(spec) = tree::field_mut(pod, "spec") {
+        if !name.is_empty() {
+            tree::default_zero(spec, "priorityClassName", name);
+        }
+        tree::set(spec, &["priority"], value);
+        tree::default(spec, "preemptionPolicy", policy);
+    }
+    Ok(())
+}
+
+/// Name, value and preemption policy.
+type Class = (String, i64, String);
+
+fn class(registry: &Registry, name: &str) -> Option<Class> {
+    let entry = registry.store.get(&Key::cluster("priorityclasses.scheduling.k8s.io", name))?;
+    Some(read(&entry.object.value))
+}
+
+fn default_class(registry: &Registry) -> Option<Class> {
+    let classes = registry.all(&Scope::resource("priorityclasses.scheduling.k8s.io"));
+    let defaults = classes.iter().filter(|class| tree::is_true(&class.object.value, &["globalDefault"]));
+    defaults.map(|class| read(&class.object.value)).min_by_key(|(_, value, _)| *value)
+}
+
+fn read(class: &Value) -> Class {
+    let value = tree::int(class, &["value"]).unwrap_or_default();
+    (class.name().to_owned(), value, tree::text(class, &["preemptionPolicy"]).to_owned())
+}
+
+/// A pod leaves a node that fails only after a while, unless it says otherwise.
+fn tolerate(pod: &mut Value) {
+    let mut tolerations: List<Value> = tree::items(pod, &["spec", "tolerations"]).iter().cloned().collect();
+    let before = tolerations.len();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let is_tolerated = tolerations.iter().any(|one| {
+            let (own, effect) = (tree::text(one, &["key"]), tree::text(one, &["effect"]));
+            (own == key || own.is_empty()) && matches!(effect, "" | "NoExecute")
+        });
+        if !is_tolerated {
+            tolerations.push(tree::map([
+                ("key", key.into()),
+                ("operator", "Exists".into()),
+                ("effect", "NoExecute".into()),
+                ("tolerationSeconds", PATIENCE.into()),
+            ]));
+        }
+    }
+    if tolerations.len() > before {
+        tree::set(pod, &["spec", "tolerations"], tolerations);
+    }
+}

@@ -1,0 +1,161 @@
+//! What the server decides about an object of a kind: its generation, and who may write its status.
+
+use kubewright_core::{Map, Value};
+
+use crate::catalog::Resource;
+use crate::object::{Meta, tree};
+use crate::registry::Part;
+
+/// Built-in kinds whose generation counts the changes of their content.
+const COUNTED: [(&str, &str); 27] = [
+    ("", "pods"),
+    ("", "podtemplates"),
+    ("", "replicationcontrollers"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+    ("discovery.k8s.io", "endpointslices"),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("networking.k8s.io", "ingressclasses"),
+    ("networking.k8s.io", "ingresses"),
+    ("networking.k8s.io", "networkpolicies"),
+    ("networking.k8s.io", "servicecidrs"),
+    ("policy", "poddisruptionbudgets"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "resourceslices"),
+    ("scheduling.k8s.io", "priorityclasses"),
+];
+
+/// Keeps a claim while a pod uses it.
+pub(crate) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// Keeps a volume while a claim uses it.
+pub(crate) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+fn is_counted(resource: &Resource) -> bool {
+    resource.is_custom() || COUNTED.contains(&(&*resource.group, &*resource.plural))
+}
+
+/// Sets what a new object starts with.
+pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
+    if is_counted(resource) {
+        value.set_meta("generation", 1);
+    }
+    // Nodes come with the status that their kubelet gives them.
+    if resource.has_status() && !resource.is("", "nodes") {
+        reset(value, "status", resource.empty.get("status"));
+    }
+    if resource.is_custom() {
+        return;
+    }
+    match (&*resource.group, &*resource.plural) {
+        ("", "namespaces") => {
+            tree::set(value, &["status"], tree::map([("phase", "Active".into())]));
+            let mut finalizers = crate::object::texts(tree::get(value, &["spec", "finalizers"]));
+            if !finalizers.iter().any(|have| have == "kubernetes") {
+                finalizers.push("kubernetes".into());
+            }
+            tree::set(value, &["spec", "finalizers"], tree::list(finalizers.iter().map(|one| one.as_str())));
+        }
+        ("", "pods") => {
+            let class = super::defaulting::pod::quality_of_service(value);
+            tree::set(value, &["status"], tree::map([("phase", "Pending".into()), ("qosClass", class.into())]));
+        }
+        ("", plural @ ("persistentvolumeclaims" | "persistentvolumes")) => {
+            tree::set(value, &["status"], tree::map([("phase", "Pending".into())]));
+            let guard = if plural == "persistentvolumes" { PV_PROTECTION } else { PVC_PROTECTION };
+            let mut finalizers = value.finalizers();
+            if !finalizers.iter().any(|have| have == guard) {
+                finalizers.push(guard.into());
+                value.set_finalizers(&finalizers);
+            }
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            let stored =
+                tree::items(value, &["spec", "versions"]).iter().filter(|version| tree::is_true(version, &["storage"]));
+            let stored: Vec<Value> = stored.filter_map(|version| version.get("name").cloned()).collect();
+            let names = tree::map([("plural", "".into()), ("kind", "".into())]);
+            let status = [("conditions", Value::Null), ("acceptedNames", names), ("storedVersions", stored.into())];
+            tree::set(value, &["status"], tree::map(status));
+        }
+        _ => {}
+    }
+}
+
+/// Keeps what an update may leave out but not change.
+pub(super) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
+    if resource.is("", "services") {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if let (None, Some(value)) = (tree::get(new, &["spec", field]), tree::get(old, &["spec", field])) {
+                tree::set(new, &["spec", field], value.clone());
+            }
+        }
+    }
+}
+
+/// Keeps the parts that this request may not change, and counts a change of the content.
+pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, part: Part) {
+    match part {
+        Part::Internal => return,
+        Part::Main if resource.has_status() => reset(new, "status", old.get("status")),
+        Part::Main => {}
+        Part::Status => keep_all_but_status(resource, old, new),
+    }
+    if resource.is("", "namespaces") && part == Part::Main {
+        reset_at(new, &["spec", "finalizers"], tree::get(old, &["spec", "finalizers"]));
+    }
+    if part != Part::Main || !is_counted(resource) {
+        return;
+    }
+    let content = |value: &Value| -> Map<Value> {
+        let mut fields = value.as_object().cloned().unwrap_or_default();
+        fields.remove("metadata");
+        if resource.has_status() {
+            fields.remove("status");
+        }
+        fields
+    };
+    // A deployment is new for its controller when its annotations change.
+    let annotated = resource.is("apps", "deployments") && old.meta("annotations") != new.meta("annotations");
+    if content(old) != content(new) || annotated {
+        new.set_meta("generation", old.generation() + 1);
+    }
+}
+
+fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
+    let status = new.get("status").cloned();
+    let metadata = new.get("metadata").cloned().unwrap_or_default();
+    *new = old.clone();
+    reset(new, "status", status.as_ref());
+    if resource.is_custom() {
+        return;
+    }
+    tree::set(new, &["metadata"], metadata);
+    if resource.is("apps", "deployments") {
+        reset_at(new, &["metadata", "labels"], old.meta("labels"));
+    }
+    if resource.is("", "pods") {
+        reset_at(new, &["metadata", "ownerReferences"], old.meta("ownerReferences"));
+    }
+}
+
+fn reset(value: &mut Value, field: &str, to: Option<&Value>) {
+    reset_at(value, &[field], to);
+}
+
+fn reset_at(value: &mut Value, path: &[&str], to: Option<&Value>) {
+    match to {
+        Some(to) => tree::set(value, path, to.clone()),
+        None => drop(tree::remove(value, path)),
+    }
+}

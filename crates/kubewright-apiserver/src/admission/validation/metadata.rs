@@ -1,0 +1,142 @@
+//! Rules for the metadata of all objects.
+
+use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
+use kubewright_core::{Str, Value};
+
+use crate::catalog::Resource;
+use crate::object::{Meta, text_map, tree};
+
+/// All annotations of an object together, in bytes.
+const ANNOTATIONS_MAX: usize = 256 << 10;
+
+/// Finalizers without a domain that are known all the same.
+const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+
+/// What is wrong with the metadata of a new object.
+pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    let (name, prefix) = (value.name(), value.meta_text("generateName"));
+    if !prefix.is_empty() {
+        let complaints = name_complaints(resource, prefix.trim_end_matches(['-', '.']));
+        causes.extend(complaints.iter().map(|why| StatusCause::invalid("metadata.generateName", quoted(prefix), why)));
+    }
+    if name.is_empty() {
+        causes.push(StatusCause::required("metadata.name", "name or generateName is required"));
+    } else {
+        let complaints = name_complaints(resource, name);
+        causes.extend(complaints.iter().map(|why| StatusCause::invalid("metadata.name", quoted(name), why)));
+    }
+    causes.extend(any(resource, value));
+    causes
+}
+
+/// What is wrong with the metadata of an object that takes the place of another.
+pub(super) fn update(resource: &Resource, old: &Value, new: &Value) -> Vec<StatusCause> {
+    let mut causes = any(resource, new);
+    if old.is_being_deleted() {
+        let before = old.finalizers();
+        let added: Vec<Str> = new.finalizers().into_iter().filter(|one| !before.contains(one)).collect();
+        if !added.is_empty() {
+            let added: Vec<String> = added.iter().map(|one| quoted(one)).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            causes.push(StatusCause::forbidden("metadata.finalizers", &why));
+        }
+    }
+    causes
+}
+
+fn any(resource: &Resource, value: &Value) -> Vec<StatusCause> {
+    let mut causes = labels("metadata.labels", value.meta("labels"));
+    let annotations = text_map(value.meta("annotations"));
+    for (key, _) in annotations.iter() {
+        let complaints = qualified_name(&key.to_lowercase());
+        causes.extend(complaints.iter().map(|why| StatusCause::invalid("metadata.annotations", quoted(key), why)));
+    }
+    if annotations.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > ANNOTATIONS_MAX {
+        causes.push(StatusCause::too_long("metadata.annotations", ANNOTATIONS_MAX));
+    }
+    for (index, finalizer) in value.finalizers().iter().enumerate() {
+        let complaints = qualified_name(finalizer);
+        causes.extend(complaints.iter().map(|why| StatusCause::invalid("metadata.finalizers", quoted(finalizer), why)));
+        let is_lax = resource.is_custom() || resource.group == "apiextensions.k8s.io";
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.as_str()) && !is_lax {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(StatusCause::invalid(format!("metadata.finalizers[{index}]"), quoted(finalizer), why));
+        }
+    }
+    causes.extend(owners(value));
+    causes
+}
+
+/// What is wrong with labels.
+pub(super) fn labels(field: &str, labels: Option<&Value>) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (key, value) in text_map(labels).iter() {
+        causes.extend(qualified_name(key).iter().map(|why| StatusCause::invalid(field, quoted(key), why)));
+        causes.extend(label_value(value).iter().map(|why| StatusCause::invalid(field, quoted(value), why)));
+    }
+    causes
+}
+
+fn owners(value: &Value) -> Vec<StatusCause> {
+    const FIELD: &str = "metadata.ownerReferences";
+    let mut causes = Vec::new();
+    let mut controllers = 0;
+    for (index, owner) in value.owner_references().iter().enumerate() {
+        for (field, problem) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if tree::text(owner, &[field]).is_empty() {
+                causes.push(StatusCause::invalid(format!("{FIELD}[{index}].{field}"), "\"\"", problem));
+            }
+        }
+        controllers += usize::from(tree::is_true(owner, &["controller"]));
+    }
+    if controllers > 1 {
+        let why = "Only one reference can have Controller set to true";
+        causes.push(StatusCause::invalid(FIELD, Value::from(value.owner_references().to_vec()), why));
+    }
+    causes
+}
+
+fn name_complaints(resource: &Resource, name: &str) -> Vec<String> {
+    if resource.is_custom() {
+        return subdomain(name);
+    }
+    match (&*resource.group, &*resource.plural) {
+        ("", "namespaces") => in_characters(dns1123_label(name)),
+        ("", "services") if name.contains('.') => vec!["must not contain dots".to_owned()],
+        ("", "services") => in_characters(dns1123_label(name)),
+        ("rbac.authorization.k8s.io", _) => path_segment(name),
+        _ => subdomain(name),
+    }
+}
+
+fn subdomain(name: &str) -> Vec<String> {
+    in_characters(dns1123_subdomain(name))
+}
+
+/// Names are measured in characters, as messages say it.
+fn in_characters(complaints: Vec<String>) -> Vec<String> {
+    complaints.into_iter().map(|complaint| complaint.replace(" bytes", " characters")).collect()
+}
+
+fn path_segment(name: &str) -> Vec<String> {
+    let complaint = match name {
+        "." | ".." => Some(format!("may not be '{name}'")),
+        name => ['/', '%'].into_iter().find(|c| name.contains(*c)).map(|c| format!("may not contain '{c}'")),
+    };
+    complaint.into_iter().collect()
+}
+
+/// A text in quotes, as messages show values.
+pub(super) fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}

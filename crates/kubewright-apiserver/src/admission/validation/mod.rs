@@ -1,0 +1,67 @@
+//! Rules that objects have to keep, in the server's words for those who break them.
+
+mod config;
+mod definition;
+mod event;
+mod metadata;
+mod network;
+mod number;
+mod pod;
+mod service;
+mod workload;
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+
+use crate::catalog::Resource;
+use crate::registry::Part;
+
+/// What is wrong with a new object.
+pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
+    let mut causes = metadata::create(resource, value);
+    causes.extend(content(resource, value, None));
+    causes
+}
+
+/// What is wrong with an object that takes the place of another.
+pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) -> Vec<StatusCause> {
+    let mut causes = metadata::update(resource, old, new);
+    match part {
+        Part::Main => causes.extend(content(resource, new, Some(old))),
+        Part::Status => causes.extend(status(resource, new)),
+        Part::Internal => {}
+    }
+    causes
+}
+
+fn status(resource: &Resource, value: &Value) -> Vec<StatusCause> {
+    match (&*resource.group, &*resource.plural) {
+        ("apps", "deployments" | "replicasets" | "statefulsets") => workload::status(value),
+        _ => Vec::new(),
+    }
+}
+
+fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    if resource.is_custom() {
+        return Vec::new();
+    }
+    match (&*resource.group, &*resource.plural) {
+        ("", "configmaps") => config::config_map(value, old),
+        ("", "secrets") => config::secret(value, old),
+        ("", "pods") => pod::pod(value, old),
+        ("", "services") => service::service(value),
+        ("", "events") => event::core(value),
+        ("events.k8s.io", "events") => event::newer(value, old),
+        ("apps", "deployments") => workload::deployment(value, old),
+        ("apps", "replicasets") => workload::replica_set(value, old),
+        ("apps", "statefulsets") => workload::stateful_set(value, old),
+        ("apps", "daemonsets") => workload::daemon_set(value, old),
+        ("batch", "jobs") => workload::job(value, old),
+        ("batch", "cronjobs") => workload::cron_job(value),
+        ("coordination.k8s.io", "leases") => config::lease(value),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => config::role_binding(value, old),
+        ("networking.k8s.io", "ingresses") => network::ingress(value),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value, old),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,78 @@
+//! Who asks: a client certificate, a token, or nobody.
+
+mod certificate;
+mod impersonation;
+mod token;
+
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use kubewright_core::Str;
+use kubewright_core::meta::v1::Status;
+
+pub(crate) use certificate::subject;
+pub(crate) use impersonation::impersonate;
+pub use token::{TokenFileError, Tokens};
+
+use crate::rejection::Rejection;
+
+/// Members may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct User {
+    pub(crate) name: Str,
+    pub(crate) uid: Str,
+    pub(crate) groups: Vec<Str>,
+}
+
+impl User {
+    /// A user who has shown credentials.
+    pub(crate) fn authenticated(name: impl Into<Str>, uid: impl Into<Str>, mut groups: Vec<Str>) -> Self {
+        groups.push("system:authenticated".into());
+        User { name: name.into(), uid: uid.into(), groups }
+    }
+
+    /// Who has shown none.
+    pub(crate) fn anonymous() -> Self {
+        User { name: "system:anonymous".into(), uid: Str::new(), groups: vec!["system:unauthenticated".into()] }
+    }
+
+    /// Who needs none, because the connection is only open to the owner of the server.
+    pub(crate) fn admin() -> Self {
+        User::authenticated("kubernetes-admin", "", vec![MASTERS.into()])
+    }
+
+    /// Whether the user belongs to `group`.
+    pub(crate) fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|have| have == group)
+    }
+}
+
+/// What a connection says of its peer.
+#[derive(Debug, Clone)]
+pub(crate) enum Peer {
+    /// The connection itself is trusted: plain HTTP, or memory.
+    Trusted,
+    /// TLS without a client certificate.
+    Unknown,
+    /// TLS with a certificate that our authority has signed.
+    Certified(User),
+}
+
+/// Finds out who asks. A token that is not known is an error, even where the certificate would do.
+pub(crate) fn authenticate(peer: &Peer, headers: &HeaderMap, tokens: &Tokens) -> Result<User, Rejection> {
+    let token = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
+    match (peer, token) {
+        (Peer::Certified(user), _) => Ok(user.clone()),
+        (_, Some(token)) => tokens.user(token).ok_or_else(|| Status::unauthorized("Unauthorized").into()),
+        (Peer::Trusted, None) => Ok(User::admin()),
+        (Peer::Unknown, None) => Ok(User::anonymous()),
+    }
+}
+
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}

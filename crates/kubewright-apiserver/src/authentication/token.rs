@@ -1,0 +1,126 @@
+//! Static tokens, from a file as kube-apiserver takes it.
+
+use std::collections::HashMap;
+use std::{fmt, io, path::Path};
+
+use kubewright_core::Str;
+
+use super::User;
+
+/// Tokens that the server accepts, and whose they are. Prints none of them.
+#[derive(Clone, Default)]
+pub struct Tokens {
+    users: HashMap<String, User>,
+}
+
+/// Why tokens could not be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TokenFileError {
+    /// The file could not be read.
+    Read(io::Error),
+    /// A line has not the form `token,user,uid,"group,group"`.
+    Line {
+        /// Which line, counted from 1.
+        line: usize,
+    },
+}
+
+impl fmt::Display for TokenFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TokenFileError::Read(_) => f.write_str("token file could not be read"),
+            TokenFileError::Line { line } => {
+                write!(f, "line {line} of the token file is not of the form token,user,uid,\"group,group\"")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TokenFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            TokenFileError::Read(error) => Some(error),
+            TokenFileError::Line { .. } => None,
+        }
+    }
+}
+
+impl Tokens {
+    /// Reads a file of lines `token,user,uid,"group,group"`; groups may be left out.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a line is of another form.
+    pub fn from_file(path: &Path) -> Result<Self, TokenFileError> {
+        Tokens::from_csv(&std::fs::read_to_string(path).map_err(TokenFileError::Read)?)
+    }
+
+    /// Reads the same from text.
+    ///
+    /// # Errors
+    /// When a line is of another form.
+    pub fn from_csv(text: &str) -> Result<Self, TokenFileError> {
+        let mut tokens = Tokens::default();
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let malformed = || TokenFileError::Line { line: index + 1 };
+            let fields = fields(line).ok_or_else(malformed)?;
+            let [token, user, uid, groups @ ..] = &fields[..] else { return Err(malformed()) };
+            if token.is_empty() {
+                return Err(malformed());
+            }
+            let groups = groups.first().map(String::as_str).unwrap_or_default().split(',').map(str::trim);
+            let groups: Vec<Str> = groups.filter(|group| !group.is_empty()).map(Str::from).collect();
+            tokens.users.insert(token.clone(), User::authenticated(user.as_str(), uid.as_str(), groups));
+        }
+        Ok(tokens)
+    }
+
+    /// Whose token this is.
+    pub(crate) fn user(&self, token: &str) -> Option<User> {
+        self.users.get(token).cloned()
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens", self.users.len())
+    }
+}
+
+/// The fields of a line, where quotes hold commas; `None` where a quote is not closed.
+fn fields(line: &str) -> Option<Vec<String>> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = line.trim().chars().peekable();
+    while let Some(c) = chars.next() {
+        let field = fields.last_mut()?;
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => field.extend(chars.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            c => field.push(c),
+        }
+    }
+    (!quoted).then(|| fields.into_iter().map(|field| field.trim().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_a_user_and_groups() {
+        let tokens = Tokens::from_csv("s3cret,jane,7,\"dev,ops\"\nother,bob,8\n").expect("both lines are fine");
+        let jane = tokens.user("s3cret").expect("the token is known");
+        assert_eq!((jane.name.as_str(), jane.uid.as_str()), ("jane", "7"));
+        assert!(jane.is_in("dev") && jane.is_in("ops") && jane.is_in("system:authenticated"));
+        assert_eq!(tokens.user("other").map(|user| user.groups.len()), Some(1));
+        assert!(tokens.user("unknown").is_none());
+        assert_eq!(format!("{tokens:?}"), "2 tokens");
+    }
+
+    #[test]
+    fn a_malformed_line_is_named() {
+        assert!(matches!(Tokens::from_csv("a,b,c\nlonely"), Err(TokenFileError::Line { line: 2 })));
+    }
+}

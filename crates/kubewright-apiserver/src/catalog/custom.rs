@@ -1,0 +1,83 @@
+//! The resources of a CustomResourceDefinition.
+
+use kubewright_core::{Map, Str, Value};
+
+use super::resource::{Custom, Resource, Subresource};
+use crate::object::{Meta, tree};
+use crate::table::{CustomColumn, Printer};
+
+/// What can be done with every custom resource, in the order in which discovery says it.
+const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// The resources that an established definition adds, one for each of its versions.
+pub(crate) fn resources(definition: &Value) -> Vec<Resource> {
+    if !is_established(definition) {
+        return Vec::new();
+    }
+    let group = Str::from(tree::text(definition, &["spec", "group"]));
+    let names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
+    let versions = tree::items(definition, &["spec", "versions"]);
+    versions.iter().map(|version| resource(definition, &group, &names, version)).collect()
+}
+
+/// Whether the server has accepted the names of a definition.
+pub(crate) fn is_established(definition: &Value) -> bool {
+    let conditions = tree::items(definition, &["status", "conditions"]);
+    conditions.iter().any(|condition| {
+        tree::text(condition, &["type"]) == "Established" && tree::text(condition, &["status"]) == "True"
+    })
+}
+
+fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> Resource {
+    let text = |field: &str| Str::from(tree::text(names, &[field]));
+    let texts = |field: &str| tree::items(names, &[field]).iter().filter_map(Value::as_str).map(Str::from).collect();
+    let name = Str::from(tree::text(version, &["name"]));
+    let api_version = Str::from(format!("{group}/{name}"));
+    let has_status = tree::get(version, &["subresources", "status"]).is_some();
+    let scale = tree::get(version, &["subresources", "scale"]).map(|scale| {
+        ["specReplicasPath", "statusReplicasPath", "labelSelectorPath"]
+            .map(|path| Str::from(tree::text(scale, &[path])))
+    });
+    let mut subresources = Vec::new();
+    if has_status {
+        let (api_version, kind) = (api_version.clone(), text("kind"));
+        subresources.push(Subresource { name: "status".into(), api_version, kind, verbs: &["get", "patch", "update"] });
+    }
+    if scale.is_some() {
+        let (api_version, kind) = ("autoscaling/v1".into(), "Scale".into());
+        subresources.push(Subresource { name: "scale".into(), api_version, kind, verbs: &["get", "patch", "update"] });
+    }
+    let selectable = tree::items(version, &["selectableFields"]).iter();
+    let selectable = selectable.map(|field| tree::text(field, &["jsonPath"]).trim_start_matches('.').into()).collect();
+    // A column whose path cannot be read is not shown.
+    let columns = tree::items(version, &["additionalPrinterColumns"]).iter();
+    let columns: Vec<CustomColumn> = columns.filter_map(|column| CustomColumn::from_value(column).ok()).collect();
+    let empty = [("apiVersion", Value::from(api_version.clone())), ("kind", text("kind").into())];
+    Resource {
+        group: group.clone(),
+        version: name,
+        api_version,
+        kind: text("kind"),
+        list_kind: text("listKind"),
+        plural: text("plural"),
+        singular: text("singular"),
+        short_names: texts("shortNames"),
+        categories: texts("categories"),
+        namespaced: tree::text(definition, &["spec", "scope"]) == "Namespaced",
+        verbs: VERBS,
+        subresources,
+        storage: format!("{}.{group}", text("plural")).into(),
+        info: None,
+        entry: None,
+        empty: Value::Object(empty.into_iter().collect::<Map<Value>>()),
+        printer: Printer::for_columns(&columns),
+        custom: Some(Custom {
+            definition: definition.name().into(),
+            served: tree::is_true(version, &["served"]),
+            stored: tree::is_true(version, &["storage"]),
+            scale,
+            selectable,
+            version: version.clone(),
+        }),
+    }
+}

@@ -1,0 +1,89 @@
+//! Objects that are served in more versions than the one they are stored in.
+//!
+//! Custom resources only change their `apiVersion`. Of the built-in ones, events are the same objects in two groups with
+//! other names for some fields, and autoscalers have an old version of which only the plain case is converted.
+
+use kubewright_core::{Str, Value};
+
+use crate::catalog::Resource;
+use crate::object::tree;
+
+/// Fields of an event: the name in the core group, and the name in `events.k8s.io`.
+const EVENT_FIELDS: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+/// A stored object in the version of `resource`.
+pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
+    if tree::text(&value, &["apiVersion"]) == resource.api_version {
+        return value;
+    }
+    match (&*resource.plural, &*resource.api_version) {
+        ("events", "events.k8s.io/v1") if !resource.is_custom() => {
+            rename(&mut value, EVENT_FIELDS);
+            // The newer group leaves out what the older one always shows.
+            for field in ["reportingController", "reportingInstance"] {
+                if tree::text(&value, &[field]).is_empty() {
+                    tree::remove(&mut value, &[field]);
+                }
+            }
+        }
+        ("horizontalpodautoscalers", "autoscaling/v1") => autoscaler_to_v1(&mut value),
+        _ => {}
+    }
+    tree::set(&mut value, &["apiVersion"], resource.api_version.clone());
+    value
+}
+
+/// An object of the version of `resource` in the version that is stored.
+pub(crate) fn to_stored(resource: &Resource, mut value: Value) -> Value {
+    let api_version: Str = match (&*resource.plural, &*resource.api_version) {
+        ("events", "events.k8s.io/v1") if !resource.is_custom() => {
+            rename(&mut value, EVENT_FIELDS.map(|(core, new)| (new, core)));
+            "v1".into()
+        }
+        ("horizontalpodautoscalers", "autoscaling/v1") => {
+            autoscaler_from_v1(&mut value);
+            "autoscaling/v2".into()
+        }
+        _ => return value,
+    };
+    tree::set(&mut value, &["apiVersion"], api_version);
+    value
+}
+
+fn rename<const N: usize>(value: &mut Value, fields: [(&str, &str); N]) {
+    for (from, to) in fields {
+        if let Some(field) = tree::remove(value, &[from]) {
+            tree::set(value, &[to], field);
+        }
+    }
+}
+
+fn autoscaler_to_v1(value: &mut Value) {
+    let metrics = tree::remove(value, &["spec", "metrics"]).unwrap_or_default();
+    let items = metrics.as_array().map_or(&[][..], |list| &list[..]);
+    let is_cpu = |metric: &&Value| tree::text(metric, &["resource", "name"]) == "cpu";
+    let target =
+        items.iter().find(is_cpu).and_then(|cpu| tree::int(cpu, &["resource", "target", "averageUtilization"]));
+    if let Some(target) = target {
+        tree::set(value, &["spec", "targetCPUUtilizationPercentage"], target);
+    }
+    for field in ["currentMetrics", "conditions"] {
+        tree::remove(value, &["status", field]);
+    }
+}
+
+fn autoscaler_from_v1(value: &mut Value) {
+    let Some(target) = tree::remove(value, &["spec", "targetCPUUtilizationPercentage"]) else { return };
+    let target = tree::map([("type", "Utilization".into()), ("averageUtilization", target)]);
+    let resource = tree::map([("name", "cpu".into()), ("target", target)]);
+    let metric = tree::map([("type", "Resource".into()), ("resource", resource)]);
+    tree::set(value, &["spec", "metrics"], Value::from(vec![metric]));
+}

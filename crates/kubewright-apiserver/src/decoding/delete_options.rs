@@ -1,0 +1,67 @@
+//! The options of a deletion, which come in the body or in the query.
+
+use kubewright_core::json::Writer;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::{DeleteOptions, Query};
+use kubewright_core::protobuf::Envelope;
+use kubewright_core::{Decoder, Str, Value};
+
+use super::yaml;
+use crate::accept::Format;
+use crate::object::tree;
+use crate::rejection::Rejection;
+
+/// The options of a deletion: those of the body if it has one, else those of the query.
+pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Result<DeleteOptions, Rejection> {
+    if body.is_empty() {
+        return Ok(DeleteOptions::from_query(query)?);
+    }
+    let bad = |error: String| Rejection::from(Status::bad_request(error));
+    let value = match format {
+        Format::Json => Value::from_json(body).map_err(|error| bad(error.to_string()))?,
+        Format::Yaml => {
+            let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
+            yaml::parse(text).map_err(bad)?.value
+        }
+        Format::Protobuf => from_protobuf(body).map_err(bad)?,
+    };
+    from_value(&value)
+}
+
+/// The options in a tree, checked.
+pub(crate) fn from_value(value: &Value) -> Result<DeleteOptions, Rejection> {
+    let (kind, api_version) = (tree::text(value, &["kind"]), tree::text(value, &["apiVersion"]));
+    if !matches!(kind, "" | "DeleteOptions") {
+        let scheme = "pkg/apis/meta/internalversion/scheme/register.go:27";
+        let message = format!("no kind {kind:?} is registered for version {api_version:?} in scheme {scheme:?}");
+        return Err(Status::bad_request(message).into());
+    }
+    // The rules are those of the query, so the body is put in its words.
+    let mut words = String::new();
+    for field in ["gracePeriodSeconds", "orphanDependents", "propagationPolicy"] {
+        match value.get(field) {
+            Some(Value::String(text)) => words += &format!("&{field}={text}"),
+            Some(Value::Null) | None => {}
+            Some(other) => words += &format!("&{field}={other}"),
+        }
+    }
+    for dry_run in tree::items(value, &["dryRun"]).iter().filter_map(Value::as_str) {
+        words += &format!("&dryRun={dry_run}");
+    }
+    let mut options = DeleteOptions::from_query(&Query::parse(&words))?;
+    let precondition = |field: &str| tree::get(value, &["preconditions", field]).and_then(Value::as_str).map(Str::from);
+    options.preconditions.uid = precondition("uid");
+    options.preconditions.resource_version = precondition("resourceVersion");
+    Ok(options)
+}
+
+fn from_protobuf(body: &[u8]) -> Result<Value, String> {
+    let envelope = Envelope::decode(body).map_err(|error| error.to_string())?;
+    let mut message = kubewright_core::meta::v1::DeleteOptions::default();
+    Decoder::new().protobuf_message_into(&mut message, envelope.raw).map_err(|error| error.to_string())?;
+    let mut json = Vec::new();
+    Writer::new(&mut json).message(&message);
+    let mut value = Value::from_json(&json).map_err(|error| error.to_string())?;
+    tree::set(&mut value, &["kind"], envelope.kind);
+    Ok(value)
+}

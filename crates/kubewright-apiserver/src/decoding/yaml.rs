@@ -1,0 +1,256 @@
+//! YAML as Kubernetes reads it: version 1.1 words for plain scalars, then everything becomes JSON.
+
+use std::collections::HashMap;
+
+use granit_parser::{Event, Parser, ScalarStyle, Span};
+use kubewright_core::{List, Map, Str, Value};
+
+/// How deep a document may be.
+const MAX_DEPTH: usize = 100;
+
+/// How many values aliases may copy together, so that a short text cannot become a huge tree.
+const MAX_COPIED: usize = 10_000;
+
+/// A document and what strict validation says of it.
+pub(crate) struct Document {
+    /// The content.
+    pub(crate) value: Value,
+    /// Keys that occur twice, in Go's words.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Reads the first document of a text.
+pub(crate) fn parse(text: &str) -> Result<Document, String> {
+    Ok(parse_all(text)?.into_iter().next().unwrap_or(Document { value: Value::Null, duplicates: Vec::new() }))
+}
+
+/// Reads all documents of a text, leaving out empty ones.
+pub(crate) fn parse_all(text: &str) -> Result<Vec<Document>, String> {
+    let mut documents = Vec::new();
+    let mut loader =
+        Loader { parser: Parser::new_from_str(text), anchors: HashMap::new(), duplicates: vec![], copied: 0 };
+    loop {
+        match loader.next()? {
+            (Event::StreamEnd, _) => return Ok(documents),
+            (Event::DocumentStart(..), _) => {
+                let (event, span) = loader.next()?;
+                let value = match event {
+                    Event::DocumentEnd => continue,
+                    event => loader.node(event, span, 0)?,
+                };
+                if !value.is_null() {
+                    documents.push(Document { value, duplicates: std::mem::take(&mut loader.duplicates) });
+                }
+                loader.anchors.clear();
+            }
+            _ => {}
+        }
+    }
+}
+
+struct Loader<'a> {
+    parser: Parser<'a, granit_parser::StrInput<'a>>,
+    anchors: HashMap<usize, Value>,
+    duplicates: Vec<String>,
+    copied: usize,
+}
+
+impl<'a> Loader<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), String> {
+        loop {
+            return match self.parser.next_event() {
+                Some(Ok((Event::Comment(..), _))) => continue,
+                Some(Ok(event)) => Ok(event),
+                Some(Err(error)) => Err(format!("yaml: {error}")),
+                None => Err("yaml: unexpected end of input".into()),
+            };
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Value, String> {
+        if depth > MAX_DEPTH {
+            return Err("yaml: exceeded max depth".into());
+        }
+        let (anchor, value) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix.as_str() == "str");
+                (anchor, if is_text { Value::from(text.as_ref()) } else { plain(&text) })
+            }
+            Event::SequenceStart(_, anchor, _) => (anchor, self.sequence(depth)?),
+            Event::MappingStart(_, anchor, _) => (anchor, self.mapping(depth)?),
+            Event::Alias(anchor) => return self.alias(anchor),
+            _ => return Err(format!("yaml: line {}: did not find expected node content", span.start.line())),
+        };
+        if anchor != 0 {
+            self.anchors.insert(anchor, value.clone());
+        }
+        Ok(value)
+    }
+
+    fn alias(&mut self, anchor: usize) -> Result<Value, String> {
+        let value = self.anchors.get(&anchor).cloned().ok_or("yaml: unknown anchor")?;
+        self.copied += size(&value);
+        if self.copied > MAX_COPIED {
+            return Err("yaml: document contains excessive aliasing".into());
+        }
+        Ok(value)
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Value, String> {
+        let mut items = List::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(Value::Array(items)),
+                (event, span) => items.push(self.node(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self, depth: usize) -> Result<Value, String> {
+        let (mut entries, mut merged) = (Map::new(), Vec::new());
+        loop {
+            let (event, span) = self.next()?;
+            if matches!(event, Event::MappingEnd) {
+                break;
+            }
+            let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
+            let key = key(self.node(event, span, depth + 1)?)?;
+            let (event, value_span) = self.next()?;
+            let value = self.node(event, value_span, depth + 1)?;
+            if is_merge {
+                merged.push(value);
+            } else if entries.insert(key.clone(), value).is_some() {
+                self.duplicates.push(format!(
+                    "yaml: unmarshal errors:\n  line {}: key {:?} already set in map",
+                    span.start.line(),
+                    key.as_str()
+                ));
+            }
+        }
+        for value in merged {
+            let sources = match value {
+                Value::Array(list) => list.into_iter().collect(),
+                other => vec![other],
+            };
+            for source in sources {
+                let Value::Object(source) = source else {
+                    return Err("yaml: map merge requires map or sequence of maps as the value".into());
+                };
+                for (key, value) in source {
+                    entries.get_or_insert_with(key, || value);
+                }
+            }
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+/// The key of a map, which JSON only knows as text.
+fn key(value: Value) -> Result<Str, String> {
+    Ok(match value {
+        Value::String(text) => text,
+        Value::Bool(true) => "true".into(),
+        Value::Bool(false) => "false".into(),
+        Value::Int(number) => number.to_string().into(),
+        Value::Float(number) => number.to_string().into(),
+        Value::Null | Value::Array(_) | Value::Object(_) => return Err("yaml: unsupported map key".into()),
+    })
+}
+
+/// What a scalar without quotes means.
+fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => return true.into(),
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => return false.into(),
+        _ => {}
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
+        return text.into();
+    }
+    number(&text.replace('_', "")).unwrap_or_else(|| text.into())
+}
+
+fn number(text: &str) -> Option<Value> {
+    let (sign, digits) = match text.as_bytes() {
+        [b'-', ..] => ("-", &text[1..]),
+        [b'+', ..] => ("", &text[1..]),
+        _ => ("", text),
+    };
+    let radix = |digits: &str, radix| i64::from_str_radix(&format!("{sign}{digits}"), radix).ok().map(Value::Int);
+    match digits.as_bytes() {
+        [b'0', b'x', ..] => return radix(&digits[2..], 16),
+        [b'0', b'b', ..] => return radix(&digits[2..], 2),
+        [b'0', b'o', ..] => return radix(&digits[2..], 8),
+        [b'0', b'0'..=b'7', ..] if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+            // A number with a leading zero is octal, unless it has digits that octal has not.
+            return radix(&digits[1..], 8).or_else(|| digits.parse().ok().map(Value::Float));
+        }
+        [first, ..] if first.is_ascii_digit() || *first == b'.' => {}
+        _ => return None,
+    }
+    if digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        let whole = radix(digits, 10);
+        return whole.or_else(|| text.parse().ok().map(Value::Float));
+    }
+    let is_number = digits.bytes().all(|c| c.is_ascii_digit() || matches!(c, b'.' | b'e' | b'E' | b'+' | b'-'));
+    let value: f64 = if is_number { text.parse().ok()? } else { return None };
+    value.is_finite().then_some(Value::Float(value))
+}
+
+fn size(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(entries) => entries.values().map(size).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> String {
+        parse(text).map(|document| document.value.to_string()).unwrap_or_else(|error| error)
+    }
+
+    #[test]
+    fn plain_words_mean_what_they_mean_in_go() {
+        assert_eq!(
+            json("a: y\nb: 'y'\nc: off\nd: ~\ne: 010\nf: 0x1F\ng: 1.5\nh: 1_000\ni: 2001-01-01\nj: 1e3"),
+            r#"{"a":true,"b":"y","c":false,"d":null,"e":8,"f":31,"g":1.5,"h":1000,"i":"2001-01-01","j":1000.0}"#
+        );
+        assert_eq!(
+            json("k: 100m\nv: 1.2.3\nx: -a\nt: !!str 5\n5: z\ntrue: z"),
+            r#"{"5":"z","k":"100m","t":"5","true":"z","v":"1.2.3","x":"-a"}"#
+        );
+    }
+
+    #[test]
+    fn aliases_and_merges_copy() {
+        assert_eq!(
+            json("a: &x {k: 1, l: 2}\nb: *x\nc:\n  <<: *x\n  k: 3"),
+            r#"{"a":{"k":1,"l":2},"b":{"k":1,"l":2},"c":{"k":3,"l":2}}"#
+        );
+        let bomb = (0..9).fold("a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned(), |text, n| {
+            text + &format!("a{0}: &a{0} [{1}]\n", n + 1, vec![format!("*a{n}"); 9].join(","))
+        });
+        assert_eq!(json(&bomb), "yaml: document contains excessive aliasing");
+    }
+
+    #[test]
+    fn duplicate_keys_are_reported_with_their_line() {
+        let document = parse("a: 1\nb:\n  k: a\n  k: b\n").expect("it can be read");
+        assert_eq!(document.value.to_string(), r#"{"a":1,"b":{"k":"b"}}"#);
+        assert_eq!(document.duplicates, ["yaml: unmarshal errors:\n  line 4: key \"k\" already set in map"]);
+    }
+
+    #[test]
+    fn broken_text_is_an_error_and_no_panic() {
+        for text in ["a: [", "a: *b", "\t- x", "{a: b", "a: b: c", "- &a [*a]", "%YAML", "? [a]\n: b"] {
+            let _ = parse(text);
+        }
+        let deep = "[".repeat(5000);
+        assert!(parse(&deep).is_err());
+    }
+}

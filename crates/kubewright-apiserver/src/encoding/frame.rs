@@ -1,0 +1,113 @@
+//! Events of a watch into the frames of its stream.
+
+use kubewright_core::Value;
+use kubewright_core::json::Writer;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::protobuf::Encoder;
+
+use super::{Wanted, json, protobuf, served, status_tree};
+use crate::accept::{Form, Format};
+use crate::catalog::Resource;
+use crate::object::StoredObject;
+use crate::table::partial_object_metadata;
+
+/// What an event says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Kind {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Added => "ADDED",
+            Kind::Modified => "MODIFIED",
+            Kind::Deleted => "DELETED",
+        }
+    }
+}
+
+/// Writes events in one form.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    wanted: Wanted,
+    /// Columns of a table are said once.
+    has_columns: bool,
+}
+
+impl Frames {
+    /// Frames of this form.
+    pub(crate) fn new(wanted: Wanted) -> Self {
+        Frames { wanted, has_columns: false }
+    }
+
+    /// The `Content-Type` of the stream.
+    pub(crate) fn content_type(&self) -> &'static str {
+        match self.wanted.format {
+            Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            Format::Json | Format::Yaml => "application/json",
+        }
+    }
+
+    /// Appends an event about an object.
+    pub(crate) fn object(&mut self, kind: Kind, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
+        match (self.wanted.form, self.wanted.format) {
+            (Form::Object, Format::Json | Format::Yaml) => {
+                json_frame(kind.as_str(), out, |out| out.extend_from_slice(&json(resource, object)));
+            }
+            _ => {
+                let value = self.shaped(resource, &served(resource, &object.value));
+                self.tree(kind.as_str(), &value, out);
+            }
+        }
+    }
+
+    /// Appends a bookmark, given as an object.
+    pub(crate) fn bookmark(&mut self, resource: &Resource, value: &Value, out: &mut Vec<u8>) {
+        let value = self.shaped(resource, value);
+        self.tree("BOOKMARK", &value, out);
+    }
+
+    fn shaped(&mut self, resource: &Resource, value: &Value) -> Value {
+        match self.wanted.form {
+            Form::Object | Form::AggregatedDiscovery => value.clone(),
+            Form::Metadata(version) | Form::MetadataList(version) => partial_object_metadata(value, version),
+            Form::Table(version) => {
+                let columns = (!std::mem::replace(&mut self.has_columns, true)).then(|| resource.printer.columns());
+                let metadata = value.get("metadata").cloned().unwrap_or_default();
+                resource.printer.table(&metadata, [value], columns, &self.wanted.rows(version))
+            }
+        }
+    }
+
+    /// Appends the error that ends a watch.
+    pub(crate) fn error(&self, status: &Status, out: &mut Vec<u8>) {
+        self.tree("ERROR", &status_tree(status), out);
+    }
+
+    fn tree(&self, kind: &str, value: &Value, out: &mut Vec<u8>) {
+        match self.wanted.format {
+            Format::Json | Format::Yaml => json_frame(kind, out, |out| value.encode_json(&mut Writer::new(out))),
+            Format::Protobuf => {
+                // Only objects that have this form are asked for in it.
+                let Ok(object) = protobuf::object(value) else { return };
+                let mut frame = Vec::with_capacity(object.len() + 32);
+                let mut encoder = Encoder { out: &mut frame };
+                encoder.bytes(1, kind.as_bytes());
+                encoder.delimited(2, |extension| extension.bytes(1, &object));
+                out.extend_from_slice(&(frame.len() as u32).to_be_bytes());
+                out.extend_from_slice(&frame);
+            }
+        }
+    }
+}
+
+fn json_frame(kind: &str, out: &mut Vec<u8>, object: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(br#"{"type":""#);
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(br#"","object":"#);
+    object(out);
+    out.extend_from_slice(b"}\n");
+}

@@ -1,0 +1,224 @@
+//! Objects, lists and errors into the bytes of an answer.
+//!
+//! JSON of stored objects is copied, never made again. All other forms start from the tree.
+
+mod frame;
+mod protobuf;
+mod wanted;
+pub(crate) mod yaml;
+
+use bytes::Bytes;
+use kubewright_core::json::Writer;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{Map, StatusReason, Str, Value};
+
+pub(crate) use frame::{Frames, Kind};
+pub(crate) use wanted::Wanted;
+
+use crate::accept::{Form, Format};
+use crate::catalog::Resource;
+use crate::conversion;
+use crate::object::{Meta, StoredObject, to_json, tree, write_head};
+use crate::rejection::Rejection;
+use crate::table::{partial_object_metadata, partial_object_metadata_list};
+
+/// What a list says of itself.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ListMeta {
+    pub(crate) revision: u64,
+    pub(crate) continue_token: Option<Str>,
+    pub(crate) remaining: Option<usize>,
+}
+
+/// One object.
+pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {
+    match (wanted.form, wanted.format) {
+        (Form::Object, Format::Json) if !wanted.pretty => Ok(json(resource, object)),
+        (Form::Object | Form::AggregatedDiscovery, _) => self::tree(wanted, &served(resource, &object.value)),
+        (Form::Metadata(version), _) => self::tree(wanted, &partial_object_metadata(&object.value, version)),
+        (Form::MetadataList(_), _) => Err(wrong_shape(resource, "PartialObjectMetadataList", "not a list", "")),
+        (Form::Table(version), _) => {
+            let value = served(resource, &object.value);
+            let metadata = value.get("metadata").cloned().unwrap_or_default();
+            let printer = &resource.printer;
+            self::tree(wanted, &printer.table(&metadata, [&value], Some(printer.columns()), &wanted.rows(version)))
+        }
+    }
+}
+
+/// Any tree that is an object by itself.
+pub(crate) fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
+    Ok(match wanted.format {
+        Format::Json if wanted.pretty => {
+            let mut out = String::new();
+            write_pretty(value, 0, &mut out);
+            out.push('\n');
+            out.into()
+        }
+        Format::Json => to_json(value).into(),
+        Format::Yaml => {
+            let mut out = String::new();
+            yaml::write(value, &mut out);
+            out.into()
+        }
+        Format::Protobuf => protobuf::object(value)?.into(),
+    })
+}
+
+/// A status object.
+pub(crate) fn status(wanted: Wanted, status: &Status) -> Bytes {
+    let value = status_tree(status);
+    tree(wanted.as_object(), &value).unwrap_or_else(|_| to_json(&value).into())
+}
+
+/// A status object as a tree.
+pub(crate) fn status_tree(status: &Status) -> Value {
+    let mut json = Vec::new();
+    Writer::new(&mut json).as_server().object(status);
+    Value::from_json(&json).unwrap_or_default()
+}
+
+/// A list of objects.
+pub(crate) fn list<'a>(
+    wanted: Wanted,
+    resource: &Resource,
+    meta: &ListMeta,
+    objects: impl ExactSizeIterator<Item = &'a StoredObject>,
+) -> Result<Bytes, Rejection> {
+    match (wanted.form, wanted.format) {
+        (Form::Object, Format::Json) if !wanted.pretty => Ok(json_list(resource, meta, objects)),
+        (Form::Object, Format::Protobuf) => protobuf::list(resource, meta, objects),
+        (Form::Object | Form::AggregatedDiscovery, _) => {
+            let list = Value::from_json(&json_list(resource, meta, objects)).unwrap_or_default();
+            self::tree(wanted, &list)
+        }
+        (Form::MetadataList(_), Format::Protobuf) => Ok(protobuf::metadata_list(meta, objects)),
+        (Form::MetadataList(version), _) => {
+            let values = objects.map(|object| &object.value);
+            self::tree(wanted, &partial_object_metadata_list(&list_metadata(resource, meta), values, version))
+        }
+        (Form::Metadata(_), _) => Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
+        (Form::Table(version), _) => {
+            let values: Vec<Value> = objects.map(|object| served(resource, &object.value)).collect();
+            let (printer, metadata) = (&resource.printer, list_metadata(resource, meta));
+            self::tree(wanted, &printer.table(&metadata, &values, Some(printer.columns()), &wanted.rows(version)))
+        }
+    }
+}
+
+/// The JSON of a stored object in the version that was asked for.
+pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
+    if object.value.get("apiVersion").and_then(Value::as_str) == Some(&resource.api_version) {
+        return object.json().clone();
+    }
+    if resource.is_custom() {
+        let mut out = Vec::with_capacity(object.json().len() + 16);
+        write_head(&resource.api_version, &resource.kind, &mut out);
+        out.extend_from_slice(object.json_after_kind());
+        return out.into();
+    }
+    to_json(&served(resource, &object.value)).into()
+}
+
+/// An object in the version that was asked for.
+pub(crate) fn served(resource: &Resource, value: &Value) -> Value {
+    conversion::to_version(resource, value.clone())
+}
+
+fn json_list<'a>(
+    resource: &Resource,
+    meta: &ListMeta,
+    objects: impl ExactSizeIterator<Item = &'a StoredObject>,
+) -> Bytes {
+    let mut out = Vec::with_capacity(256 + objects.len() * 512);
+    write_head(&resource.api_version, &resource.list_kind, &mut out);
+    out.extend_from_slice(br#","metadata":"#);
+    list_metadata(resource, meta).encode_json(&mut Writer::new(&mut out));
+    out.extend_from_slice(br#","items":["#);
+    for (index, object) in objects.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        let is_stored_version = object.value.get("apiVersion").and_then(Value::as_str) == Some(&resource.api_version);
+        if resource.is_custom() || !is_stored_version {
+            // Custom objects carry their kind in lists too.
+            let mut value = json(resource, object);
+            if !resource.is_custom() {
+                let mut bare = served(resource, &object.value);
+                tree::remove(&mut bare, &["kind"]);
+                tree::remove(&mut bare, &["apiVersion"]);
+                value = to_json(&bare).into();
+            }
+            out.extend_from_slice(&value);
+        } else {
+            let (brace, rest) = object.json_without_kind();
+            out.extend_from_slice(brace);
+            out.extend_from_slice(rest);
+        }
+    }
+    out.extend_from_slice(b"]}");
+    out.into()
+}
+
+fn list_metadata(resource: &Resource, meta: &ListMeta) -> Value {
+    let mut fields = Map::new();
+    fields.insert("resourceVersion", Value::from(meta.revision.to_string()));
+    match &meta.continue_token {
+        Some(token) => drop(fields.insert("continue", token.clone().into())),
+        None if resource.is_custom() => drop(fields.insert("continue", "".into())),
+        None => {}
+    }
+    if let Some(remaining) = meta.remaining {
+        fields.insert("remainingItemCount", Value::Int(remaining as i64));
+    }
+    Value::Object(fields)
+}
+
+fn wrong_shape(resource: &Resource, asked: &str, is: &str, suffix: &str) -> Rejection {
+    let group = if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or_default() };
+    let message =
+        format!("you requested {asked}, but the requested object is {is} (*{group}.{}{suffix})", resource.kind);
+    Status::failure(StatusReason::NotAcceptable, message).into()
+}
+
+fn write_pretty(value: &Value, indent: usize, out: &mut String) {
+    let pad = |out: &mut String, indent: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(' ', indent));
+    };
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                pad(out, indent + 2);
+                write_pretty(item, indent + 2, out);
+            }
+            pad(out, indent);
+            out.push(']');
+        }
+        Value::Object(entries) if !entries.is_empty() => {
+            out.push('{');
+            for (index, (key, entry)) in entries.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                pad(out, indent + 2);
+                out.push_str(&Value::from(key.clone()).to_string());
+                out.push_str(": ");
+                write_pretty(entry, indent + 2, out);
+            }
+            pad(out, indent);
+            out.push('}');
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+/// What a bookmark shows of an object: its kind and a revision.
+pub(crate) fn bookmark(resource: &Resource, revision: u64, ends_initial_events: bool) -> Value {
+    let mut value = resource.empty.clone();
+    value.set_meta("resourceVersion", revision.to_string());
+    if ends_initial_events {
+        value.set_meta("annotations", tree::map([("k8s.io/initial-events-end", "true".into())]));
+    }
+    value
+}

@@ -1,0 +1,82 @@
+//! What the client wants its answer to look like, from its headers and its query.
+
+use hyper::HeaderMap;
+use hyper::header::{ACCEPT, USER_AGENT};
+use kubewright_core::Time;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::Query;
+
+use crate::accept::{self, Accepted, Form, Format, MetaVersion, Offer};
+use crate::rejection::Rejection;
+use crate::table::{Include, RowOptions};
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) format: Format,
+    pub(crate) form: Form,
+    /// Whether JSON is written with line breaks for people.
+    pub(crate) pretty: bool,
+    /// What the rows of a table carry.
+    pub(crate) include: Include,
+}
+
+impl Wanted {
+    /// Plain JSON.
+    pub(crate) const JSON: Wanted =
+        Wanted { format: Format::Json, form: Form::Object, pretty: false, include: Include::Metadata };
+
+    /// The best form that the client accepts and the path offers.
+    pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Wanted, Rejection> {
+        let accepted = accept::negotiate(accept_header(headers).as_deref(), offer);
+        let accepted = accepted.map_err(|error| Rejection::from(Status::from(error)))?;
+        let mut wanted = Wanted::new(accepted, headers, query);
+        if let (Form::Table(_), Some(text)) = (wanted.form, query.get("includeObject")) {
+            wanted.include = Include::parse(text)?;
+        }
+        Ok(wanted)
+    }
+
+    /// The form of an error, which is JSON where nothing else can be agreed on.
+    pub(crate) fn of_errors(headers: &HeaderMap, query: &Query) -> Wanted {
+        match accept::negotiate(accept_header(headers).as_deref(), Offer::Plain) {
+            Ok(accepted) => Wanted::new(accepted, headers, query),
+            Err(error) => Wanted { format: error.format, ..Wanted::JSON },
+        }
+    }
+
+    fn new(accepted: Accepted, headers: &HeaderMap, query: &Query) -> Self {
+        let Accepted { format, form, pretty } = accepted;
+        Wanted { format, form, pretty: pretty || is_pretty(headers, query), include: Include::Metadata }
+    }
+
+    /// The `Content-Type` of the answer.
+    pub(crate) fn content_type(self) -> &'static str {
+        Accepted { format: self.format, form: self.form, pretty: self.pretty }.content_type()
+    }
+
+    /// The same, but whole objects.
+    pub(crate) fn as_object(self) -> Self {
+        Wanted { form: Form::Object, ..self }
+    }
+
+    /// How rows of a table are made now.
+    pub(crate) fn rows(self, version: MetaVersion) -> RowOptions {
+        RowOptions { include: self.include, version, now: Time::now() }
+    }
+}
+
+/// All `Accept` headers as one.
+fn accept_header(headers: &HeaderMap) -> Option<String> {
+    let values: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    (!values.is_empty()).then(|| values.join(","))
+}
+
+/// Line breaks are for those who ask, and for people with a browser or curl.
+fn is_pretty(headers: &HeaderMap, query: &Query) -> bool {
+    let is_person = || {
+        let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        agent.starts_with("curl") || agent.starts_with("Wget") || agent.starts_with("Mozilla/5.0")
+    };
+    query.flag("pretty").unwrap_or_else(is_person)
+}

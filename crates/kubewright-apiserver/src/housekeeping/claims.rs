@@ -1,0 +1,44 @@
+//! Volumes and claims that are deleted: they stay as long as somebody uses them.
+
+use kubewright_core::Value;
+
+use crate::admission::{PV_PROTECTION, PVC_PROTECTION};
+use crate::object::{Meta, tree};
+use crate::registry::Registry;
+use crate::storage::{Key, Scope};
+
+/// Lets a deleted claim or volume go that nobody uses.
+pub(super) fn look_after(registry: &Registry, key: &Key, value: &Value) {
+    if !value.is_being_deleted() {
+        return;
+    }
+    let guard = match key.resource() {
+        "persistentvolumeclaims" if !is_used(registry, key) => PVC_PROTECTION,
+        "persistentvolumes" if tree::text(value, &["status", "phase"]) != "Bound" => PV_PROTECTION,
+        _ => return,
+    };
+    if value.finalizers().iter().any(|finalizer| finalizer == guard) {
+        super::remove_finalizer(registry, key, value, guard);
+    }
+}
+
+/// Looks at the claims that a deleted pod may have used.
+pub(super) fn after_deletion(registry: &Registry, key: &Key) {
+    let ("pods", Some(namespace)) = (key.resource(), key.namespace()) else { return };
+    for entry in registry.all(&Scope::namespace("persistentvolumeclaims", namespace)) {
+        let claim = Key::namespaced("persistentvolumeclaims", namespace, entry.object.value.name());
+        look_after(registry, &claim, &entry.object.value);
+    }
+}
+
+/// Whether a pod that has not ended names the claim.
+fn is_used(registry: &Registry, claim: &Key) -> bool {
+    let pods = registry.all(&Scope::namespace("pods", claim.namespace().unwrap_or_default()));
+    pods.iter().any(|pod| {
+        let pod = &pod.object.value;
+        let has_ended = matches!(tree::text(pod, &["status", "phase"]), "Succeeded" | "Failed");
+        let mut volumes = tree::items(pod, &["spec", "volumes"]).iter();
+        let names = |volume: &Value| tree::text(volume, &["persistentVolumeClaim", "claimName"]) == claim.name();
+        !has_ended && volumes.any(names)
+    })
+}

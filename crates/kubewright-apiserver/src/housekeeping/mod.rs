@@ -1,0 +1,78 @@
+//! What a cluster tidies up by itself, driven by the log of writes: dependents of deleted objects, the content of
+//! deleted namespaces, the objects of deleted definitions, and claims that nobody uses any more.
+//!
+//! One task does all of it, in the order of the log, so that the same writes always have the same consequences.
+
+mod claims;
+mod content;
+mod garbage;
+
+use std::sync::Arc;
+
+use kubewright_core::Value;
+use tokio::sync::watch;
+
+use crate::object::Meta;
+use crate::registry::Registry;
+use crate::storage::{EventKind, Key, ListOptions, Scope};
+use garbage::Garbage;
+
+/// Tidies up until told to stop.
+pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let mut garbage = Garbage::default();
+        let Ok(page) = registry.store.list(&Scope::everything(), ListOptions::default()) else { return };
+        let Ok(mut watcher) = registry.store.watch(&Scope::everything(), page.revision) else { continue };
+        page.entries.iter().for_each(|(key, entry)| garbage.learn(key, &entry.object.value));
+        for (key, entry) in &page.entries {
+            garbage.look_after(&registry, key, &entry.object.value);
+            content::look_after(&registry, key, &entry.object.value);
+            claims::look_after(&registry, key, &entry.object.value);
+        }
+        loop {
+            let event = tokio::select! {
+                event = watcher.next() => event,
+                _ = stop.wait_for(|stopped| *stopped) => return,
+            };
+            // Too slow for the log: look at everything again.
+            let Ok(event) = event else { break };
+            let value = &event.object.value;
+            match event.kind {
+                EventKind::Deleted => {
+                    let orphans = garbage.forget(&event.key, value);
+                    garbage.collect(&registry, value, orphans);
+                    content::after_deletion(&registry, &event.key);
+                    claims::after_deletion(&registry, &event.key);
+                }
+                EventKind::Created | EventKind::Modified => {
+                    garbage.learn(&event.key, value);
+                    garbage.look_after(&registry, &event.key, value);
+                    content::look_after(&registry, &event.key, value);
+                    claims::look_after(&registry, &event.key, value);
+                }
+            }
+        }
+    }
+}
+
+// What has changed or gone meanwhile needs nothing from us any more, so refusals are left alone.
+
+fn remove_finalizer(registry: &Registry, key: &Key, value: &Value, finalizer: &str) {
+    let uid = value.uid();
+    change(registry, key, |value| {
+        if value.uid() == uid {
+            let mut finalizers = value.finalizers();
+            finalizers.retain(|have| have != finalizer);
+            value.set_finalizers(&finalizers);
+        }
+    });
+}
+
+fn change(registry: &Registry, key: &Key, mut change: impl FnMut(&mut Value)) {
+    let Some(resource) = registry.catalog().of_storage(key.resource()).cloned() else { return };
+    let _ = registry.change(&resource, key.namespace().unwrap_or_default(), key.name(), |value| {
+        let mut value = value.clone();
+        change(&mut value);
+        Ok(value)
+    });
+}

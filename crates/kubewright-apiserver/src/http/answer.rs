@@ -1,0 +1,113 @@
+//! An answer before it becomes a response.
+
+use bytes::Bytes;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
+use hyper::{Response, StatusCode};
+use kubewright_core::meta::v1::Status;
+
+use super::Body;
+use crate::encoding::{self, Wanted};
+use crate::registry::WatchStream;
+use crate::rejection::Rejection;
+
+/// What is sent back.
+pub(crate) struct Answer {
+    status: StatusCode,
+    content_type: &'static str,
+    body: Body,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Answer {
+    /// An object, list or other document in this form.
+    pub(crate) fn document(status: StatusCode, wanted: Wanted, body: Bytes) -> Self {
+        Answer { status, content_type: wanted.content_type(), body: body.into(), headers: Vec::new() }
+    }
+
+    /// A status object that is no error.
+    pub(crate) fn status(code: StatusCode, wanted: Wanted, status: &Status) -> Self {
+        Answer::document(code, wanted.as_object(), encoding::status(wanted, status))
+    }
+
+    /// Plain text.
+    pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
+        let (content_type, body) = ("text/plain; charset=utf-8", text.into());
+        Answer { status, content_type, body: body.into(), headers: Vec::new() }
+    }
+
+    /// Bytes of another kind.
+    pub(crate) fn binary(content_type: &'static str, body: Vec<u8>) -> Self {
+        Answer { status: StatusCode::OK, content_type, body: Bytes::from(body).into(), headers: Vec::new() }
+    }
+
+    /// A stream of events.
+    pub(crate) fn watch(content_type: &'static str, stream: WatchStream) -> Self {
+        Answer { status: StatusCode::OK, content_type, body: stream.into(), headers: Vec::new() }
+    }
+
+    /// The refusal of a request.
+    pub(crate) fn rejection(rejection: Rejection, wanted: Wanted) -> Self {
+        let status = match rejection {
+            Rejection::NoSuchPage => return Answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+            Rejection::Status(status) => status,
+        };
+        let code =
+            status.code.and_then(|code| u16::try_from(code).ok()).and_then(|code| StatusCode::from_u16(code).ok());
+        let mut answer = Answer::status(code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), wanted, &status);
+        let seconds = status.details.as_ref().and_then(|details| details.retry_after_seconds);
+        if let Some(seconds) = seconds {
+            answer.headers.push((RETRY_AFTER, HeaderValue::from(seconds)));
+        }
+        answer
+    }
+
+    /// Adds warnings that clients print.
+    #[must_use]
+    pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
+        for warning in warnings {
+            let text: String = warning.chars().filter(|c| !c.is_control()).collect();
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
+                self.headers.push((WARNING, value));
+            }
+        }
+        self
+    }
+
+    /// An answer that has nothing to show.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Answer { status, content_type: "", body: Bytes::new().into(), headers: Vec::new() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub(crate) fn with_header(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// The response that says so.
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(self.body);
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        if !self.content_type.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        }
+        for (name, value) in self.headers {
+            match name {
+                // There is only one way to keep an answer.
+                CACHE_CONTROL => {
+                    headers.insert(name, value);
+                }
+                name => {
+                    headers.append(name, value);
+                }
+            }
+        }
+        response
+    }
+}

@@ -1,0 +1,94 @@
+//! Connections, each served by a task that somebody owns.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use kubewright_core::meta::v1::Status;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Answer, Body};
+use crate::authentication::Peer;
+use crate::encoding::Wanted;
+use crate::service::Service;
+
+/// The largest body that is taken.
+const BODY_MAX: usize = 3 << 20;
+/// How long requests may still take when the server stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves connections until it is told to stop, and waits for all of them.
+pub(crate) struct Connections {
+    service: Service,
+    stop: watch::Receiver<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Connections {
+    /// Connections to this service.
+    pub(crate) fn new(service: Service, stop: watch::Receiver<bool>) -> Self {
+        Connections { service, stop, tasks: JoinSet::new() }
+    }
+
+    /// Serves a connection that `open` completes, for example by a handshake, in a task of its own.
+    pub(crate) fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &mut self,
+        open: impl Future<Output = Option<(S, Peer)>> + Send + 'static,
+    ) {
+        let (service, mut stop) = (self.service.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            let opened = tokio::select! {
+                opened = open => opened,
+                _ = stop.wait_for(|stopped| *stopped) => None,
+            };
+            let Some((stream, peer)) = opened else { return };
+            let respond = service_fn(move |request| respond(service.clone(), peer.clone(), request));
+            let mut builder = Builder::new(TokioExecutor::new());
+            builder.http1().timer(TokioTimer::new()).keep_alive(true);
+            builder.http2().timer(TokioTimer::new());
+            let connection = builder.serve_connection(TokioIo::new(stream), respond);
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                // How a connection ended is for its client to know.
+                _ = connection.as_mut() => return,
+                _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+            }
+            let _ = connection.await;
+        });
+        // Those that have ended need no place.
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// Waits for all connections to end, for a while.
+    pub(crate) async fn finish(mut self) {
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all).await.is_err() {
+            self.tasks.shutdown().await;
+        }
+    }
+}
+
+async fn respond(service: Service, peer: Peer, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let (parts, body) = request.into_parts();
+    Ok(match Limited::new(body, BODY_MAX).collect().await {
+        Ok(body) => service.serve(&peer, Request::from_parts(parts, body.to_bytes())).await,
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            let status = Status::request_entity_too_large(format!("limit is {BODY_MAX}"));
+            Answer::rejection(status.into(), Wanted::JSON).into_response()
+        }
+        Err(error) => Answer::rejection(Status::bad_request(error.to_string()).into(), Wanted::JSON).into_response(),
+    })
+}
+
+/// Bodies that a caller holds in memory anyway are limited in the same way.
+pub(crate) fn is_too_large(body: &Bytes) -> bool {
+    body.len() > BODY_MAX
+}

@@ -1,0 +1,13 @@
+//! HTTP around the service: bodies, compression, connections, listening.
+
+mod answer;
+mod body;
+mod compression;
+mod connection;
+mod listener;
+
+pub(crate) use answer::Answer;
+pub use body::Body;
+pub(crate) use compression::{accepts_gzip, compress};
+pub(crate) use connection::{Connections, is_too_large};
+pub(crate) use listener::listen;

@@ -1,0 +1,96 @@
+//! The metadata of an object that is a tree.
+
+use kubewright_core::{List, Map, Str, Value};
+
+/// What all objects have in common, read from and written to their tree.
+pub(crate) trait Meta {
+    /// A field of the metadata.
+    fn meta(&self, field: &str) -> Option<&Value>;
+    /// Sets a field of the metadata.
+    fn set_meta(&mut self, field: &str, value: impl Into<Value>);
+    /// Removes a field of the metadata.
+    fn remove_meta(&mut self, field: &str) -> Option<Value>;
+
+    /// A text of the metadata, empty where it is not set.
+    fn meta_text(&self, field: &str) -> &str {
+        self.meta(field).and_then(Value::as_str).unwrap_or_default()
+    }
+    /// `metadata.name`.
+    fn name(&self) -> &str {
+        self.meta_text("name")
+    }
+    /// `metadata.namespace`.
+    fn namespace(&self) -> &str {
+        self.meta_text("namespace")
+    }
+    /// `metadata.uid`.
+    fn uid(&self) -> &str {
+        self.meta_text("uid")
+    }
+    /// `metadata.resourceVersion`.
+    fn resource_version(&self) -> &str {
+        self.meta_text("resourceVersion")
+    }
+    /// `metadata.generation`.
+    fn generation(&self) -> i64 {
+        self.meta("generation").and_then(Value::as_i64).unwrap_or_default()
+    }
+    /// Whether the object is being deleted.
+    fn is_being_deleted(&self) -> bool {
+        self.meta("deletionTimestamp").is_some()
+    }
+    /// `metadata.finalizers`.
+    fn finalizers(&self) -> Vec<Str> {
+        texts(self.meta("finalizers"))
+    }
+    /// Sets `metadata.finalizers`, which are absent rather than empty.
+    fn set_finalizers(&mut self, finalizers: &[Str]) {
+        if finalizers.is_empty() {
+            self.remove_meta("finalizers");
+        } else {
+            let list: List<Value> = finalizers.iter().map(|finalizer| Value::from(finalizer.clone())).collect();
+            self.set_meta("finalizers", list);
+        }
+    }
+    /// `metadata.ownerReferences`.
+    fn owner_references(&self) -> &[Value] {
+        self.meta("ownerReferences").and_then(Value::as_array).map_or(&[], |list| &list[..])
+    }
+    /// `metadata.labels`.
+    fn labels(&self) -> Map<Str> {
+        text_map(self.meta("labels"))
+    }
+}
+
+impl Meta for Value {
+    fn meta(&self, field: &str) -> Option<&Value> {
+        self.get("metadata")?.get(field)
+    }
+
+    fn set_meta(&mut self, field: &str, value: impl Into<Value>) {
+        let Some(object) = self.as_object_mut() else { return };
+        let metadata = object.get_or_insert_with("metadata", || Value::Object(Map::new()));
+        if metadata.as_object().is_none() {
+            *metadata = Value::Object(Map::new());
+        }
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert(field, value.into());
+        }
+    }
+
+    fn remove_meta(&mut self, field: &str) -> Option<Value> {
+        self.as_object_mut()?.get_mut("metadata")?.as_object_mut()?.remove(field)
+    }
+}
+
+/// The texts of a list.
+pub(crate) fn texts(list: Option<&Value>) -> Vec<Str> {
+    let items = list.and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
+    items.iter().filter_map(Value::as_str).map(Str::from).collect()
+}
+
+/// The texts of a map.
+pub(crate) fn text_map(map: Option<&Value>) -> Map<Str> {
+    let Some(map) = map.and_then(Value::as_object) else { return Map::new() };
+    map.iter().filter_map(|(key, value)| Some((key.clone(), Str::from(value.as_str()?)))).collect()
+}

@@ -1,0 +1,104 @@
+//! Small steps through a tree of JSON, for the code that fills in defaults and checks values.
+
+use kubewright_core::{List, Map, Value};
+
+/// The value at a path of keys.
+pub(crate) fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, key| value.get(key))
+}
+
+/// The text at a path, empty where there is none.
+pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    get(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The whole number at a path.
+pub(crate) fn int(value: &Value, path: &[&str]) -> Option<i64> {
+    get(value, path).and_then(Value::as_i64)
+}
+
+/// Whether the value at a path is `true`.
+pub(crate) fn is_true(value: &Value, path: &[&str]) -> bool {
+    get(value, path).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// The items of the list at a path, none where there is no list.
+pub(crate) fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    get(value, path).and_then(Value::as_array).map_or(&[], |list| &list[..])
+}
+
+/// The items of the list in a field, to be changed.
+pub(crate) fn items_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut [Value] {
+    match field_mut(value, field) {
+        Some(Value::Array(list)) => &mut list[..],
+        _ => &mut [],
+    }
+}
+
+/// The value of a field, to be changed.
+pub(crate) fn field_mut<'a>(value: &'a mut Value, field: &str) -> Option<&'a mut Value> {
+    value.as_object_mut()?.get_mut(field)
+}
+
+/// The object at a path, made where it is missing. What is in the way is replaced.
+pub(crate) fn object<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<Value> {
+    let here = as_map(value);
+    match path {
+        [] => here,
+        [key, rest @ ..] => object(here.get_or_insert_with(*key, || Value::Object(Map::new())), rest),
+    }
+}
+
+fn as_map(value: &mut Value) -> &mut Map<Value> {
+    if value.as_object().is_none() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("made the line before")
+}
+
+/// Sets the value at a path, making the objects on the way.
+pub(crate) fn set(value: &mut Value, path: &[&str], new: impl Into<Value>) {
+    let [way @ .., last] = path else { return };
+    object(value, way).insert(*last, new.into());
+}
+
+/// Removes the value at a path.
+pub(crate) fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
+    match path {
+        [] => None,
+        [last] => value.as_object_mut()?.remove(last),
+        [first, rest @ ..] => remove(field_mut(value, first)?, rest),
+    }
+}
+
+/// Sets a field that is absent.
+pub(crate) fn default(value: &mut Value, field: &str, new: impl Into<Value>) {
+    if let Some(object) = value.as_object_mut() {
+        object.get_or_insert_with(field, || new.into());
+    }
+}
+
+/// Sets a field that is absent, `null`, zero or empty: what Go takes for unset in a field held by value.
+pub(crate) fn default_zero(value: &mut Value, field: &str, new: impl Into<Value>) {
+    let Some(object) = value.as_object_mut() else { return };
+    let is_zero = match object.get(field) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Int(number)) => *number == 0,
+        Some(Value::Array(list)) => list.is_empty(),
+        Some(_) => false,
+    };
+    if is_zero {
+        object.insert(field, new.into());
+    }
+}
+
+/// An object of these fields.
+pub(crate) fn map<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Object(fields.into_iter().collect())
+}
+
+/// A list of these texts.
+pub(crate) fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> Value {
+    Value::Array(texts.into_iter().map(Value::from).collect::<List<Value>>())
+}

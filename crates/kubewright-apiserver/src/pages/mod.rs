@@ -1,0 +1,103 @@
+//! What is served beside resources: versions, health, metrics, and the ways to discovery and OpenAPI.
+
+mod discovery;
+mod openapi;
+
+use hyper::{Method, StatusCode};
+use kubewright_core::Value;
+
+use crate::accept::Format;
+use crate::encoding::{self, Wanted};
+use crate::http::Answer;
+use crate::object::tree;
+use crate::rejection::Rejection;
+use crate::service::Call;
+
+/// The version of Kubernetes whose API this is.
+pub(crate) const MAJOR: &str = "1";
+/// The minor part of it.
+pub(crate) const MINOR: &str = "36";
+/// The version of Kubernetes whose API this is, as `/version` says it.
+pub const GIT_VERSION: &str = "v1.36.0+kubewright";
+
+/// Checks that a health endpoint lists and serves one by one.
+const CHECKS: [&str; 4] = ["ping", "log", "storage", "housekeeping"];
+
+/// Answers a request for no resource.
+pub(crate) fn answer(call: &Call<'_>) -> Result<Answer, Rejection> {
+    let path = call.info.path.trim_end_matches('/');
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    match (&parts[..], call.method) {
+        ([], _) => json(call, &index(call)),
+        (["version"], &Method::GET | &Method::HEAD) => json(call, &version()),
+        ([health @ ("healthz" | "livez" | "readyz"), check @ ..], _) => self::health(call, health, check),
+        (["metrics"], _) => Ok(Answer::text(StatusCode::OK, call.metrics.render(&call.registry.store))),
+        (["api" | "apis", ..], &Method::GET | &Method::HEAD) => discovery::answer(call, &parts),
+        (["openapi", rest @ ..], &Method::GET | &Method::HEAD) => openapi::answer(call, rest),
+        _ => Err(Rejection::NoSuchPage),
+    }
+}
+
+/// All paths that lead somewhere.
+fn index(call: &Call<'_>) -> Value {
+    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(String::from).to_vec();
+    for (group, versions) in call.registry.catalog().groups().filter(|(group, _)| !group.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|(version, _)| format!("/apis/{group}/{version}")));
+    }
+    for health in ["healthz", "livez", "readyz"] {
+        paths.push(format!("/{health}"));
+        paths.extend(CHECKS.map(|check| format!("/{health}/{check}")));
+    }
+    paths.extend(["/metrics", "/openapi/v3", "/version"].map(String::from));
+    paths.sort();
+    tree::map([("paths", tree::list(paths.iter().map(String::as_str)))])
+}
+
+fn version() -> Value {
+    let platform = format!("{}/{}", std::env::consts::OS, architecture());
+    tree::map([
+        ("major", MAJOR.into()),
+        ("minor", MINOR.into()),
+        ("emulationMajor", MAJOR.into()),
+        ("emulationMinor", MINOR.into()),
+        ("minCompatibilityMajor", MAJOR.into()),
+        ("minCompatibilityMinor", "35".into()),
+        ("gitVersion", GIT_VERSION.into()),
+        ("gitCommit", "".into()),
+        ("gitTreeState", "clean".into()),
+        ("buildDate", "2026-01-01T00:00:00Z".into()),
+        ("goVersion", "go1.26".into()),
+        ("compiler", "rustc".into()),
+        ("platform", platform.into()),
+    ])
+}
+
+/// The architecture in Go's words.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// A server that answers is well, so the checks are there for those who look for them.
+fn health(call: &Call<'_>, endpoint: &str, check: &[&str]) -> Result<Answer, Rejection> {
+    match check {
+        [] if call.query.get("verbose").is_some() => {
+            let mut text: String = CHECKS.iter().map(|check| format!("[+]{check} ok\n")).collect();
+            text += &format!("{endpoint} check passed\n");
+            Ok(Answer::text(StatusCode::OK, text))
+        }
+        [] => Ok(Answer::text(StatusCode::OK, "ok")),
+        [check] if CHECKS.contains(check) => Ok(Answer::text(StatusCode::OK, "ok")),
+        _ => Err(Rejection::NoSuchPage),
+    }
+}
+
+/// A document that is JSON whatever the client would rather have.
+fn json(call: &Call<'_>, value: &Value) -> Result<Answer, Rejection> {
+    let wanted = Wanted { format: Format::Json, ..Wanted::of_errors(call.headers, call.query) };
+    Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, value)?))
+}

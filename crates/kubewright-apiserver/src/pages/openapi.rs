@@ -1,0 +1,123 @@
+//! OpenAPI: the index of documents, and the documents themselves, made when they are asked for.
+
+use hyper::StatusCode;
+use hyper::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use kubewright_core::protobuf::Encoder;
+use kubewright_core::{GroupVersion, Value};
+
+use crate::catalog::{Catalog, Resources};
+use crate::encoding::{self, Wanted};
+use crate::http::Answer;
+use crate::object::tree;
+use crate::openapi::{self, Document};
+use crate::rejection::Rejection;
+use crate::service::Call;
+
+/// Answers a request below `/openapi`.
+pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejection> {
+    let catalog = call.registry.catalog();
+    match parts {
+        ["v3"] => Ok(Answer::text(StatusCode::OK, index(&catalog).to_string())),
+        ["v3", path @ ..] => Ok(document(call, &catalog, path)),
+        ["v2"] => version_2(call, &catalog),
+        _ => Err(Rejection::NoSuchPage),
+    }
+}
+
+/// Where each document is. The hashes are of what documents are made from, so that none has to be made for them.
+fn index(catalog: &Catalog) -> Value {
+    let documents: Vec<(String, String)> = catalog
+        .groups()
+        .flat_map(|(group, versions)| {
+            let versions = versions.into_iter();
+            versions.map(move |(version, resources)| (path(group, version), hash(group, version, resources)))
+        })
+        .collect();
+    openapi::index(documents.iter().map(|(path, hash)| (path.as_str(), hash.as_str())))
+}
+
+fn document(call: &Call<'_>, catalog: &Catalog, path: &[&str]) -> Answer {
+    let (group, version) = match path {
+        ["api", version] => ("", *version),
+        ["apis", group, version] => (*group, *version),
+        _ => return Answer::empty(StatusCode::NOT_FOUND),
+    };
+    let Some(resources) = catalog.resources(group, version) else { return Answer::empty(StatusCode::NOT_FOUND) };
+    let hash = hash(group, version, resources);
+    let tag = format!("\"{hash}\"");
+    let known = call.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let answer = match known {
+        Some(known) if known == tag => Answer::empty(StatusCode::NOT_MODIFIED),
+        _ => {
+            let body = make(group, version, resources).to_json();
+            Answer::document(StatusCode::OK, Wanted::JSON, body.into())
+        }
+    };
+    // Who asks by the hash will never get anything else under it.
+    let keep = if call.query.get("hash") == Some(&hash) { "public, immutable" } else { "no-cache, private" };
+    answer.with_header(ETAG, &tag).with_header(CACHE_CONTROL, keep)
+}
+
+/// All documents as one in the old form, for those who read it as JSON.
+fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<Answer, Rejection> {
+    let accept = call.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    if accept.contains("proto-openapi.spec.v2") {
+        return Ok(Answer::binary("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", empty_version_2()));
+    }
+    if !accept.contains("json") && !accept.contains("*/*") {
+        return Err(Rejection::NoSuchPage);
+    }
+    let documents: Vec<Value> = catalog
+        .groups()
+        .flat_map(|(group, versions)| {
+            versions.into_iter().map(move |(version, resources)| make(group, version, resources).to_value())
+        })
+        .collect();
+    Ok(Answer::document(StatusCode::OK, Wanted::JSON, encoding::tree(Wanted::JSON, &openapi::v2(&documents))?))
+}
+
+/// A document without definitions, for clients that read the old form as protobuf: they look there for kinds that they
+/// have not found elsewhere, and take it well that these are not there either.
+fn empty_version_2() -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = Encoder { out: &mut out };
+    encoder.bytes(1, b"2.0");
+    encoder.delimited(2, |info| {
+        info.bytes(1, b"Kubernetes");
+        info.bytes(2, b"v1.36.0");
+    });
+    encoder.delimited(8, |_| {});
+    out
+}
+
+fn make(group: &str, version: &str, resources: &Resources) -> Document {
+    let mut document = Document::new(GroupVersion::new(group, version));
+    for resource in resources.values() {
+        let served = resource.to_served();
+        match &resource.custom {
+            None => document.add(&served),
+            Some(custom) => {
+                let schema = tree::get(&custom.version, &["schema", "openAPIV3Schema"]);
+                document.add_custom(&served, &resource.list_kind, schema);
+            }
+        }
+    }
+    document
+}
+
+fn path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}
+
+/// Changes when the document does: built-in ones with the program, others with their definitions.
+fn hash(group: &str, version: &str, resources: &Resources) -> String {
+    let mut source = format!("{} {group}/{version}", env!("CARGO_PKG_VERSION"));
+    for resource in resources.values() {
+        source +=
+            &format!(" {} {} {:?} {:?}", resource.plural, resource.kind, resource.short_names, resource.categories);
+        if let Some(custom) = &resource.custom {
+            source += &custom.version.to_string();
+        }
+    }
+    openapi::hash(source.as_bytes())
+}

@@ -1,0 +1,112 @@
+//! The token that leads from one page of a list to the next.
+//!
+//! Opaque to clients. It has the form of the real server's, so that those who look into it all the same find what they
+//! expect: the moment of the first page, and where the next one starts.
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{Str, Value};
+
+use crate::catalog::Resource;
+use crate::object::tree;
+use crate::rejection::Rejection;
+use crate::storage::Key;
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const FORM: &str = "meta.k8s.io/v1";
+
+/// Where a list goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ContinueToken {
+    /// The moment that all pages show; none goes on with the present.
+    pub(super) revision: Option<u64>,
+    /// The last object of the page before.
+    pub(super) after: Key,
+}
+
+impl ContinueToken {
+    /// The text for clients. The namespace of the request is part of the path already.
+    pub(super) fn encode(&self, namespace: &str) -> Str {
+        let start = match self.after.namespace().filter(|_| namespace.is_empty()) {
+            Some(namespace) => format!("{namespace}/{}\0", self.after.name()),
+            None => format!("{}\0", self.after.name()),
+        };
+        let revision = self.revision.map_or(-1, |revision| revision as i64);
+        let token = tree::map([("v", FORM.into()), ("rv", revision.into()), ("start", start.into())]);
+        base64(token.to_string().as_bytes()).into()
+    }
+
+    /// Reads the text again.
+    pub(super) fn decode(text: &str, resource: &Resource, namespace: &str) -> Result<Self, Rejection> {
+        let invalid = |why: String| {
+            Rejection::from(Status::bad_request(format!("invalid continue token: continue key is not valid: {why}")))
+        };
+        let bytes = from_base64(text).map_err(|at| invalid(format!("illegal base64 data at input byte {at}")))?;
+        let token = Value::from_json(&bytes).map_err(|error| invalid(error.to_string()))?;
+        match tree::text(&token, &["v"]) {
+            FORM => {}
+            other => return Err(invalid(format!("server does not recognize this encoded version {other}"))),
+        }
+        let revision = tree::int(&token, &["rv"]).unwrap_or_default();
+        let start = tree::text(&token, &["start"]).trim_end_matches('\0');
+        if revision == 0 || start.is_empty() {
+            return Err(invalid("incorrect encoded start resourceVersion".into()));
+        }
+        let after = match start.split_once('/') {
+            Some((in_namespace, name)) if resource.namespaced && namespace.is_empty() => {
+                resource.key(in_namespace, name)
+            }
+            None if !resource.namespaced || !namespace.is_empty() => resource.key(namespace, start),
+            _ => return Err(invalid(format!("continue key not allowed: {start:?}"))),
+        };
+        Ok(ContinueToken { revision: u64::try_from(revision).ok(), after })
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..=chunk.len() {
+            text.push(char::from(ALPHABET[(bits >> (18 - 6 * place)) as usize & 63]));
+        }
+    }
+    text
+}
+
+/// The bytes, or the position of the first character that is wrong.
+fn from_base64(text: &str) -> Result<Vec<u8>, usize> {
+    let text = text.trim_end_matches('=');
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut count) = (0u32, 0);
+    for (at, byte) in text.bytes().enumerate() {
+        let digit = ALPHABET.iter().position(|letter| *letter == byte).ok_or(at)?;
+        bits = bits << 6 | digit as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    if count >= 6 { Err(text.len()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+
+    #[test]
+    fn a_token_leads_back_to_its_place() {
+        let catalog = Catalog::new([]);
+        let pods = catalog.of_storage("pods").expect("pods are built in");
+        for (namespace, revision) in [("", Some(7)), ("default", Some(7)), ("", None)] {
+            let after = pods.key("default", "web-0");
+            let token = ContinueToken { revision, after };
+            let text = token.encode(namespace);
+            assert_eq!(ContinueToken::decode(&text, pods, namespace).ok(), Some(token));
+        }
+        for text in ["garbage!", "e30", "", "A", "e30=", "bnVsbA"] {
+            assert!(ContinueToken::decode(text, pods, "").is_err(), "{text}");
+        }
+    }
+}

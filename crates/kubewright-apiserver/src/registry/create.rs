@@ -1,0 +1,142 @@
+//! Creation of objects.
+
+use std::sync::{Arc, PoisonError};
+
+use kubewright_core::meta::v1::{Status, StatusCause};
+use kubewright_core::{CauseType, Str, Time, Value};
+
+use super::{Registry, refusal};
+use crate::admission;
+use crate::catalog::Resource;
+use crate::conversion;
+use crate::object::{Draft, Meta, StoredObject};
+use crate::random;
+use crate::rejection::Rejection;
+use crate::storage::WriteError;
+
+/// A generated name is this long at most before its random letters.
+const GENERATED_PREFIX_MAX: usize = 58;
+/// How many letters a generated name ends with.
+const GENERATED_LETTERS: usize = 5;
+/// How often another name is tried where the generated one is taken.
+const GENERATE_ATTEMPTS: usize = 8;
+
+/// What is to be created.
+pub(crate) struct CreateRequest<'a> {
+    pub(crate) resource: &'a Resource,
+    /// The namespace of the path.
+    pub(crate) namespace: &'a str,
+    pub(crate) value: Value,
+    pub(crate) dry_run: bool,
+}
+
+impl Registry {
+    /// Creates an object.
+    pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
+        let CreateRequest { resource, namespace, value, dry_run } = request;
+        let mut value = conversion::to_stored(resource, value);
+        let version = value.resource_version();
+        if !version.is_empty() && version != "0" {
+            return Err(Rejection::unexpected("resourceVersion should not be set on objects to be created"));
+        }
+        self.place(resource, namespace, &mut value)?;
+        let generated = value.name().is_empty().then(|| Str::from(value.meta_text("generateName")));
+        let generated = generated.filter(|prefix| !prefix.is_empty());
+        if let Some(prefix) = &generated {
+            value.set_meta("name", generate(prefix));
+        }
+        for field in ["selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+            value.remove_meta(field);
+        }
+        value.set_meta("uid", random::uid());
+        value.set_meta("creationTimestamp", Time::now().to_string());
+        let _turn = resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
+        admission::create(self, resource, &mut value)?;
+        let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
+        for attempt in 1..=attempts {
+            let candidate = if attempt < attempts { value.clone() } else { std::mem::take(&mut value) };
+            let name = Str::from(candidate.name());
+            match self.store_new(resource, candidate, dry_run) {
+                Ok(object) => {
+                    if !dry_run {
+                        self.after_write(resource);
+                        self.after_update(resource, &object);
+                    }
+                    return Ok(object);
+                }
+                Err(WriteError::AlreadyExists(_)) if generated.is_some() => {
+                    if attempt == attempts {
+                        return Err(Status::generate_name_conflict(&resource.group_resource(), &name).into());
+                    }
+                    value.set_meta("name", generate(generated.as_deref().unwrap_or_default()));
+                }
+                Err(error) => {
+                    let rejection = refusal(resource, &name, error);
+                    return Err(rejection.unwrap_or_else(|| Status::internal("creation met another").into()));
+                }
+            }
+        }
+        Err(Status::internal("no name was tried").into())
+    }
+
+    fn store_new(
+        &self,
+        resource: &Resource,
+        value: Value,
+        dry_run: bool,
+    ) -> Result<Arc<StoredObject>, WriteError<StoredObject, Rejection>> {
+        let key = resource.key(value.namespace(), value.name());
+        if dry_run {
+            return match self.store.get(&key) {
+                Some(found) => Err(WriteError::AlreadyExists(found)),
+                // An object that was never stored has no version.
+                None => Ok(Arc::new(Draft::new(value).unstamped())),
+            };
+        }
+        let draft = Draft::new(value);
+        let created = self.store.create(&key, |revision| draft.stamp(revision));
+        created.map(|entry| entry.object).map_err(|error| match error {
+            WriteError::AlreadyExists(found) => WriteError::AlreadyExists(found),
+            WriteError::Journal(error) => WriteError::Journal(error),
+            _ => WriteError::NotFound,
+        })
+    }
+
+    /// Sees to it that the object is in the namespace of the path, and that this accepts new content.
+    fn place(&self, resource: &Resource, namespace: &str, value: &mut Value) -> Result<(), Rejection> {
+        if !resource.namespaced {
+            value.remove_meta("namespace");
+            return Ok(());
+        }
+        check_namespace(namespace, value)?;
+        value.set_meta("namespace", namespace);
+        let catalog = self.catalog();
+        let namespaces = catalog.of_storage("namespaces").ok_or_else(Rejection::no_such_resource)?;
+        let found = self.get(namespaces, "", namespace)?;
+        if !found.object.value.is_being_deleted() {
+            return Ok(());
+        }
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut cause =
+            StatusCause::of(CauseType::NamespaceTerminating, format!("namespace {namespace} is being terminated"));
+        cause.field = Some("metadata.namespace".into());
+        Err(Status::forbidden(&resource.group_resource(), value.name(), why).with_cause(cause).into())
+    }
+}
+
+/// The namespace in the body, if there is one, must be that of the path.
+pub(super) fn check_namespace(namespace: &str, value: &Value) -> Result<(), Rejection> {
+    if matches!(value.namespace(), "") || value.namespace() == namespace {
+        return Ok(());
+    }
+    let message = "the namespace of the provided object does not match the namespace sent on the request";
+    Err(Status::bad_request(message).into())
+}
+
+fn generate(prefix: &str) -> String {
+    let mut end = prefix.len().min(GENERATED_PREFIX_MAX);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{}", &prefix[..end], random::letters(GENERATED_LETTERS))
+}

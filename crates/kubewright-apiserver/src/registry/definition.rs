@@ -1,0 +1,89 @@
+//! What follows when an object is created or updated that means something to the server: definitions of resources.
+
+use kubewright_core::{Str, Time, Value};
+
+use super::Registry;
+use super::delete::CUSTOM_CLEANUP;
+use crate::catalog::{Resource, custom};
+use crate::object::{Meta, StoredObject, tree};
+
+impl Registry {
+    pub(super) fn after_update(&self, resource: &Resource, object: &StoredObject) {
+        if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !object.value.is_being_deleted() {
+            self.establish(resource, object.value.name());
+        }
+    }
+
+    /// Accepts the names of a definition, so that its resources are served.
+    fn establish(&self, resource: &Resource, name: &str) {
+        let catalog = self.catalog();
+        // A definition that vanishes meanwhile needs no names.
+        let _ = self.change(resource, "", name, |definition| {
+            let mut definition = definition.clone();
+            let conflict = conflicting_name(&catalog, &definition);
+            let accepted = conflict.is_none();
+            if accepted {
+                let names = tree::get(&definition, &["spec", "names"]).cloned().unwrap_or_default();
+                tree::set(&mut definition, &["status", "acceptedNames"], names);
+            }
+            let (status, reason, message) = match &conflict {
+                None => ("True", "NoConflicts", "no conflicts found"),
+                Some(message) => ("False", "ListKindConflict", message.as_str()),
+            };
+            set_condition(&mut definition, "NamesAccepted", status, reason, message);
+            if accepted && !custom::is_established(&definition) {
+                let message = "the initial names have been accepted";
+                set_condition(&mut definition, "Established", "True", "InitialNamesAccepted", message);
+            } else if !accepted && !custom::is_established(&definition) {
+                set_condition(&mut definition, "Established", "False", "NotAccepted", "not all names are accepted");
+            }
+            let mut finalizers = definition.finalizers();
+            if !finalizers.iter().any(|have| have == CUSTOM_CLEANUP) {
+                finalizers.push(CUSTOM_CLEANUP.into());
+                definition.set_finalizers(&finalizers);
+            }
+            Ok(definition)
+        });
+    }
+}
+
+/// Another resource of the group that has one of the names already.
+fn conflicting_name(catalog: &crate::catalog::Catalog, definition: &Value) -> Option<String> {
+    let group = tree::text(definition, &["spec", "group"]);
+    let (plural, kind) =
+        (tree::text(definition, &["spec", "names", "plural"]), tree::text(definition, &["spec", "names", "kind"]));
+    let others = catalog.stored().filter(|resource| resource.group == group);
+    let mut others =
+        others.filter(|resource| resource.custom.as_ref().is_none_or(|custom| custom.definition != definition.name()));
+    others.find_map(|other| match (other.plural == plural, other.kind == kind) {
+        (true, _) => Some(format!("{plural:?} is already in use")),
+        (_, true) => Some(format!("{kind:?} is already in use")),
+        _ => None,
+    })
+}
+
+/// Sets a condition of a definition; the time of its last change moves with its status.
+pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
+    let conditions = tree::object(object, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
+    if conditions.as_array().is_none() {
+        *conditions = Value::Array([].into());
+    }
+    let Value::Array(list) = conditions else { return };
+    let mut condition = tree::map([
+        ("type", kind.into()),
+        ("status", status.into()),
+        ("lastTransitionTime", Time::now().to_string().into()),
+        ("reason", reason.into()),
+        ("message", Str::from(message).into()),
+    ]);
+    match list.iter_mut().find(|have| tree::text(have, &["type"]) == kind) {
+        Some(have) => {
+            if tree::text(have, &["status"]) == status {
+                let since = have.get("lastTransitionTime").cloned().unwrap_or_default();
+                tree::set(&mut condition, &["lastTransitionTime"], since);
+            }
+            *have = condition;
+        }
+        None => list.push(condition),
+    }
+}

@@ -1,0 +1,272 @@
+//! Deletion of objects: at once, after a grace period, or when the last finalizer is gone.
+
+use std::{sync::Arc, time::Duration};
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::{DeleteOptions, PropagationPolicy};
+use kubewright_core::{GroupResource, Str, Time, Value};
+
+use super::{Registry, refusal, set_condition};
+use crate::catalog::Resource;
+use crate::object::{Draft, Meta, StoredObject, tree};
+use crate::rejection::Rejection;
+use crate::storage::Entry;
+
+/// Holds an object until its dependents are gone.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// Holds an object until its dependents have forgotten it.
+pub(crate) const ORPHAN: &str = "orphan";
+/// Holds a definition until its objects are gone.
+pub(crate) const CUSTOM_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Namespaces that have to be there.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// Resources whose deletion is answered with the object rather than with a status.
+const ANSWERED_WITH_OBJECT: [&str; 7] = [
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "podtemplates",
+    "resourcequotas",
+    "serviceaccounts",
+    "services",
+];
+
+/// What became of an object.
+pub(crate) enum Deleted {
+    /// It is gone; this was its last state.
+    Gone(Arc<StoredObject>),
+    /// It waits for something and looks like this.
+    Pending(Arc<StoredObject>),
+}
+
+impl Deleted {
+    /// The object as it was or is.
+    pub(crate) fn object(&self) -> &Arc<StoredObject> {
+        match self {
+            Deleted::Gone(object) | Deleted::Pending(object) => object,
+        }
+    }
+
+    /// Whether the answer is the object itself.
+    pub(crate) fn is_answered_with_object(&self, resource: &Resource) -> bool {
+        let keeps = resource.group.is_empty() && ANSWERED_WITH_OBJECT.contains(&resource.plural.as_str());
+        matches!(self, Deleted::Pending(_)) || keeps
+    }
+}
+
+impl Registry {
+    /// Deletes an object, or marks it so that it will be.
+    pub(crate) fn delete(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Deleted, Rejection> {
+        if resource.is("", "namespaces") && IMMORTAL.contains(&name) {
+            let why = "this namespace may not be deleted";
+            return Err(Status::forbidden(&resource.group_resource(), name, why).into());
+        }
+        let policy = policy(resource, options, warnings);
+        loop {
+            let entry = self.get(resource, namespace, name)?;
+            check_preconditions(resource, name, options, &entry.object.value)?;
+            let Some(plan) = plan(resource, &entry.object.value, options, policy) else {
+                return Ok(Deleted::Pending(entry.object));
+            };
+            if options.dry_run {
+                return Ok(match plan {
+                    Plan::Remove => Deleted::Gone(entry.object),
+                    Plan::Mark { value, then_remove } => {
+                        let object = Arc::new(Draft::new(value).stamp(entry.revision));
+                        if then_remove { Deleted::Gone(object) } else { Deleted::Pending(object) }
+                    }
+                });
+            }
+            if let Some(deleted) = self.carry_out(resource, namespace, name, &entry, plan)? {
+                self.after_write(resource);
+                return Ok(deleted);
+            }
+        }
+    }
+
+    /// Does as planned; `None` if somebody else was faster.
+    fn carry_out(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        entry: &Entry<StoredObject>,
+        plan: Plan,
+    ) -> Result<Option<Deleted>, Rejection> {
+        let key = resource.key(namespace, name);
+        let outcome = match plan {
+            Plan::Remove => {
+                let draft = Draft::new(entry.object.value.clone());
+                let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(draft.stamp(revision)));
+                deleted.map(|entry| Deleted::Gone(entry.object))
+            }
+            Plan::Mark { value, then_remove } => {
+                let draft = Draft::new(value);
+                let marked =
+                    self.store.update(&key, Some(entry.revision), |_, revision| Ok(Some(draft.stamp(revision))));
+                match marked {
+                    Ok(marked) if then_remove => {
+                        return self.carry_out(resource, namespace, name, &marked, Plan::Remove).map(|removed| {
+                            // Whoever changed it in between has to see it removed as well.
+                            Some(removed.unwrap_or(Deleted::Pending(marked.object)))
+                        });
+                    }
+                    marked => marked.map(|entry| Deleted::Pending(entry.object)),
+                }
+            }
+        };
+        match outcome.map_err(|error| refusal(resource, name, error)) {
+            Ok(deleted) => Ok(Some(deleted)),
+            Err(Some(rejection)) => Err(rejection),
+            Err(None) => Ok(None),
+        }
+    }
+}
+
+/// What a deletion does to an object.
+enum Plan {
+    /// The object goes at once.
+    Remove,
+    /// The object is marked, and stays until it may go, unless that is now.
+    Mark { value: Value, then_remove: bool },
+}
+
+/// What to do, or `None` if the object is on its way already.
+fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Option<PropagationPolicy>) -> Option<Plan> {
+    let mut new = old.clone();
+    if resource.is("", "namespaces") {
+        if old.is_being_deleted() {
+            return None;
+        }
+        new.set_meta("deletionTimestamp", Time::now().to_string());
+        tree::set(&mut new, &["status", "phase"], "Terminating");
+        let then_remove = tree::items(old, &["spec", "finalizers"]).is_empty() && old.finalizers().is_empty();
+        return Some(Plan::Mark { value: new, then_remove });
+    }
+    let finalizers = finalizers(old, policy);
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+        && finalizers.iter().any(|one| one == CUSTOM_CLEANUP)
+    {
+        if old.is_being_deleted() {
+            return None;
+        }
+        new.set_meta("deletionTimestamp", Time::now().to_string());
+        new.set_finalizers(&finalizers);
+        let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+        set_condition(&mut new, "Terminating", "True", "InstanceDeletionPending", message);
+        return Some(Plan::Mark { value: new, then_remove: false });
+    }
+    let is_pod = resource.is("", "pods");
+    let grace = if is_pod { pod_grace(old, options) } else { 0 };
+    let previous = old.meta("deletionGracePeriodSeconds").and_then(Value::as_i64);
+    match (old.is_being_deleted(), previous) {
+        (true, Some(previous)) => {
+            let asked = if is_pod { options.grace_period_seconds.map(|_| grace) } else { None };
+            // The time that is left may be shortened, never prolonged.
+            let shorter = asked.filter(|asked| *asked < previous)?;
+            let until: Option<Time> = old.meta_text("deletionTimestamp").parse().ok();
+            let until = until.map_or(Time::now(), |until| shifted(until, shorter - previous));
+            new.set_meta("deletionTimestamp", until.to_string());
+            new.set_meta("deletionGracePeriodSeconds", shorter);
+            bump_generation(&mut new);
+        }
+        (true, None) if finalizers.is_empty() => return Some(Plan::Remove),
+        (true, None) => return None,
+        (false, _) if !is_pod && finalizers.is_empty() => return Some(Plan::Remove),
+        (false, _) => {
+            new.set_meta("deletionTimestamp", shifted(Time::now(), grace).to_string());
+            new.set_meta("deletionGracePeriodSeconds", grace);
+            bump_generation(&mut new);
+        }
+    }
+    new.set_finalizers(&finalizers);
+    let is_over = new.meta("deletionGracePeriodSeconds").and_then(Value::as_i64) == Some(0);
+    Some(Plan::Mark { value: new, then_remove: is_over && finalizers.is_empty() })
+}
+
+/// The finalizers of an object that is deleted with this policy.
+fn finalizers(old: &Value, policy: Option<PropagationPolicy>) -> Vec<Str> {
+    let mut finalizers = old.finalizers();
+    let wanted = match policy {
+        None => return finalizers,
+        Some(PropagationPolicy::Background) => None,
+        Some(PropagationPolicy::Foreground) => Some(FOREGROUND),
+        Some(PropagationPolicy::Orphan) => Some(ORPHAN),
+    };
+    finalizers.retain(|have| !matches!(have.as_str(), FOREGROUND | ORPHAN) || Some(have.as_str()) == wanted);
+    if let Some(wanted) = wanted.filter(|wanted| !finalizers.iter().any(|have| have == wanted)) {
+        finalizers.push(wanted.into());
+    }
+    finalizers
+}
+
+/// The policy of a deletion. Old kinds keep their dependents unless told otherwise.
+fn policy(resource: &Resource, options: &DeleteOptions, warnings: &mut Vec<String>) -> Option<PropagationPolicy> {
+    if options.propagation_policy.is_some() {
+        return options.propagation_policy;
+    }
+    if resource.is("batch", "jobs") {
+        warnings.push(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+             them or set propagationPolicy=Orphan to suppress this warning"
+                .into(),
+        );
+        return Some(PropagationPolicy::Orphan);
+    }
+    resource.is("", "replicationcontrollers").then_some(PropagationPolicy::Orphan)
+}
+
+/// How long a pod gets: nothing where it runs nowhere.
+fn pod_grace(pod: &Value, options: &DeleteOptions) -> i64 {
+    let is_idle = tree::text(pod, &["spec", "nodeName"]).is_empty()
+        || matches!(tree::text(pod, &["status", "phase"]), "Succeeded" | "Failed");
+    let own = || tree::int(pod, &["spec", "terminationGracePeriodSeconds"]).unwrap_or_default();
+    match options.grace_period_seconds.unwrap_or_else(own) {
+        _ if is_idle => 0,
+        seconds if seconds < 0 => 1,
+        seconds => seconds,
+    }
+}
+
+fn shifted(time: Time, seconds: i64) -> Time {
+    let span = Duration::from_secs(seconds.unsigned_abs());
+    let shifted = if seconds < 0 { time.checked_sub(span) } else { time.checked_add(span) };
+    shifted.unwrap_or(time)
+}
+
+fn bump_generation(value: &mut Value) {
+    if value.generation() > 0 {
+        value.set_meta("generation", value.generation() + 1);
+    }
+}
+
+fn check_preconditions(resource: &Resource, name: &str, options: &DeleteOptions, old: &Value) -> Result<(), Rejection> {
+    let conflict = |what: &str, wanted: &Str, have: &str, hint: &str| {
+        let why =
+            format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({have}). {hint}");
+        // The real server names the kind here, not the resource.
+        let kind = GroupResource::new(resource.group.clone(), resource.kind.clone());
+        Err(Status::conflict(&kind, name, why).into())
+    };
+    match &options.preconditions.uid {
+        Some(uid) if *uid != *old.uid() => {
+            return conflict("UID", uid, old.uid(), "The object might have been deleted and then recreated");
+        }
+        _ => {}
+    }
+    match &options.preconditions.resource_version {
+        Some(version) if *version != *old.resource_version() => {
+            conflict("ResourceVersion", version, old.resource_version(), "The object might have been modified")
+        }
+        _ => Ok(()),
+    }
+}

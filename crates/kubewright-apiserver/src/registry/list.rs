@@ -1,0 +1,119 @@
+//! Lists: at which moment, in which pages, of which objects.
+
+use std::{sync::Arc, time::Duration};
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::{ListOptions, ResourceVersionMatch};
+
+use super::continue_token::ContinueToken;
+use super::{Registry, Selection};
+use crate::catalog::Resource;
+use crate::encoding::ListMeta;
+use crate::object::StoredObject;
+use crate::rejection::Rejection;
+use crate::storage::{ListOptions as Paging, ReadError, Scope};
+
+/// How long a read waits for a version that is still to come.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A page of a list.
+pub(crate) struct Listed {
+    pub(crate) objects: Vec<Arc<StoredObject>>,
+    pub(crate) meta: ListMeta,
+}
+
+impl Registry {
+    /// Lists objects as the options say.
+    pub(crate) async fn list(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        selection: &Selection,
+        options: &ListOptions,
+    ) -> Result<Listed, Rejection> {
+        let limit = usize::try_from(options.limit.unwrap_or_default().max(0)).unwrap_or_default();
+        let mut paging = Paging::default().limit(limit);
+        let token = options.continue_token.as_deref().filter(|token| !token.is_empty());
+        let token = token.map(|token| ContinueToken::decode(token, resource, namespace)).transpose()?;
+        if let Some(token) = &token {
+            paging = paging.after(token.after.clone());
+            if let Some(revision) = token.revision {
+                paging = paging.at(revision);
+            }
+        } else if let Some(revision) = self.moment(options).await? {
+            paging = paging.at(revision);
+        }
+        // A single object is found without looking at all others.
+        let scope = match selection.name() {
+            Some(name) if !(resource.namespaced && namespace.is_empty()) => {
+                Scope::object(&resource.key(namespace, name))
+            }
+            _ => resource.scope(namespace),
+        };
+        let page = self.store.list_where(&scope, paging, |_, entry| selection.matches(&entry.object));
+        let page = page.map_err(|error| self.too_old(error, namespace, token))?;
+        let next = page.resume.map(|after| ContinueToken { revision: Some(page.revision), after });
+        let meta = ListMeta {
+            revision: page.revision,
+            remaining: next.as_ref().filter(|_| selection.is_everything()).map(|_| page.remaining),
+            continue_token: next.map(|next| next.encode(namespace)),
+        };
+        Ok(Listed { objects: page.entries.into_iter().map(|(_, entry)| entry.object).collect(), meta })
+    }
+
+    /// The past moment that a list should show, after waiting for the least that it must show; none is the present.
+    async fn moment(&self, options: &ListOptions) -> Result<Option<u64>, Rejection> {
+        let version = options.resource_version.as_deref().unwrap_or_default();
+        if matches!(version, "" | "0") {
+            return Ok(None);
+        }
+        let revision =
+            parse_version(version).map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+        self.reach(revision).await?;
+        let is_exact = match options.resource_version_match {
+            Some(ResourceVersionMatch::Exact) => true,
+            Some(ResourceVersionMatch::NotOlderThan) => false,
+            // A page of a past moment can only be of exactly this moment.
+            None => options.limit.unwrap_or_default() > 0,
+        };
+        Ok(is_exact.then_some(revision))
+    }
+
+    /// Waits until the store has reached a revision, for a while.
+    pub(crate) async fn reach(&self, revision: u64) -> Result<(), Rejection> {
+        if revision <= self.store.current_revision() {
+            return Ok(());
+        }
+        match tokio::time::timeout(PATIENCE, self.store.wait_until(revision)).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Status::too_large_resource_version(revision, self.store.current_revision(), 1).into()),
+        }
+    }
+
+    fn too_old(&self, error: ReadError, namespace: &str, token: Option<ContinueToken>) -> Rejection {
+        match (error, token) {
+            (ReadError::Future { requested, current }, _) => {
+                Status::too_large_resource_version(requested, current, 1).into()
+            }
+            (_, None) => Status::expired("The resourceVersion for the provided list is too old.").into(),
+            (_, Some(token)) => {
+                let mut status = Status::expired(
+                    "The provided continue parameter is too old to display a consistent list result. You can start a \
+                     new list without the continue parameter, or use the continue token in this response to retrieve \
+                     the remainder of the results. Continuing with the provided token results in an inconsistent \
+                     list - objects that were created, modified, or deleted between the time the first chunk was \
+                     returned and now may show up in the list.",
+                );
+                status.metadata.continue_ = Some(ContinueToken { revision: None, ..token }.encode(namespace));
+                status.into()
+            }
+        }
+    }
+}
+
+/// A version of a request as a revision, or what is wrong with it.
+pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
+    })
+}

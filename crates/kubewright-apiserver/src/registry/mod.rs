@@ -1,0 +1,123 @@
+//! The verbs of the API over the store: what may be written, what is read, and what follows from it.
+//!
+//! Everything here is about objects; requests and answers are made around it. A write reads the stored object, works on a
+//! copy without any lock, and stores the result if nobody was faster, or starts again.
+
+mod binding;
+mod continue_token;
+mod create;
+mod definition;
+mod delete;
+mod eviction;
+mod list;
+mod scale;
+mod selection;
+mod update;
+mod watch;
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::Status;
+use tokio::sync::watch as channel;
+
+pub(crate) use create::CreateRequest;
+pub(crate) use definition::set_condition;
+pub(crate) use delete::{CUSTOM_CLEANUP, FOREGROUND, ORPHAN};
+pub(crate) use selection::Selection;
+pub(crate) use update::{Origin, Part, UpdateRequest};
+pub(crate) use watch::WatchStream;
+
+use crate::catalog::{Catalog, Resource, custom};
+use crate::object::StoredObject;
+use crate::rejection::Rejection;
+use crate::storage::{Entry, ListOptions, Scope, Store, StoreOptions, WriteError};
+
+/// How much the objects may weigh that only the log still holds, in bytes of JSON.
+const HISTORY_WEIGHT: usize = 64 << 20;
+
+/// The objects of the server and what it serves.
+pub(crate) struct Registry {
+    pub(crate) store: Store<StoredObject>,
+    catalog: RwLock<Arc<Catalog>>,
+    /// Held while a Service takes addresses or ports, so that no two take the same.
+    pub(crate) allocation: Mutex<()>,
+    /// True when the server stops; watches end with it.
+    stop: channel::Receiver<bool>,
+}
+
+impl Registry {
+    /// An empty registry that ends its watches when `stop` becomes true.
+    pub(crate) fn new(options: StoreOptions<StoredObject>, stop: channel::Receiver<bool>) -> Self {
+        let options = options.window_weight(HISTORY_WEIGHT, |object| object.json().len());
+        Registry {
+            store: Store::new(options),
+            catalog: RwLock::new(Arc::new(Catalog::new([]))),
+            allocation: Mutex::new(()),
+            stop,
+        }
+    }
+
+    /// What is served now.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads the definitions of custom resources anew.
+    pub(crate) fn refresh_catalog(&self) {
+        let definitions = self.all(&Scope::resource("customresourcedefinitions.apiextensions.k8s.io"));
+        let resources = definitions.iter().flat_map(|definition| custom::resources(&definition.object.value));
+        let catalog = Arc::new(Catalog::new(resources));
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+    }
+
+    /// One object.
+    pub(crate) fn get(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Entry<StoredObject>, Rejection> {
+        let found = self.store.get(&resource.key(namespace, name));
+        found.ok_or_else(|| Status::not_found(&resource.group_resource(), name).into())
+    }
+
+    /// All objects of a scope, as they are now.
+    pub(crate) fn all(&self, scope: &Scope) -> Vec<Entry<StoredObject>> {
+        let page = self.store.list(scope, ListOptions::default());
+        // Without a revision to go back to, a list cannot fail.
+        page.map(|page| page.entries.into_iter().map(|(_, entry)| entry).collect()).unwrap_or_default()
+    }
+
+    /// What has to happen at once after a write.
+    fn after_write(&self, resource: &Resource) {
+        if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            self.refresh_catalog();
+        }
+    }
+}
+
+/// The answer to a write that the store did not take; `None` if it should be tried again.
+fn refusal(resource: &Resource, name: &str, error: WriteError<StoredObject, Rejection>) -> Option<Rejection> {
+    match error {
+        WriteError::Conflict { .. } => None,
+        WriteError::NotFound => Some(Status::not_found(&resource.group_resource(), name).into()),
+        WriteError::Refused(rejection) => Some(rejection),
+        WriteError::AlreadyExists(found) => Some(already_exists(resource, name, &found.object.value)),
+        error => Some(Status::internal(error_text(&error)).into()),
+    }
+}
+
+fn error_text(error: &WriteError<StoredObject, Rejection>) -> String {
+    format!("{error:?}")
+}
+
+fn already_exists(resource: &Resource, name: &str, found: &Value) -> Rejection {
+    use crate::object::Meta;
+    let mut status = Status::already_exists(&resource.group_resource(), name);
+    if found.is_being_deleted() {
+        let message = status.message.take().unwrap_or_default();
+        status.message = Some(format!("object is being deleted: {message}").into());
+    }
+    status.into()
+}

@@ -1,0 +1,89 @@
+//! The scale of a workload: how many replicas, of whatever kind.
+
+use kubewright_core::meta::v1::{LabelSelector, Status, StatusCause};
+use kubewright_core::{Decoder, GroupKind, Selector, Value};
+
+use super::Registry;
+use crate::catalog::Resource;
+use crate::object::{Meta, to_json, tree};
+use crate::rejection::Rejection;
+
+/// Metadata that a scale shares with its object.
+const SHARED: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+
+impl Registry {
+    /// The scale of an object.
+    pub(crate) fn scale_of(&self, resource: &Resource, object: &Value) -> Result<Value, Rejection> {
+        let (replicas, current, selector) = match resource.custom.as_ref().map(|custom| &custom.scale) {
+            Some(Some([spec, status, selector])) => {
+                let replicas = tree::int(object, &path(spec)).ok_or_else(|| {
+                    Rejection::from(Status::internal(format!("the spec replicas field {spec:?} does not exist")))
+                })?;
+                let selector = if selector.is_empty() { "" } else { tree::text(object, &path(selector)) };
+                (replicas, tree::int(object, &path(status)).unwrap_or_default(), selector.to_owned())
+            }
+            _ => {
+                let replicas = tree::int(object, &["spec", "replicas"]).unwrap_or_default();
+                let current = tree::int(object, &["status", "replicas"]).unwrap_or_default();
+                (replicas, current, selector_text(object))
+            }
+        };
+        let mut scale = tree::map([("kind", "Scale".into()), ("apiVersion", "autoscaling/v1".into())]);
+        for field in SHARED {
+            if let Some(value) = object.meta(field) {
+                scale.set_meta(field, value.clone());
+            }
+        }
+        let spec = tree::object(&mut scale, &["spec"]);
+        if replicas != 0 {
+            spec.insert("replicas", replicas.into());
+        }
+        let status = tree::object(&mut scale, &["status"]);
+        status.insert("replicas", current.into());
+        if !selector.is_empty() {
+            status.insert("selector", selector.into());
+        }
+        Ok(scale)
+    }
+
+    /// The object with the replicas of a scale, whose version and uid it takes over to be checked.
+    pub(crate) fn with_scale(&self, resource: &Resource, object: &Value, scale: &Value) -> Result<Value, Rejection> {
+        let replicas = tree::int(scale, &["spec", "replicas"]).unwrap_or_default();
+        if replicas < 0 {
+            let cause = StatusCause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+            let kind = GroupKind::from_static("autoscaling", "Scale");
+            return Err(Status::invalid(&kind, scale.name(), [cause]).into());
+        }
+        let mut object = object.clone();
+        match resource.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
+            Some([spec, ..]) => tree::set(&mut object, &path(spec), replicas),
+            None => tree::set(&mut object, &["spec", "replicas"], replicas),
+        }
+        for field in ["resourceVersion", "uid", "name", "namespace"] {
+            match scale.meta(field) {
+                Some(value) => object.set_meta(field, value.clone()),
+                None if field == "resourceVersion" => drop(object.remove_meta(field)),
+                None => {}
+            }
+        }
+        Ok(object)
+    }
+}
+
+/// A path with a leading dot, as definitions have it.
+fn path(text: &str) -> Vec<&str> {
+    text.trim_start_matches('.').split('.').collect()
+}
+
+/// The selector of a workload in its text form; old kinds have a plain map.
+fn selector_text(object: &Value) -> String {
+    let Some(selector) = tree::get(object, &["spec", "selector"]) else { return String::new() };
+    let is_plain = selector.as_object().is_some_and(|map| map.values().all(|value| value.as_str().is_some()));
+    let selector = if is_plain {
+        Selector::from_set(&crate::object::text_map(Some(selector)))
+    } else {
+        let decoded: Result<LabelSelector, _> = Decoder::new().json(&to_json(selector));
+        Selector::from_label_selector(decoded.ok().as_ref())
+    };
+    selector.map(|selector| selector.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,157 @@
+//! Which objects a list or a watch is about: by labels, and by the fields that their kind can be selected by.
+
+use std::borrow::Cow;
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{FieldSelector, Selector, Value};
+
+use crate::catalog::Resource;
+use crate::object::{Meta, StoredObject, tree};
+use crate::rejection::Rejection;
+
+const POD_FIELDS: &[&str] = &[
+    "spec.hostNetwork",
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.nominatedNodeName",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+];
+const CORE_EVENT_FIELDS: &[&str] = &[
+    "involvedObject.apiVersion",
+    "involvedObject.fieldPath",
+    "involvedObject.kind",
+    "involvedObject.name",
+    "involvedObject.namespace",
+    "involvedObject.resourceVersion",
+    "involvedObject.uid",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+const NEW_EVENT_FIELDS: &[&str] = &[
+    "reason",
+    "regarding.apiVersion",
+    "regarding.fieldPath",
+    "regarding.kind",
+    "regarding.name",
+    "regarding.namespace",
+    "regarding.resourceVersion",
+    "regarding.uid",
+    "reportingController",
+    "type",
+];
+
+/// A choice among the objects of a resource.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selection {
+    labels: Selector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    /// A choice by these selectors, if the resource knows their fields.
+    pub(crate) fn new(resource: &Resource, labels: Selector, fields: FieldSelector) -> Result<Self, Rejection> {
+        let known = fields_of(resource);
+        for requirement in fields.requirements() {
+            let field = requirement.field.as_str();
+            let is_custom =
+                resource.custom.as_ref().is_some_and(|custom| custom.selectable.iter().any(|one| one == field));
+            if !matches!(field, "metadata.name" | "metadata.namespace") && !known.contains(&field) && !is_custom {
+                return Err(Status::bad_request(unknown_field(resource, known, field)).into());
+            }
+        }
+        Ok(Selection { labels, fields })
+    }
+
+    /// Whether all objects are chosen.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    /// The one name that an object must have to be chosen.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.fields.requires_exact_match("metadata.name").filter(|name| !name.is_empty())
+    }
+
+    /// Also chooses by name.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.fields = self.fields.equals("metadata.name", name);
+        self
+    }
+
+    /// Whether an object is chosen.
+    pub(crate) fn matches(&self, object: &StoredObject) -> bool {
+        (self.labels.is_everything() || self.labels.matches(&object.labels))
+            && self.fields.requirements().iter().all(|requirement| {
+                let value = field(&object.value, &requirement.field);
+                (requirement.value == *value) != requirement.negated
+            })
+    }
+}
+
+fn fields_of(resource: &Resource) -> &'static [&'static str] {
+    if resource.is_custom() {
+        return &[];
+    }
+    match (&*resource.group, &*resource.plural) {
+        ("", "pods") => POD_FIELDS,
+        ("", "events") => CORE_EVENT_FIELDS,
+        ("events.k8s.io", "events") => NEW_EVENT_FIELDS,
+        ("", "namespaces") => &["status.phase"],
+        ("", "nodes") => &["spec.unschedulable"],
+        ("", "secrets") => &["type"],
+        ("", "services") => &["spec.clusterIP", "spec.type"],
+        ("", "replicationcontrollers") | ("apps", "replicasets") => &["status.replicas"],
+        ("batch", "jobs") => &["status.successful"],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
+        ("resource.k8s.io", "resourceslices") => &["spec.driver", "spec.nodeName"],
+        _ => &[],
+    }
+}
+
+fn unknown_field(resource: &Resource, known: &[&str], field: &str) -> String {
+    let is_plain = known.is_empty();
+    match (is_plain, resource.is_custom()) {
+        (_, true) => format!("field label not supported: {field}"),
+        (true, _) => format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+        (false, _) => format!("field label not supported: {field}"),
+    }
+}
+
+/// The value of a field as text; what is absent is empty, or the zero of its type.
+fn field<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
+    match field {
+        "metadata.name" => return object.name().into(),
+        "metadata.namespace" => return object.namespace().into(),
+        "spec.unschedulable" => return tree::is_true(object, &["spec", "unschedulable"]).to_string().into(),
+        "spec.hostNetwork" => return tree::is_true(object, &["spec", "hostNetwork"]).to_string().into(),
+        "status.successful" => {
+            return tree::int(object, &["status", "succeeded"]).unwrap_or_default().to_string().into();
+        }
+        "status.replicas" => return tree::int(object, &["status", "replicas"]).unwrap_or_default().to_string().into(),
+        "source" => {
+            let component = tree::text(object, &["source", "component"]);
+            return if component.is_empty() { tree::text(object, &["reportingComponent"]) } else { component }.into();
+        }
+        _ => {}
+    }
+    // Events of the newer group are stored as those of the core group.
+    let field = match field {
+        "reportingController" => "reportingComponent".into(),
+        field => match field.strip_prefix("regarding.") {
+            Some(rest) => Cow::Owned(format!("involvedObject.{rest}")),
+            None => Cow::Borrowed(field),
+        },
+    };
+    let path: Vec<&str> = field.split('.').collect();
+    match tree::get(object, &path) {
+        Some(Value::String(text)) => text.as_str().into(),
+        Some(value @ (Value::Bool(_) | Value::Int(_) | Value::Float(_))) => value.to_string().into(),
+        _ => "".into(),
+    }
+}

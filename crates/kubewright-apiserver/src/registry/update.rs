@@ -1,0 +1,189 @@
+//! Replacing and patching of objects, and of their parts.
+
+use std::sync::{Arc, PoisonError};
+
+use kubewright_core::meta::v1::{Status, StatusCause};
+use kubewright_core::{GroupKind, Str, Value};
+
+use super::create::check_namespace;
+use super::{Registry, refusal};
+use crate::admission;
+use crate::catalog::Resource;
+use crate::conversion;
+use crate::object::{Draft, Meta, StoredObject};
+use crate::rejection::Rejection;
+
+/// Metadata that only the server writes.
+const SYSTEM_FIELDS: [&str; 7] =
+    ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
+
+/// Which part of an object a request may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All but the status, where that has a path of its own.
+    Main,
+    /// The status.
+    Status,
+    /// What the server changes by itself, taken as it is.
+    Internal,
+}
+
+/// Where the new object comes from, which decides some answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A `PUT`.
+    Put,
+    /// A patch of the stored object.
+    Patch,
+}
+
+/// What is to be updated.
+pub(crate) struct UpdateRequest<'a> {
+    pub(crate) resource: &'a Resource,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) part: Part,
+    pub(crate) origin: Origin,
+    pub(crate) dry_run: bool,
+}
+
+impl Registry {
+    /// Replaces an object by what `change` makes of it.
+    ///
+    /// `change` gets the stored object in the version of the resource and is called again if somebody else was faster.
+    pub(crate) fn update(
+        &self,
+        request: &UpdateRequest<'_>,
+        mut change: impl FnMut(&Value) -> Result<Value, Rejection>,
+    ) -> Result<Arc<StoredObject>, Rejection> {
+        let UpdateRequest { resource, namespace, name, part, .. } = *request;
+        let key = resource.key(namespace, name);
+        loop {
+            let entry = self.get(resource, namespace, name)?;
+            let old = &entry.object.value;
+            let mut new = change(&conversion::to_version(resource, old.clone()))?;
+            check_identity(request, old, &new)?;
+            let is_conditional = !new.resource_version().is_empty();
+            new = conversion::to_stored(resource, new);
+            if resource.is_custom() {
+                crate::object::tree::set(&mut new, &["apiVersion"], crate::object::tree::text(old, &["apiVersion"]));
+            }
+            keep_system_fields(old, &mut new, part);
+            let _turn =
+                resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
+            if part != Part::Internal {
+                admission::update(self, resource, old, &mut new, part)?;
+            }
+            new.set_meta("resourceVersion", old.resource_version());
+            if new == *old {
+                return Ok(entry.object);
+            }
+            let draft = Draft::new(new);
+            if request.dry_run {
+                return Ok(Arc::new(draft.stamp(entry.revision)));
+            }
+            let result = if draft.is_finished() {
+                // The last finalizer is gone. The answer still shows the version that was there.
+                let answer = draft.clone().stamp(entry.revision);
+                let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(draft.stamp(revision)));
+                deleted.map(|_| Arc::new(answer))
+            } else {
+                let updated =
+                    self.store.update(&key, Some(entry.revision), |_, revision| Ok(Some(draft.stamp(revision))));
+                updated.map(|entry| entry.object)
+            };
+            match result.map_err(|error| refusal(resource, name, error)) {
+                Ok(object) => {
+                    self.after_write(resource);
+                    if part != Part::Internal {
+                        self.after_update(resource, &object);
+                    }
+                    return Ok(object);
+                }
+                Err(Some(rejection)) => return Err(rejection),
+                Err(None) if is_conditional && request.origin == Origin::Put => {
+                    return Err(Status::modified(&resource.group_resource(), name).into());
+                }
+                Err(None) => {}
+            }
+        }
+    }
+
+    /// Changes an object as the server itself, which no rule stops.
+    pub(crate) fn change(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        change: impl FnMut(&Value) -> Result<Value, Rejection>,
+    ) -> Result<Arc<StoredObject>, Rejection> {
+        let (part, origin) = (Part::Internal, Origin::Patch);
+        let request = UpdateRequest { resource, namespace, name, part, origin, dry_run: false };
+        self.update(&request, change)
+    }
+}
+
+/// Whether the new object means the stored one, and saw its latest version if it saw one at all.
+fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Result<(), Rejection> {
+    let UpdateRequest { resource, namespace, name, origin, .. } = *request;
+    let in_body = new.name();
+    if in_body != name {
+        let message = match in_body {
+            "" => "name must be provided".to_owned(),
+            other => format!("the name of the object ({other}) does not match the name on the URL ({name})"),
+        };
+        return Err(Status::bad_request(message).into());
+    }
+    if resource.namespaced {
+        check_namespace(namespace, new)?;
+    }
+    let (version, uid) = (new.resource_version(), new.uid());
+    if version.is_empty() && resource.is_custom() && origin == Origin::Put {
+        let cause = StatusCause::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+        let kind = GroupKind::new(resource.group.clone(), resource.plural.clone());
+        return Err(Status::invalid(&kind, name, [cause]).into());
+    }
+    let is_same = |have: &str, sent: &str| sent.is_empty() || sent == "0" || sent == have;
+    if !uid.is_empty() && uid != old.uid() {
+        if origin == Origin::Patch {
+            return Err(immutable_meta(resource, name, "uid", uid));
+        }
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{namespace}/{name}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            resource.plural,
+            old.uid()
+        );
+        return Err(Status::conflict(&resource.group_resource(), name, why).into());
+    }
+    if !is_same(old.resource_version(), version) {
+        return Err(Status::modified(&resource.group_resource(), name).into());
+    }
+    Ok(())
+}
+
+/// 422: a patch tried to change what identifies the object.
+fn immutable_meta(resource: &Resource, name: &str, field: &str, value: &str) -> Rejection {
+    let cause = StatusCause::invalid(format!("metadata.{field}"), format!("{value:?}"), "field is immutable");
+    Status::invalid(&resource.group_kind(), name, [cause]).into()
+}
+
+/// What only the server writes stays as it was.
+fn keep_system_fields(old: &Value, new: &mut Value, part: Part) {
+    if part == Part::Internal {
+        return;
+    }
+    for field in SYSTEM_FIELDS {
+        match old.meta(field) {
+            Some(value) => new.set_meta(field, value.clone()),
+            None => drop(new.remove_meta(field)),
+        }
+    }
+    for field in ["selfLink", "managedFields"] {
+        new.remove_meta(field);
+    }
+    if let Some(prefix) = old.meta("generateName") {
+        let prefix: Str = prefix.as_str().unwrap_or_default().into();
+        new.set_meta("generateName", prefix);
+    }
+}

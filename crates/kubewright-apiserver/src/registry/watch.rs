@@ -1,0 +1,208 @@
+//! Watches: the events of a selection as a stream of frames.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::WatchOptions;
+use tokio::sync::watch as channel;
+use tokio::time::{Instant, sleep_until};
+
+use super::list::parse_version;
+use super::{Registry, Selection};
+use crate::catalog::Resource;
+use crate::encoding::{Frames, Kind, bookmark};
+use crate::object::StoredObject;
+use crate::random;
+use crate::rejection::Rejection;
+use crate::storage::{Compacted, Event, EventKind, ListOptions, Scope, Watcher};
+
+/// How often a quiet watch says how far it has come.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+/// A watch without a time-out of its own lasts between this and twice as long.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+/// A frame is sent when it has grown to this size, even if more events wait.
+const FRAME_SIZE: usize = 64 << 10;
+
+/// A watch that goes on until somebody ends it.
+pub(crate) struct WatchStream {
+    resource: Arc<Resource>,
+    selection: Selection,
+    frames: Frames,
+    /// Objects that were there before the first event.
+    initial: VecDeque<Arc<StoredObject>>,
+    /// The bookmark behind the initial objects is still to be sent.
+    owes_end_of_initial: Option<u64>,
+    /// Absent after the error that ends the watch.
+    watcher: Option<Watcher<StoredObject>>,
+    too_old: Option<Compacted>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    until: Instant,
+    stop: channel::Receiver<bool>,
+}
+
+/// What a watch has waited for.
+enum Wake {
+    Event(Result<Arc<Event<StoredObject>>, Compacted>),
+    Time,
+    Stop,
+}
+
+impl Registry {
+    /// Starts a watch.
+    pub(crate) fn watch(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        selection: Selection,
+        options: &WatchOptions,
+        frames: Frames,
+    ) -> Result<WatchStream, Rejection> {
+        let scope = match selection.name() {
+            Some(name) if !(resource.namespaced && namespace.is_empty()) => {
+                Scope::object(&resource.key(namespace, name))
+            }
+            _ => resource.scope(namespace),
+        };
+        let version = options.resource_version.as_deref().unwrap_or_default();
+        let revision = match version {
+            "" => 0,
+            text => parse_version(text).map_err(Rejection::unexpected)?,
+        };
+        let wants_initial = options.send_initial_events.unwrap_or(revision == 0);
+        let mut initial = VecDeque::new();
+        let from = if wants_initial {
+            let page =
+                self.store.list_where(&scope, ListOptions::default(), |_, entry| selection.matches(&entry.object));
+            let page = page.map_err(Status::internal)?;
+            initial.extend(page.entries.into_iter().map(|(_, entry)| entry.object));
+            page.revision
+        } else if revision == 0 {
+            self.store.current_revision()
+        } else {
+            revision
+        };
+        let (watcher, too_old) = match self.store.watch(&scope, from) {
+            Ok(watcher) => (Some(watcher), None),
+            Err(compacted) => (None, Some(compacted)),
+        };
+        let timeout = match options.timeout_seconds {
+            Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs().min(1 << 32)),
+            _ => MIN_TIMEOUT + MIN_TIMEOUT.mul_f64((random::number() % 1000) as f64 / 1000.0),
+        };
+        let now = Instant::now();
+        let ends_initial = options.send_initial_events == Some(true) && options.allow_watch_bookmarks;
+        Ok(WatchStream {
+            resource: Arc::clone(resource),
+            selection,
+            frames,
+            initial,
+            owes_end_of_initial: ends_initial.then_some(from),
+            watcher,
+            too_old,
+            bookmarks: options.allow_watch_bookmarks,
+            next_bookmark: now + BOOKMARK_PERIOD,
+            until: now + timeout,
+            stop: self.stop.clone(),
+        })
+    }
+}
+
+impl WatchStream {
+    /// The next frame and the rest of the stream, or nothing at its end.
+    pub(crate) async fn next(mut self) -> Option<(Bytes, WatchStream)> {
+        let mut frame = Vec::new();
+        while let Some(object) = self.initial.pop_front() {
+            self.frames.object(Kind::Added, &self.resource, &object, &mut frame);
+            if frame.len() >= FRAME_SIZE {
+                return Some((frame.into(), self));
+            }
+        }
+        if let Some(revision) = self.owes_end_of_initial.take() {
+            self.frames.bookmark(&self.resource, &bookmark(&self.resource, revision, true), &mut frame);
+        }
+        if let Some(compacted) = self.too_old.take() {
+            self.fail(compacted, &mut frame);
+        }
+        if frame.is_empty() {
+            self.wait(&mut frame).await;
+        }
+        (!frame.is_empty()).then(|| (frame.into(), self))
+    }
+
+    /// Waits for something to say. Says nothing at the end.
+    async fn wait(&mut self, frame: &mut Vec<u8>) {
+        while frame.is_empty() {
+            let Some(watcher) = &mut self.watcher else { return };
+            let bookmark_at = if self.bookmarks { self.next_bookmark } else { self.until };
+            let wake = tokio::select! {
+                event = watcher.next() => Wake::Event(event),
+                () = sleep_until(self.until.min(bookmark_at)) => Wake::Time,
+                _ = self.stop.wait_for(|stopped| *stopped) => Wake::Stop,
+            };
+            match wake {
+                Wake::Event(Ok(event)) => self.take(event, frame),
+                Wake::Event(Err(compacted)) => self.fail(compacted, frame),
+                Wake::Time => {
+                    self.say_progress(frame);
+                    self.next_bookmark = Instant::now() + BOOKMARK_PERIOD;
+                    if Instant::now() >= self.until {
+                        self.watcher = None;
+                    }
+                }
+                Wake::Stop => self.watcher = None,
+            }
+        }
+    }
+
+    /// Writes an event, and those that wait behind it.
+    fn take(&mut self, event: Arc<Event<StoredObject>>, frame: &mut Vec<u8>) {
+        self.write(&event, frame);
+        while frame.len() < FRAME_SIZE {
+            let Some(watcher) = &mut self.watcher else { return };
+            match watcher.try_next() {
+                Ok(Some(event)) => self.write(&event, frame),
+                Ok(None) => return,
+                Err(compacted) => return self.fail(compacted, frame),
+            }
+        }
+    }
+
+    /// Writes an event as those see it who look through the selection.
+    fn write(&mut self, event: &Event<StoredObject>, frame: &mut Vec<u8>) {
+        let before = event.previous.as_ref().filter(|previous| self.selection.matches(&previous.object));
+        let is_after = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
+        match (before, is_after) {
+            (None, true) => self.frames.object(Kind::Added, &self.resource, &event.object, frame),
+            (Some(_), true) => self.frames.object(Kind::Modified, &self.resource, &event.object, frame),
+            (Some(_), false) if event.kind == EventKind::Deleted => {
+                self.frames.object(Kind::Deleted, &self.resource, &event.object, frame);
+            }
+            (Some(before), false) => {
+                // What left the selection is shown as it was in it, at the moment when it left.
+                let before = before.object.with_revision(event.revision);
+                self.frames.object(Kind::Deleted, &self.resource, &before, frame);
+            }
+            (None, false) => {}
+        }
+    }
+
+    fn say_progress(&mut self, frame: &mut Vec<u8>) {
+        if !self.bookmarks {
+            return;
+        }
+        if let Some(revision) = self.watcher.as_mut().and_then(Watcher::progress) {
+            self.frames.bookmark(&self.resource, &bookmark(&self.resource, revision, false), frame);
+        }
+    }
+
+    fn fail(&mut self, compacted: Compacted, frame: &mut Vec<u8>) {
+        let Compacted { requested, oldest } = compacted;
+        let status = Status::expired(format!("too old resource version: {requested} ({oldest})"));
+        self.frames.error(&status, frame);
+        self.watcher = None;
+    }
+}

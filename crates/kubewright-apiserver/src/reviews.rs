@@ -1,0 +1,110 @@
+//! Resources that are asked and not kept: who am I, what may I do, and the old way to bind pods.
+
+use hyper::StatusCode;
+use kubewright_core::meta::v1::{Status, StatusCause};
+use kubewright_core::options::CreateOptions;
+use kubewright_core::{GroupKind, Value};
+
+use crate::accept::Offer;
+use crate::authentication::User;
+use crate::authorization;
+use crate::catalog::Resource;
+use crate::decoding::Expected;
+use crate::encoding::{self, Wanted};
+use crate::http::Answer;
+use crate::object::{Meta, tree};
+use crate::rejection::Rejection;
+use crate::request::{RequestInfo, Target};
+use crate::routes;
+use crate::service::Call;
+
+/// Answers the creation of a review.
+pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) -> Result<Answer, Rejection> {
+    let options = CreateOptions::from_query(call.query)?;
+    let mut review = routes::decode(call, Expected::from(resource), options.field_validation)?;
+    match (&*resource.group, &*resource.plural) {
+        ("", "bindings") => {
+            let catalog = call.registry.catalog();
+            let pods = catalog.of_storage("pods").ok_or_else(Rejection::no_such_resource)?;
+            let name = review.name().to_owned();
+            call.registry.bind(pods, namespace, &name, &review, options.dry_run)?;
+            return routes::done(call);
+        }
+        ("authentication.k8s.io", "selfsubjectreviews") => {
+            tree::set(&mut review, &["status"], tree::map([("userInfo", user_info(call.user))]));
+        }
+        ("authentication.k8s.io", "tokenreviews") => {
+            let user = call.tokens.user(tree::text(&review, &["spec", "token"]));
+            let status = match user {
+                Some(user) => tree::map([("authenticated", true.into()), ("user", user_info(&user))]),
+                None => tree::map([("user", tree::map([])), ("error", "[invalid bearer token]".into())]),
+            };
+            tree::set(&mut review, &["status"], status);
+        }
+        ("authorization.k8s.io", "selfsubjectaccessreviews") => {
+            check_attributes(&review)?;
+            let allowed = authorization::is_allowed(call.user, &attributes(&review));
+            tree::set(&mut review, &["status"], tree::map([("allowed", allowed.into())]));
+        }
+        ("authorization.k8s.io", "subjectaccessreviews" | "localsubjectaccessreviews") => {
+            check_attributes(&review)?;
+            let mut user = User { name: tree::text(&review, &["spec", "user"]).into(), ..User::default() };
+            let groups = tree::items(&review, &["spec", "groups"]).iter().filter_map(Value::as_str);
+            user.groups = groups.map(Into::into).collect();
+            let allowed = authorization::is_allowed(&user, &attributes(&review));
+            tree::set(&mut review, &["status"], tree::map([("allowed", allowed.into())]));
+        }
+        (_, plural) => return Err(Rejection::not_implemented(plural)),
+    }
+    let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
+    Ok(Answer::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &review)?))
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = tree::map([("username", user.name.clone().into())]);
+    if !user.uid.is_empty() {
+        tree::set(&mut info, &["uid"], user.uid.clone());
+    }
+    tree::set(&mut info, &["groups"], tree::list(user.groups.iter().map(|group| group.as_str())));
+    info
+}
+
+/// A review is about a resource or about a path, and not about both.
+fn check_attributes(review: &Value) -> Result<(), Rejection> {
+    let has = |field: &str| tree::get(review, &["spec", field]).is_some();
+    let cause = match (has("resourceAttributes"), has("nonResourceAttributes")) {
+        (true, true) => {
+            let shown = tree::get(review, &["spec", "nonResourceAttributes"]).cloned().unwrap_or_default();
+            let why = "cannot be specified in combination with resourceAttributes";
+            StatusCause::invalid("spec.nonResourceAttributes", shown, why)
+        }
+        (false, false) => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            StatusCause::invalid("spec.resourceAttributes", "null", why)
+        }
+        _ => return Ok(()),
+    };
+    Err(Status::invalid(&GroupKind::from_static("authorization.k8s.io", ""), "", [cause]).into())
+}
+
+/// What a review asks about, as if it were requested.
+fn attributes(review: &Value) -> RequestInfo {
+    const VERBS: [&str; 11] =
+        ["create", "delete", "deletecollection", "get", "head", "list", "patch", "post", "put", "update", "watch"];
+    let known = |verb: &str| VERBS.into_iter().find(|known| *known == verb).unwrap_or("unknown");
+    if let Some(path) = tree::get(review, &["spec", "nonResourceAttributes"]) {
+        let verb = known(tree::text(path, &["verb"]));
+        return RequestInfo { verb, path: tree::text(path, &["path"]).into(), target: None };
+    }
+    let text = |field: &str| tree::text(review, &["spec", "resourceAttributes", field]);
+    let target = Target {
+        group: text("group").into(),
+        version: text("version").into(),
+        namespace: text("namespace").into(),
+        resource: text("resource").into(),
+        name: text("name").into(),
+        subresource: text("subresource").into(),
+        ..Target::default()
+    };
+    RequestInfo { verb: known(text("verb")), path: "".into(), target: Some(target) }
+}

@@ -1,0 +1,267 @@
+//! Requests for resources: which handler a path and a method lead to, and what each of them answers.
+
+mod patch;
+mod subresource;
+
+use std::sync::Arc;
+
+use hyper::{Method, StatusCode};
+use kubewright_core::Value;
+use kubewright_core::meta::v1::{Status, StatusDetails};
+use kubewright_core::options::{CreateOptions, FieldValidation, GetOptions, ListOptions, UpdateOptions, WatchOptions};
+
+use crate::accept::Offer;
+use crate::catalog::Resource;
+use crate::decoding::{self, Expected};
+use crate::encoding::{self, Frames, ListMeta, Wanted};
+use crate::http::Answer;
+use crate::object::{Meta, StoredObject};
+use crate::registry::{CreateRequest, Origin, Part, Selection, UpdateRequest};
+use crate::rejection::Rejection;
+use crate::request::Target;
+use crate::reviews;
+use crate::service::Call;
+
+/// Answers a request for a resource.
+pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answer, Rejection> {
+    let catalog = call.registry.catalog();
+    // An unknown group is none of our business; within a known one it is the resource that is missing.
+    let Some(resources) = catalog.resources(&target.group, &target.version) else {
+        let is_known = catalog.is_built_in(&target.group);
+        return Err(if is_known { Rejection::no_such_resource() } else { Rejection::NoSuchPage });
+    };
+    let is_custom_group = resources.values().all(|resource| resource.is_custom());
+    let lost = || if is_custom_group { Rejection::NoSuchPage } else { Rejection::no_such_resource() };
+    let resource = resources.get(&target.resource).ok_or_else(lost)?;
+    let in_namespace = !target.namespace.is_empty();
+    let is_collection = target.name.is_empty();
+    if !target.rest.is_empty() || (!resource.namespaced && in_namespace) {
+        return Err(lost());
+    }
+    if resource.namespaced && !in_namespace && (!is_collection || (is_custom_group && call.method != Method::GET)) {
+        return Err(lost());
+    }
+    let mut endpoint = Endpoint { call, resource, target };
+    endpoint.warn_of_deprecation();
+    match (is_collection, &*target.subresource) {
+        (true, _) => endpoint.collection().await,
+        (false, "") => endpoint.object().await,
+        (false, name) => {
+            let subresource = resource.subresource(name).ok_or_else(lost)?;
+            endpoint.subresource(subresource).await
+        }
+    }
+}
+
+/// A resource that is asked for.
+struct Endpoint<'a, 'c> {
+    call: &'a mut Call<'c>,
+    resource: &'a Arc<Resource>,
+    target: &'a Target,
+}
+
+impl<'a> Endpoint<'a, '_> {
+    async fn collection(&mut self) -> Result<Answer, Rejection> {
+        let (verb, everywhere) = (self.call.info.verb, self.resource.namespaced && self.target.namespace.is_empty());
+        if !matches!(*self.call.method, Method::GET | Method::HEAD) && (everywhere || self.target.is_watch_path) {
+            return Err(Rejection::no_such_method());
+        }
+        if !self.resource.is_stored() && verb == "create" && self.resource.has_verb("create") {
+            return reviews::answer(self.call, self.resource, &self.target.namespace);
+        }
+        if !self.resource.has_verb(verb) {
+            return Err(Rejection::no_such_method());
+        }
+        match verb {
+            "list" => self.list().await,
+            "watch" => self.watch(None),
+            "create" => self.create(),
+            "deletecollection" => self.delete_collection().await,
+            _ => Err(Rejection::no_such_method()),
+        }
+    }
+
+    async fn object(&mut self) -> Result<Answer, Rejection> {
+        let verb = self.call.info.verb;
+        if !self.resource.has_verb(verb) || !self.resource.is_stored() {
+            return Err(Rejection::no_such_method());
+        }
+        match verb {
+            "get" => self.get().await,
+            "watch" => self.watch(Some(&self.target.name.clone())),
+            "update" => self.update(Part::Main),
+            "patch" => self.patch(Part::Main),
+            "delete" => self.delete(),
+            _ => Err(Rejection::no_such_method()),
+        }
+    }
+
+    async fn get(&mut self) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let options = GetOptions::from_query(self.call.query);
+        if let Some(version) = options.resource_version.filter(|version| version != "0") {
+            let revision = version.parse().map_err(|_| {
+                let why = format!("strconv.ParseUint: parsing {:?}: invalid syntax", version.as_str());
+                Status::bad_request(format!(
+                    "invalid resource version: resourceVersion: Invalid value: {:?}: {why}",
+                    version.as_str()
+                ))
+            })?;
+            self.call.registry.reach(revision).await?;
+        }
+        let object = self.find()?;
+        self.stored(StatusCode::OK, wanted, &object)
+    }
+
+    async fn list(&mut self) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let options = ListOptions::from_query(self.call.query)?;
+        let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
+        let listed = self.call.registry.list(self.resource, &self.target.namespace, &selection, &options).await?;
+        let objects = listed.objects.iter().map(|object| &**object);
+        let body = encoding::list(wanted, self.resource, &listed.meta, objects)?;
+        Ok(Answer::document(StatusCode::OK, wanted, body))
+    }
+
+    fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let options = WatchOptions::from_query(self.call.query)?;
+        let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
+        let selection = match name {
+            Some(name) => selection.named(name),
+            None => selection,
+        };
+        let frames = Frames::new(wanted);
+        let content_type = frames.content_type();
+        let stream = self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames)?;
+        Ok(Answer::watch(content_type, stream))
+    }
+
+    fn create(&mut self) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let options = CreateOptions::from_query(self.call.query)?;
+        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
+        let request = CreateRequest { resource: self.resource, namespace, value, dry_run };
+        let object = self.call.registry.create(request)?;
+        self.stored(StatusCode::CREATED, wanted, &object)
+    }
+
+    fn update(&mut self, part: Part) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let options = UpdateOptions::from_query(self.call.query)?;
+        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let request = self.update_request(part, Origin::Put, options.dry_run);
+        match self.call.registry.update(&request, |_| Ok(value.clone())) {
+            Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part, &value) => {
+                let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
+                let request = CreateRequest { resource: self.resource, namespace, value, dry_run };
+                let object = self.call.registry.create(request)?;
+                self.stored(StatusCode::CREATED, wanted, &object)
+            }
+            result => self.stored(StatusCode::OK, wanted, &*result?),
+        }
+    }
+
+    /// Whether an update of what is not there creates it. Few kinds do this, for clients that only ever replace.
+    fn is_created_by_update(&self, part: Part, value: &Value) -> bool {
+        let is_lax = match (&*self.resource.group, &*self.resource.plural) {
+            ("", "endpoints" | "events" | "limitranges") | ("coordination.k8s.io", "leases") => true,
+            ("rbac.authorization.k8s.io" | "events.k8s.io", _) => !self.resource.is_custom(),
+            _ => false,
+        };
+        is_lax && part == Part::Main && value.resource_version().is_empty() && value.name() == self.target.name.as_str()
+    }
+
+    fn delete(&mut self) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let options =
+            decoding::delete_options(self.call.query, decoding::format_of(self.call.headers)?, self.call.body)?;
+        let (namespace, name) = (&self.target.namespace, &self.target.name);
+        let deleted = self.call.registry.delete(self.resource, namespace, name, &options, &mut self.call.warnings)?;
+        if deleted.is_answered_with_object(self.resource) {
+            return self.stored(StatusCode::OK, wanted, deleted.object());
+        }
+        let details = StatusDetails {
+            name: Some(name.clone()),
+            group: Some(self.resource.group.clone()).filter(|group| !group.is_empty()),
+            kind: Some(self.resource.plural.clone()),
+            uid: Some(deleted.object().value.uid().into()),
+            ..Default::default()
+        };
+        let status = Status { details: Some(Box::new(details)), ..Status::success() };
+        Ok(Answer::status(StatusCode::OK, wanted, &status))
+    }
+
+    async fn delete_collection(&mut self) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let listing = ListOptions::from_query(self.call.query)?;
+        let selection = Selection::new(self.resource, listing.label_selector.clone(), listing.field_selector.clone())?;
+        let options =
+            decoding::delete_options(self.call.query, decoding::format_of(self.call.headers)?, self.call.body)?;
+        let namespace = &self.target.namespace;
+        let listed = self.call.registry.list(self.resource, namespace, &selection, &listing).await?;
+        for object in &listed.objects {
+            let name = object.value.name();
+            match self.call.registry.delete(self.resource, namespace, name, &options, &mut self.call.warnings) {
+                // Somebody else was faster, which is all the same.
+                Err(Rejection::Status(status)) if status.is_not_found() => {}
+                other => drop(other?),
+            }
+        }
+        self.call.warnings.dedup();
+        let meta = ListMeta { revision: listed.meta.revision, ..Default::default() };
+        let body = encoding::list(wanted, self.resource, &meta, listed.objects.iter().map(|object| &**object))?;
+        Ok(Answer::document(StatusCode::OK, wanted, body))
+    }
+
+    fn find(&self) -> Result<Arc<StoredObject>, Rejection> {
+        let found = self.call.registry.get(self.resource, &self.target.namespace, &self.target.name);
+        found.map(|entry| entry.object)
+    }
+
+    fn update_request(&self, part: Part, origin: Origin, dry_run: bool) -> UpdateRequest<'a> {
+        let (resource, target) = (self.resource, self.target);
+        UpdateRequest { resource, namespace: &target.namespace, name: &target.name, part, origin, dry_run }
+    }
+
+    fn wanted(&self) -> Result<Wanted, Rejection> {
+        let offer = if self.resource.is_custom() { Offer::Custom } else { Offer::BuiltIn };
+        Wanted::negotiate(self.call.headers, self.call.query, offer)
+    }
+
+    fn decode(&mut self, expected: Expected<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
+        decode(self.call, expected, validation)
+    }
+
+    fn stored(&self, status: StatusCode, wanted: Wanted, object: &StoredObject) -> Result<Answer, Rejection> {
+        Ok(Answer::document(status, wanted, encoding::object(wanted, self.resource, object)?))
+    }
+
+    fn warn_of_deprecation(&mut self) {
+        if self.resource.is("", "endpoints") {
+            let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+            self.call.warnings.push(warning.into());
+        } else if self.resource.is("", "componentstatuses") {
+            self.call.warnings.push("v1 ComponentStatus is deprecated in v1.19+".into());
+        }
+    }
+}
+
+/// Decodes the body of a request, and turns what is odd about it into an error or warnings.
+pub(crate) fn decode(
+    call: &mut Call<'_>,
+    expected: Expected<'_>,
+    validation: Option<FieldValidation>,
+) -> Result<Value, Rejection> {
+    let decoded = decoding::object(expected, decoding::format_of(call.headers)?, call.body)?;
+    call.warnings.extend(decoding::check_findings(expected, decoded.findings, validation)?);
+    Ok(decoded.value)
+}
+
+/// 201 with nothing to show.
+pub(crate) fn done(call: &Call<'_>) -> Result<Answer, Rejection> {
+    let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
+    let status = Status { code: Some(201), ..Status::success() };
+    Ok(Answer::status(StatusCode::CREATED, wanted, &status))
+}

@@ -1,0 +1,189 @@
+//! Parts of objects with paths of their own: status, scale, finalizers, bindings, evictions.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use kubewright_core::Value;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::{CreateOptions, UpdateOptions};
+
+use super::patch::unfit;
+use super::{Endpoint, done};
+use crate::accept::{Form, Offer};
+use crate::catalog::Subresource;
+use crate::decoding::{self, Expected};
+use crate::encoding::{self, Wanted};
+use crate::http::Answer;
+use crate::object::{Meta, tree};
+use crate::patching;
+use crate::registry::{Origin, Part};
+use crate::rejection::Rejection;
+use crate::table::{Printer, partial_object_metadata};
+
+impl Endpoint<'_, '_> {
+    pub(super) async fn subresource(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let verb = self.call.info.verb;
+        if !subresource.verbs.contains(&verb) {
+            return Err(Rejection::no_such_method());
+        }
+        match (&*subresource.name, verb) {
+            ("status", "get") => self.get().await,
+            ("status", "update") => self.update(Part::Status),
+            ("status", "patch") => self.patch(Part::Status),
+            ("scale", "get") => {
+                let object = self.find()?;
+                let scale =
+                    self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
+                self.scale_answer(&scale)
+            }
+            ("scale", _) => self.scale(subresource),
+            ("finalize", "update") => self.finalize(),
+            ("binding", "create") => self.bind(subresource),
+            ("eviction", "create") => self.evict(subresource),
+            ("ephemeralcontainers" | "resize" | "approval", "get") => self.get().await,
+            ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name),
+            ("approval", "update") => self.update(Part::Status),
+            ("approval", "patch") => self.patch(Part::Status),
+            (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
+        }
+    }
+
+    fn scale(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let expected = Expected::from(subresource);
+        let registry = self.call.registry;
+        let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
+        let object = if self.call.info.verb == "update" {
+            let options = UpdateOptions::from_query(self.call.query)?;
+            let scale = self.decode(expected, options.field_validation)?;
+            let request = self.update_request(Part::Main, Origin::Put, options.dry_run);
+            // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
+            registry.update(&request, |old| {
+                let mut new = registry.with_scale(&resource, old, &scale)?;
+                if new.resource_version().is_empty() && resource.is_custom() {
+                    new.set_meta("resourceVersion", old.resource_version());
+                }
+                Ok(new)
+            })?
+        } else {
+            let (kind, options) = self.patch_options()?;
+            let request = self.update_request(Part::Main, Origin::Patch, options.dry_run);
+            registry.update(&request, |old| {
+                let scale = registry.scale_of(&resource, old)?;
+                let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
+                let decoded =
+                    decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
+                registry.with_scale(&resource, old, &decoded.value)
+            })?
+        };
+        let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
+        self.scale_answer(&scale)
+    }
+
+    /// Changes what a running pod allows only on a path of its own: more containers, or other resources for them.
+    fn pod_part(&mut self, part: &str) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let expected = Expected::from(&**self.resource);
+        let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
+        let scheme = resource.entry.map(|entry| entry.info);
+        let object = if self.call.info.verb == "update" {
+            let options = UpdateOptions::from_query(self.call.query)?;
+            let pod = self.decode(expected, options.field_validation)?;
+            let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
+            self.call.registry.update(&request, |old| Ok(with_part(part, old, &pod)))?
+        } else {
+            let (kind, options) = self.patch_options()?;
+            let request = self.update_request(Part::Internal, Origin::Patch, options.dry_run);
+            self.call.registry.update(&request, |old| {
+                let patched = patching::apply(kind, old, &body, scheme)?;
+                let decoded =
+                    decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
+                Ok(with_part(part, old, &decoded.value))
+            })?
+        };
+        self.stored(StatusCode::OK, wanted, &object)
+    }
+
+    /// Replaces the finalizers of a namespace, which is all that this path can change.
+    fn finalize(&mut self) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let options = UpdateOptions::from_query(self.call.query)?;
+        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
+        let object = self.call.registry.update(&request, |old| {
+            let mut new = old.clone();
+            match tree::get(&value, &["spec", "finalizers"]) {
+                Some(finalizers) => tree::set(&mut new, &["spec", "finalizers"], finalizers.clone()),
+                None => drop(tree::remove(&mut new, &["spec", "finalizers"])),
+            }
+            match value.resource_version() {
+                "" => drop(new.remove_meta("resourceVersion")),
+                version => new.set_meta("resourceVersion", version),
+            }
+            Ok(new)
+        })?;
+        self.stored(StatusCode::OK, wanted, &object)
+    }
+
+    fn bind(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let options = CreateOptions::from_query(self.call.query)?;
+        let binding = self.decode(Expected::from(subresource), options.field_validation)?;
+        let (namespace, name) = (&self.target.namespace, &self.target.name);
+        self.call.registry.bind(self.resource, namespace, name, &binding, options.dry_run)?;
+        done(self.call)
+    }
+
+    fn evict(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let options = CreateOptions::from_query(self.call.query)?;
+        let eviction = self.decode(Expected::from(subresource), options.field_validation)?;
+        let name = &self.target.name;
+        if eviction.name() != name.as_str() && !eviction.name().is_empty() {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object").into());
+        }
+        let mut deletion = decoding::delete_options_of(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+        deletion.dry_run |= options.dry_run;
+        self.call.registry.evict(self.resource, &self.target.namespace, name, &deletion)?;
+        done(self.call)
+    }
+
+    fn scale_answer(&self, scale: &Value) -> Result<Answer, Rejection> {
+        let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::BuiltIn)?;
+        let metadata = || scale.get("metadata").cloned().unwrap_or_default();
+        let shown = match wanted.form {
+            Form::Table(version) => {
+                let printer = Printer::for_scale();
+                printer.table(&metadata(), [scale], Some(printer.columns()), &wanted.rows(version))
+            }
+            Form::Metadata(version) => partial_object_metadata(scale, version),
+            _ => scale.clone(),
+        };
+        Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, &shown)?))
+    }
+}
+
+/// The pod `old` with the part of `new` that a subresource is about.
+fn with_part(part: &str, old: &Value, new: &Value) -> Value {
+    let mut pod = old.clone();
+    if part == "ephemeralcontainers" {
+        if let Some(containers) = tree::get(new, &["spec", "ephemeralContainers"]) {
+            tree::set(&mut pod, &["spec", "ephemeralContainers"], containers.clone());
+        }
+    } else if let Some(spec) = tree::field_mut(&mut pod, "spec") {
+        for (container, changed) in
+            tree::items_mut(spec, "containers").iter_mut().zip(tree::items(new, &["spec", "containers"]))
+        {
+            for field in ["resources", "resizePolicy"] {
+                if let Some(value) = changed.get(field) {
+                    tree::set(container, &[field], value.clone());
+                }
+            }
+        }
+    }
+    if pod.get("spec") != old.get("spec") {
+        pod.set_meta("generation", old.generation() + 1);
+    }
+    match new.resource_version() {
+        "" => drop(pod.remove_meta("resourceVersion")),
+        version => pod.set_meta("resourceVersion", version),
+    }
+    pod
+}

@@ -1,0 +1,87 @@
+//! The objects that are there from the start, and those that the owner of the server wants to be.
+
+use kubewright_core::Value;
+
+use super::StartError;
+use crate::decoding::{self, Expected, yaml};
+use crate::object::{Meta, tree};
+use crate::registry::{CreateRequest, Registry};
+use crate::rejection::Rejection;
+
+/// Namespaces that every cluster has.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// What else is there: priorities of the system's own pods, a record that older clients look for, and the address of the
+/// API server within its own cluster.
+const OBJECTS: &str = r"
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: system-cluster-critical}
+value: 2000000000
+description: Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: system-node-critical}
+value: 2000001000
+description: Used for system critical pods that must not be moved from their current node.
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kube-apiserver-legacy-service-account-token-tracking, namespace: kube-system}
+data: {since: '2026-01-01'}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: kubernetes
+  namespace: default
+  labels: {component: apiserver, provider: kubernetes}
+spec:
+  type: ClusterIP
+  clusterIP: 10.96.0.1
+  ports: [{name: https, protocol: TCP, port: 443, targetPort: 6443}]
+";
+
+/// Creates what a cluster starts with.
+pub(super) fn create_system_objects(registry: &Registry) -> Result<(), StartError> {
+    for name in NAMESPACES {
+        preload(registry, &format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"))?;
+    }
+    preload(registry, OBJECTS)
+}
+
+/// Creates the objects of YAML documents; a list counts as its items.
+pub(super) fn preload(registry: &Registry, documents: &str) -> Result<(), StartError> {
+    let refused = |message: String| StartError::Preload { message };
+    for document in yaml::parse_all(documents).map_err(refused)? {
+        let is_list = tree::text(&document.value, &["kind"]) == "List";
+        let items: Vec<&Value> = match is_list {
+            true => tree::items(&document.value, &["items"]).iter().collect(),
+            false => vec![&document.value],
+        };
+        for item in items {
+            create(registry, item).map_err(refused)?;
+        }
+    }
+    Ok(())
+}
+
+fn create(registry: &Registry, value: &Value) -> Result<(), String> {
+    let (api_version, kind) = (tree::text(value, &["apiVersion"]), tree::text(value, &["kind"]));
+    let catalog = registry.catalog();
+    let resource =
+        catalog.of_kind(api_version, kind).ok_or_else(|| format!("there is no kind {kind:?} in {api_version:?}"))?;
+    let in_words = |rejection| match rejection {
+        Rejection::Status(status) => status.to_string(),
+        Rejection::NoSuchPage => "not found".to_owned(),
+    };
+    let decoded = decoding::normalize(Expected::from(&**resource), value).map_err(in_words)?;
+    let namespace = match (resource.namespaced, value.namespace()) {
+        (false, _) => "",
+        (true, "") => "default",
+        (true, namespace) => namespace,
+    };
+    let request = CreateRequest { resource, namespace, value: decoded.value, dry_run: false };
+    registry.create(request).map(|_| ()).map_err(in_words)
+}

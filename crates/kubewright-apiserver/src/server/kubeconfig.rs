@@ -1,0 +1,44 @@
+//! The file by which kubectl finds a server and shows who it is.
+
+use kubewright_core::ByteString;
+
+use super::certificates::Admin;
+
+/// What the administrator shows. Never printed but into the file.
+pub(super) enum Credentials {
+    /// Nothing: the connection is trusted.
+    None,
+    /// A client certificate.
+    Certificate(Box<Admin>),
+}
+
+/// The file for a server at this URL.
+pub(super) fn write(url: &str, credentials: &Credentials) -> String {
+    let (authority, user) = match credentials {
+        Credentials::None => (String::new(), "{}".to_owned()),
+        Credentials::Certificate(admin) => (
+            format!("\n    certificate-authority-data: {}", base64(&admin.authority)),
+            format!(
+                "\n    client-certificate-data: {}\n    client-key-data: {}",
+                base64(&admin.certificate),
+                base64(&admin.key)
+            ),
+        ),
+    };
+    let separator = if user.starts_with('{') { " " } else { "" };
+    format!(
+        "apiVersion: v1\n\
+         kind: Config\n\
+         clusters:\n\
+         - name: kubewright\n  cluster:\n    server: {url}{authority}\n\
+         users:\n\
+         - name: kubewright-admin\n  user:{separator}{user}\n\
+         contexts:\n\
+         - name: kubewright\n  context:\n    cluster: kubewright\n    user: kubewright-admin\n\
+         current-context: kubewright\n"
+    )
+}
+
+fn base64(text: &str) -> String {
+    ByteString::from(text.as_bytes()).to_base64()
+}

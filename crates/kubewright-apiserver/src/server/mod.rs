@@ -1,0 +1,249 @@
+//! A server from its options to its end.
+
+mod bootstrap;
+mod certificates;
+mod kubeconfig;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::{fmt, io};
+
+use tokio::io::DuplexStream;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::authentication::{Peer, Tokens};
+use crate::housekeeping;
+use crate::http::{self, Connections};
+use crate::registry::Registry;
+use crate::service::Service;
+use crate::storage::StoreOptions;
+use certificates::Certificates;
+use kubeconfig::Credentials;
+
+/// How much a pipe in memory holds before its writer waits.
+const PIPE_SIZE: usize = 64 << 10;
+
+/// A server that is to be started.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use kubewright_apiserver::ApiServer;
+/// let server = ApiServer::in_memory()
+///     .listen("127.0.0.1:0".parse()?)
+///     .plain_http()
+///     .preload("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
+///     .start()
+///     .await?;
+/// assert!(server.url().unwrap().starts_with("http://127.0.0.1:"));
+/// server.stop().await;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Default)]
+pub struct ApiServer {
+    listen: Option<SocketAddr>,
+    plain: bool,
+    tokens: Tokens,
+    preloaded: Vec<String>,
+    window: Option<usize>,
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address could not be listened on.
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Certificates could not be made.
+    Certificates(Box<dyn std::error::Error + Send + Sync>),
+    /// A preloaded document is no object, or one that the server refuses.
+    Preload {
+        /// What it says.
+        message: String,
+    },
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Listen { address, .. } => write!(f, "cannot listen on {address}"),
+            StartError::Certificates(_) => f.write_str("cannot make certificates"),
+            StartError::Preload { message } => write!(f, "cannot preload an object: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Listen { source, .. } => Some(source),
+            StartError::Certificates(source) => Some(&**source),
+            StartError::Preload { .. } => None,
+        }
+    }
+}
+
+impl ApiServer {
+    /// A server that keeps its objects in memory, and is reached through memory unless told to [`listen`](Self::listen).
+    pub fn in_memory() -> Self {
+        ApiServer::default()
+    }
+
+    /// Also listens on this address; port 0 picks a free one. Off by default.
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
+    /// Listens without TLS. Whoever can reach the address is then the administrator. Off by default.
+    #[must_use]
+    pub fn plain_http(mut self) -> Self {
+        self.plain = true;
+        self
+    }
+
+    /// Accepts these tokens besides client certificates. None by default.
+    #[must_use]
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
+    /// Creates the objects of these YAML documents before the server answers anybody. None by default.
+    ///
+    /// They are created in order; objects without a namespace go to `default`.
+    #[must_use]
+    pub fn preload(mut self, yaml: impl Into<String>) -> Self {
+        self.preloaded.push(yaml.into());
+        self
+    }
+
+    /// Remembers this many of the latest writes for watches and pages. 10,000 by default.
+    #[must_use]
+    pub fn history(mut self, events: usize) -> Self {
+        self.window = Some(events);
+        self
+    }
+
+    /// Starts the server. It stops when the handle is dropped.
+    ///
+    /// # Errors
+    /// If the address is taken, or a preloaded object is refused.
+    pub async fn start(self) -> Result<RunningServer, StartError> {
+        let (stop, stopped) = watch::channel(false);
+        let options = self.window.map_or_else(StoreOptions::default, |events| StoreOptions::default().window(events));
+        let registry = Arc::new(Registry::new(options, stopped.clone()));
+        bootstrap::create_system_objects(&registry)?;
+        for documents in &self.preloaded {
+            bootstrap::preload(&registry, documents)?;
+        }
+        let service = Service::new(Arc::clone(&registry), self.tokens);
+        let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), stopped.clone()))];
+        let (mut address, mut url, mut credentials) = (None, None, Credentials::None);
+        if let Some(wanted) = self.listen {
+            let refused = |source| StartError::Listen { address: wanted, source };
+            let listener = TcpListener::bind(wanted).await.map_err(refused)?;
+            let bound = listener.local_addr().map_err(refused)?;
+            let tls = match self.plain {
+                true => None,
+                false => {
+                    let certificates = Certificates::generate(bound.ip()).map_err(StartError::Certificates)?;
+                    credentials = Credentials::Certificate(Box::new(certificates.admin));
+                    Some(certificates.tls)
+                }
+            };
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            (address, url) = (Some(bound), Some(format!("{scheme}://{bound}")));
+            tasks.push(tokio::spawn(http::listen(listener, tls, service.clone(), stopped.clone())));
+        }
+        let (pipes, incoming) = mpsc::unbounded_channel();
+        tasks.push(tokio::spawn(serve_pipes(incoming, service.clone(), stopped)));
+        Ok(RunningServer { service, address, url, credentials, pipes, stop, tasks })
+    }
+}
+
+/// A server that runs. Stops when it is dropped; [`stop`](Self::stop) also waits for the end.
+pub struct RunningServer {
+    service: Service,
+    address: Option<SocketAddr>,
+    url: Option<String>,
+    credentials: Credentials,
+    pipes: mpsc::UnboundedSender<DuplexStream>,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl RunningServer {
+    /// Where it listens, if it does.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The same as a URL.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
+    /// A kubeconfig for its administrator, in YAML. It contains a private key.
+    pub fn kubeconfig(&self) -> String {
+        kubeconfig::write(self.url().unwrap_or("http://localhost"), &self.credentials)
+    }
+
+    /// The server as a function from requests to answers.
+    pub fn service(&self) -> Service {
+        self.service.clone()
+    }
+
+    /// A connection through memory, on which the server speaks HTTP with its administrator.
+    pub fn connect(&self) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(PIPE_SIZE);
+        // A server that has stopped drops its end, which the client sees.
+        let _ = self.pipes.send(theirs);
+        ours
+    }
+
+    /// Stops, and waits until all requests have ended.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        for task in self.tasks.drain(..) {
+            // A task that panicked has ended as well.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+impl fmt::Debug for RunningServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningServer").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+async fn serve_pipes(
+    mut incoming: mpsc::UnboundedReceiver<DuplexStream>,
+    service: Service,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut connections = Connections::new(service, stop.clone());
+    loop {
+        let pipe = tokio::select! {
+            pipe = incoming.recv() => pipe,
+            _ = stop.wait_for(|stopped| *stopped) => None,
+        };
+        let Some(pipe) = pipe else { break };
+        connections.serve(async move { Some((pipe, Peer::Trusted)) });
+    }
+    connections.finish().await;
+}

@@ -1,0 +1,130 @@
+//! The way of a request: who asks, whether they may, what they want, and the answer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::header::HeaderMap;
+use hyper::{Method, Request, Response};
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::Query;
+
+use crate::authentication::{self, Peer, Tokens, User};
+use crate::authorization;
+use crate::encoding::Wanted;
+use crate::http::{Answer, Body, accepts_gzip, compress, is_too_large};
+use crate::metrics::Metrics;
+use crate::pages;
+use crate::registry::Registry;
+use crate::rejection::Rejection;
+use crate::request::{RequestInfo, selected_name};
+use crate::routes;
+
+/// The API server as a function from requests to answers, without any connection.
+///
+/// A handle: clones are the same server.
+#[derive(Clone)]
+pub struct Service {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    registry: Arc<Registry>,
+    tokens: Tokens,
+    metrics: Metrics,
+}
+
+/// All that is known of a request.
+pub(crate) struct Call<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) tokens: &'a Tokens,
+    pub(crate) user: &'a User,
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) method: &'a Method,
+    pub(crate) query: &'a Query,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a Bytes,
+    /// What the client should know besides the answer.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Service {
+    pub(crate) fn new(registry: Arc<Registry>, tokens: Tokens) -> Self {
+        Service { shared: Arc::new(Shared { registry, tokens, metrics: Metrics::default() }) }
+    }
+
+    /// Answers a request of somebody who is trusted, unless a token says who it is.
+    ///
+    /// The body of a watch goes on until its time-out, or until the server stops.
+    pub async fn call(&self, request: Request<Bytes>) -> Response<Body> {
+        if is_too_large(request.body()) {
+            let status = Status::request_entity_too_large("limit is 3145728");
+            return Answer::rejection(status.into(), Wanted::JSON).into_response();
+        }
+        self.serve(&Peer::Trusted, request).await
+    }
+
+    pub(crate) async fn serve(&self, peer: &Peer, request: Request<Bytes>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let path = unescape(parts.uri.path());
+        let info = RequestInfo::new(&parts.method, &path, &query);
+        let answer = self.answer(peer, &parts.method, &info, &query, &parts.headers, &body).await;
+        let wanted = || Wanted::of_errors(&parts.headers, &query);
+        let response = answer.unwrap_or_else(|rejection| Answer::rejection(rejection, wanted())).into_response();
+        self.shared.metrics.count(info.verb, response.status().as_u16());
+        compress(&parts.method, accepts_gzip(&parts.headers), response)
+    }
+
+    async fn answer(
+        &self,
+        peer: &Peer,
+        method: &Method,
+        info: &RequestInfo,
+        query: &Query,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Answer, Rejection> {
+        let user = authentication::authenticate(peer, headers, &self.shared.tokens)?;
+        let user = authentication::impersonate(user, headers)?;
+        authorization::authorize(&user, info, selected_name(query).as_ref())?;
+        let Shared { registry, metrics, tokens } = &*self.shared;
+        let mut call =
+            Call { registry, metrics, tokens, user: &user, info, method, query, headers, body, warnings: Vec::new() };
+        let answer = match &info.target {
+            Some(target) => routes::answer(&mut call, target).await?,
+            None => pages::answer(&call)?,
+        };
+        Ok(answer.with_warnings(&call.warnings))
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("store", &self.shared.registry.store).finish_non_exhaustive()
+    }
+}
+
+/// A path without percent escapes; what is malformed stays as it is and leads nowhere.
+fn unescape(path: &str) -> String {
+    if !path.contains('%') {
+        return path.to_owned();
+    }
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        match (byte, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,71 @@
+//! A small client: one connection, JSON in and out.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_core::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A connection to a server.
+pub struct Client(SendRequest<Full<Bytes>>);
+
+/// A server in memory and a connection to it.
+pub async fn server() -> (RunningServer, Client) {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    let client = Client::over(server.connect()).await;
+    (server, client)
+}
+
+impl Client {
+    pub async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("the server answers");
+        tokio::spawn(connection);
+        Client(sender)
+    }
+
+    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        self.0.ready().await.expect("the connection is open");
+        self.0.send_request(request).await.expect("the server answers")
+    }
+
+    /// Sends a request with a JSON body, if it is not empty, and returns code and answer.
+    pub async fn call(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request =
+            Request::builder().method(method).uri(path).header("host", "test").header("content-type", content_type);
+        let response = self.send(request.body(Full::from(body.to_owned())).expect("a valid request")).await;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.expect("the body ends").to_bytes();
+        (code, Value::from_json(&body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&body).as_ref())))
+    }
+
+    /// Repeats a read until it is answered with this code.
+    pub async fn until(&mut self, path: &str, code: u16) {
+        for _ in 0..500 {
+            if self.call("GET", path, "").await.0 == code {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{path} is never answered with {code}");
+    }
+}
+
+/// The text at a path such as `metadata/name`.
+pub fn text(value: &Value, path: &str) -> String {
+    let found = path.split('/').try_fold(value, |value, key| value.get(key));
+    found.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).unwrap_or_default()
+}
+
+/// A config map of this name, with more metadata as JSON after a comma.
+pub fn config_map(name: &str, metadata: &str) -> String {
+    format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"{metadata}}}}}"#)
+}
+
+pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";

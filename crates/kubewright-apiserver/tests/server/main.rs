@@ -1,0 +1,8 @@
+//! The server as its clients see it: over sockets, through memory, and as a function.
+
+mod client;
+mod housekeeping;
+mod objects;
+mod strangers;
+mod transport;
+mod watching;

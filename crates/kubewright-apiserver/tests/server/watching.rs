@@ -1,0 +1,108 @@
+//! Watches, as they arrive on the wire.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Incoming;
+use kubewright_core::Value;
+
+use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
+
+/// The events of a watch.
+struct Events {
+    body: Incoming,
+    buffer: Vec<u8>,
+}
+
+impl Events {
+    async fn open(client: &mut Client, query: &str) -> Self {
+        let request = Request::builder().uri(format!("{CONFIG_MAPS}?watch=1&{query}")).header("host", "test");
+        let response = client.send(request.body(Full::<Bytes>::default()).expect("a valid request")).await;
+        assert_eq!(response.status(), 200);
+        Events { body: response.into_body(), buffer: Vec::new() }
+    }
+
+    /// Type of the next event and name of its object, or nothing at the end.
+    async fn next(&mut self) -> Option<(String, String)> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                let event = Value::from_json(&line).expect("a line is an event");
+                return Some((text(&event, "type"), text(&event, "object/metadata/name")));
+            }
+            let frame = self.body.frame().await?.expect("the server does not break off");
+            self.buffer.extend_from_slice(frame.data_ref().expect("a frame of data"));
+        }
+    }
+}
+
+fn event(kind: &str, name: &str) -> Option<(String, String)> {
+    Some((kind.to_owned(), name.to_owned()))
+}
+
+#[tokio::test]
+async fn a_watch_shows_what_is_there_and_what_happens() {
+    let (server, mut client) = server().await;
+    client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
+    let mut other = Client::over(server.connect()).await;
+    let mut events = Events::open(&mut other, "").await;
+    assert_eq!(events.next().await, event("ADDED", "a"));
+    client.call("POST", CONFIG_MAPS, &config_map("b", "")).await;
+    client.call("PATCH", &format!("{CONFIG_MAPS}/a"), r#"{"data":{"k":"v"}}"#).await;
+    client.call("DELETE", &format!("{CONFIG_MAPS}/b"), "").await;
+    for expected in [event("ADDED", "b"), event("MODIFIED", "a"), event("DELETED", "b")] {
+        assert_eq!(events.next().await, expected);
+    }
+    // A watch does not keep the server from stopping.
+    server.stop().await;
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn a_selector_turns_changes_into_comings_and_goings() {
+    let (server, mut client) = server().await;
+    let mut other = Client::over(server.connect()).await;
+    let mut events = Events::open(&mut other, "labelSelector=app%3Dweb").await;
+    client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
+    let path = format!("{CONFIG_MAPS}/a");
+    for (label, expected) in [("web", event("ADDED", "a")), ("db", event("DELETED", "a"))] {
+        client.call("PATCH", &path, &format!(r#"{{"metadata":{{"labels":{{"app":"{label}"}}}}}}"#)).await;
+        assert_eq!(events.next().await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_from_before_the_window_is_told_to_list_again() {
+    let (server, _) = server().await;
+    let mut client = Client::over(server.connect()).await;
+    let mut events = Events::open(&mut client, "resourceVersion=1").await;
+    assert_eq!(events.next().await, event("ERROR", ""));
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn many_watchers_each_receive_every_event() {
+    const WATCHERS: usize = 200;
+    const EVENTS: usize = 50;
+    let (server, mut client) = server().await;
+    let mut watches = Vec::new();
+    for _ in 0..WATCHERS {
+        let request =
+            Request::builder().uri(format!("{CONFIG_MAPS}?watch=1")).body(Bytes::new()).expect("a valid request");
+        let mut body = server.service().call(request).await.into_body();
+        watches.push(tokio::spawn(async move {
+            let mut lines = 0;
+            while lines < EVENTS {
+                let frame = body.frame().await.expect("it goes on").expect("it does not fail");
+                lines += frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
+            }
+            lines
+        }));
+    }
+    for index in 0..EVENTS {
+        assert_eq!(client.call("POST", CONFIG_MAPS, &config_map(&format!("c{index}"), "")).await.0, 201);
+    }
+    for watch in watches {
+        assert_eq!(watch.await.expect("it does not panic"), EVENTS);
+    }
+}

@@ -1,0 +1,92 @@
+//! `kubewright apiserver` and `kubewright up`.
+
+use std::error::Error;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kubewright_apiserver::{ApiServer, Tokens};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What both commands take.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Where to listen; port 0 picks a free one.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
+    listen: SocketAddr,
+    /// Serves without TLS; whoever can reach the address is then the administrator.
+    #[arg(long)]
+    http: bool,
+    /// Prints nothing but the line that it is ready.
+    #[arg(long)]
+    quiet: bool,
+    /// Keeps objects in this directory; without it, in memory.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Writes a kubeconfig for the administrator, readable by its owner only.
+    #[arg(long, value_name = "FILE")]
+    write_kubeconfig: Option<PathBuf>,
+    /// Accepts the tokens of a CSV file: token,user,uid,"group,group".
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+}
+
+/// What `up` takes besides.
+#[derive(Debug, Args)]
+pub struct UpOptions {
+    #[command(flatten)]
+    server: Options,
+    /// How many simulated nodes run pods.
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+}
+
+/// Runs the API server until it is told to stop.
+pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+    if options.data.is_some() {
+        return Err("--data is not implemented yet: objects are kept in memory only".into());
+    }
+    // Signals count from here on, so that an early one is not lost.
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut server = ApiServer::in_memory().listen(options.listen);
+    if options.http {
+        server = server.plain_http();
+    }
+    if let Some(path) = &options.token_auth_file {
+        server = server.tokens(Tokens::from_file(path)?);
+    }
+    let server = server.start().await?;
+    if let Some(path) = &options.write_kubeconfig {
+        write_private(path, &server.kubeconfig())?;
+    }
+    let mut out = std::io::stdout();
+    if let (false, Some(path)) = (options.quiet, &options.write_kubeconfig) {
+        writeln!(out, "kubeconfig {}", path.display())?;
+    }
+    writeln!(out, "ready {}", server.url().unwrap_or_default())?;
+    out.flush()?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    server.stop().await;
+    Ok(())
+}
+
+/// Runs all that makes a cluster, which for now is the API server.
+pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
+    if options.nodes.is_some_and(|nodes| nodes > 0) {
+        return Err("--nodes is not implemented yet: pods stay pending, as on a cluster without nodes".into());
+    }
+    run(options.server).await
+}
+
+/// Writes a file that only its owner can read, even while it is written.
+fn write_private(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    file.write_all(text.as_bytes())?;
+    Ok(())
+}
