@@ -1,11 +1,13 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 //!
-//! Features, all off by default: `patch` (JSON, merge and strategic merge patches), `serde` (our types in serde's formats), `serde_json` and `jiff` (conversions),
+//! Features, all off by default: `patch` (JSON, merge and strategic merge patches, and server-side apply), `serde` (our types in serde's formats), `serde_json` and `jiff` (conversions),
 //! `k8s-openapi` (that crate's types as objects).
 //!
 //! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into objects, and at
 //! [`message`] for how codecs reach the fields of a type.
 
+#[cfg(feature = "patch")]
+pub mod apply;
 mod bytes;
 pub mod condition;
 mod decode;

@@ -30,6 +30,11 @@ pub(crate) fn create(registry: &Registry, resource: &Resource, value: &mut Value
     check(resource, value, causes)
 }
 
+/// Fills in what a request leaves out, and nothing that the server decides otherwise.
+pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
+    defaulting::apply(resource, value);
+}
+
 /// Completes and checks an object that is to take the place of `old`.
 pub(crate) fn update(
     registry: &Registry,

@@ -61,7 +61,7 @@ impl<'a> Loader<'a> {
             return match self.parser.next_event() {
                 Some(Ok((Event::Comment(..), _))) => continue,
                 Some(Ok(event)) => Ok(event),
-                Some(Err(error)) => Err(format!("yaml: {error}")),
+                Some(Err(error)) => Err(in_go_words(&error.to_string())),
                 None => Err("yaml: unexpected end of input".into()),
             };
         }
@@ -142,6 +142,15 @@ impl<'a> Loader<'a> {
             }
         }
         Ok(Value::Object(entries))
+    }
+}
+
+/// What is wrong with a text, as Go's parser says it where we know its words.
+fn in_go_words(error: &str) -> String {
+    let line = error.split_once(" line ").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or("1");
+    match error.starts_with("unclosed bracket") {
+        true => format!("yaml: line {line}: did not find expected node content"),
+        false => format!("yaml: {error}"),
     }
 }
 

@@ -3,7 +3,7 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Str, Time, Value};
 
-use super::{Origin, Part, Registry, UpdateRequest};
+use super::{Origin, Ownership, Part, Registry, UpdateRequest};
 use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
 use crate::rejection::Rejection;
@@ -28,7 +28,8 @@ impl Registry {
             return Err(Rejection::unexpected("target.name: Required value"));
         }
         let (part, origin) = (Part::Internal, Origin::Patch);
-        let request = UpdateRequest { resource: pods, namespace, name, part, origin, dry_run };
+        let request =
+            UpdateRequest { resource: pods, namespace, name, part, origin, ownership: Ownership::Keep, dry_run };
         let change = |pod: &Value| {
             let refused =
                 |why: String| Err(Status::conflict(&GroupResource::from_static("", "pods/binding"), name, why).into());

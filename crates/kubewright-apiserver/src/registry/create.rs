@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError};
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{CauseType, Str, Time, Value};
 
-use super::{Registry, refusal};
+use super::ownership::track;
+use super::{Ownership, Registry, refusal};
 use crate::admission;
 use crate::catalog::Resource;
 use crate::conversion;
@@ -27,13 +28,19 @@ pub(crate) struct CreateRequest<'a> {
     /// The namespace of the path.
     pub(crate) namespace: &'a str,
     pub(crate) value: Value,
+    pub(crate) ownership: Ownership,
     pub(crate) dry_run: bool,
 }
 
 impl Registry {
     /// Creates an object.
     pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
-        let CreateRequest { resource, namespace, value, dry_run } = request;
+        let CreateRequest { resource, namespace, value, ownership, dry_run } = request;
+        let managers = match &ownership {
+            Ownership::Keep => None,
+            Ownership::Given => value.meta("managedFields").cloned(),
+            Ownership::Track(writer) => track(resource, writer, None, &value),
+        };
         let mut value = conversion::to_stored(resource, value);
         let version = value.resource_version();
         if !version.is_empty() && version != "0" {
@@ -47,6 +54,9 @@ impl Registry {
         }
         for field in ["selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             value.remove_meta(field);
+        }
+        if let Some(managers) = managers {
+            value.set_meta("managedFields", managers);
         }
         value.set_meta("uid", random::uid());
         value.set_meta("creationTimestamp", Time::now().to_string());

@@ -6,7 +6,8 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{GroupKind, Str, Value};
 
 use super::create::check_namespace;
-use super::{Registry, refusal};
+use super::ownership::{is_unchanged, track};
+use super::{Ownership, Registry, refusal};
 use crate::admission;
 use crate::catalog::Resource;
 use crate::conversion;
@@ -44,6 +45,7 @@ pub(crate) struct UpdateRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) part: Part,
     pub(crate) origin: Origin,
+    pub(crate) ownership: Ownership,
     pub(crate) dry_run: bool,
 }
 
@@ -61,21 +63,31 @@ impl Registry {
         loop {
             let entry = self.get(resource, namespace, name)?;
             let old = &entry.object.value;
-            let mut new = change(&conversion::to_version(resource, old.clone()))?;
+            let seen = conversion::to_version(resource, old.clone());
+            let mut new = change(&seen)?;
             check_identity(request, old, &new)?;
+            let managers = match &request.ownership {
+                Ownership::Keep => old.meta("managedFields").cloned(),
+                Ownership::Given => new.meta("managedFields").cloned(),
+                Ownership::Track(writer) => track(resource, writer, Some(&seen), &new),
+            };
             let is_conditional = !new.resource_version().is_empty();
             new = conversion::to_stored(resource, new);
             if resource.is_custom() {
                 crate::object::tree::set(&mut new, &["apiVersion"], crate::object::tree::text(old, &["apiVersion"]));
             }
             keep_system_fields(old, &mut new, part);
+            match managers {
+                Some(managers) => new.set_meta("managedFields", managers),
+                None => drop(new.remove_meta("managedFields")),
+            }
             let _turn =
                 resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
             if part != Part::Internal {
                 admission::update(self, resource, old, &mut new, part)?;
             }
             new.set_meta("resourceVersion", old.resource_version());
-            if new == *old {
+            if is_unchanged(old, &new) {
                 return Ok(entry.object);
             }
             let draft = Draft::new(new);
@@ -118,7 +130,8 @@ impl Registry {
         change: impl FnMut(&Value) -> Result<Value, Rejection>,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let (part, origin) = (Part::Internal, Origin::Patch);
-        let request = UpdateRequest { resource, namespace, name, part, origin, dry_run: false };
+        let request =
+            UpdateRequest { resource, namespace, name, part, origin, ownership: Ownership::Keep, dry_run: false };
         self.update(&request, change)
     }
 }
@@ -179,9 +192,7 @@ fn keep_system_fields(old: &Value, new: &mut Value, part: Part) {
             None => drop(new.remove_meta(field)),
         }
     }
-    for field in ["selfLink", "managedFields"] {
-        new.remove_meta(field);
-    }
+    new.remove_meta("selfLink");
     if let Some(prefix) = old.meta("generateName") {
         let prefix: Str = prefix.as_str().unwrap_or_default().into();
         new.set_meta("generateName", prefix);

@@ -1,10 +1,12 @@
 //! Requests for resources: which handler a path and a method lead to, and what each of them answers.
 
+mod apply;
 mod patch;
 mod subresource;
 
 use std::sync::Arc;
 
+use hyper::header::USER_AGENT;
 use hyper::{Method, StatusCode};
 use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusDetails};
@@ -16,7 +18,7 @@ use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, ListMeta, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject};
-use crate::registry::{CreateRequest, Origin, Part, Selection, UpdateRequest};
+use crate::registry::{CreateRequest, Origin, Ownership, Part, Selection, UpdateRequest, Writer};
 use crate::rejection::Rejection;
 use crate::request::Target;
 use crate::reviews;
@@ -142,7 +144,8 @@ impl<'a> Endpoint<'a, '_> {
         let options = CreateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
-        let request = CreateRequest { resource: self.resource, namespace, value, dry_run };
+        let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
+        let request = CreateRequest { resource: self.resource, namespace, value, ownership, dry_run };
         let object = self.call.registry.create(request)?;
         self.stored(StatusCode::CREATED, wanted, &object)
     }
@@ -151,11 +154,12 @@ impl<'a> Endpoint<'a, '_> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
-        let request = self.update_request(part, Origin::Put, options.dry_run);
+        let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
         match self.call.registry.update(&request, |_| Ok(value.clone())) {
             Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part, &value) => {
                 let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
-                let request = CreateRequest { resource: self.resource, namespace, value, dry_run };
+                let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
+                let request = CreateRequest { resource: self.resource, namespace, value, ownership, dry_run };
                 let object = self.call.registry.create(request)?;
                 self.stored(StatusCode::CREATED, wanted, &object)
             }
@@ -220,9 +224,20 @@ impl<'a> Endpoint<'a, '_> {
         found.map(|entry| entry.object)
     }
 
-    fn update_request(&self, part: Part, origin: Origin, dry_run: bool) -> UpdateRequest<'a> {
+    fn update_request(&self, part: Part, origin: Origin, ownership: Ownership, dry_run: bool) -> UpdateRequest<'a> {
         let (resource, target) = (self.resource, self.target);
-        UpdateRequest { resource, namespace: &target.namespace, name: &target.name, part, origin, dry_run }
+        UpdateRequest { resource, namespace: &target.namespace, name: &target.name, part, origin, ownership, dry_run }
+    }
+
+    /// An update by which the writer takes over what it changes.
+    fn tracked(&self, part: Part, origin: Origin, field_manager: Option<&str>, dry_run: bool) -> UpdateRequest<'a> {
+        self.update_request(part, origin, Ownership::Track(self.writer(field_manager)), dry_run)
+    }
+
+    /// Who will own what this request writes.
+    fn writer(&self, field_manager: Option<&str>) -> Writer {
+        let user_agent = self.call.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        Writer::new(field_manager, user_agent, &self.target.subresource)
     }
 
     fn wanted(&self) -> Result<Wanted, Rejection> {

@@ -19,9 +19,12 @@ impl Endpoint<'_, '_> {
     pub(super) fn patch(&mut self, part: Part) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let (kind, options) = self.patch_options()?;
+        if kind == PatchType::Apply {
+            return self.apply(part, &options);
+        }
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
         let expected = Expected::from(&*resource);
-        let request = self.update_request(part, Origin::Patch, options.dry_run);
+        let request = self.tracked(part, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
         let mut findings = Vec::new();
         let object = self.call.registry.update(&request, |old| {
             let patched = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;

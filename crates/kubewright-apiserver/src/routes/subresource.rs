@@ -55,7 +55,7 @@ impl Endpoint<'_, '_> {
         let object = if self.call.info.verb == "update" {
             let options = UpdateOptions::from_query(self.call.query)?;
             let scale = self.decode(expected, options.field_validation)?;
-            let request = self.update_request(Part::Main, Origin::Put, options.dry_run);
+            let request = self.tracked(Part::Main, Origin::Put, options.field_manager.as_deref(), options.dry_run);
             // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
             registry.update(&request, |old| {
                 let mut new = registry.with_scale(&resource, old, &scale)?;
@@ -66,7 +66,7 @@ impl Endpoint<'_, '_> {
             })?
         } else {
             let (kind, options) = self.patch_options()?;
-            let request = self.update_request(Part::Main, Origin::Patch, options.dry_run);
+            let request = self.tracked(Part::Main, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
             registry.update(&request, |old| {
                 let scale = registry.scale_of(&resource, old)?;
                 let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
@@ -88,11 +88,12 @@ impl Endpoint<'_, '_> {
         let object = if self.call.info.verb == "update" {
             let options = UpdateOptions::from_query(self.call.query)?;
             let pod = self.decode(expected, options.field_validation)?;
-            let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
+            let request = self.tracked(Part::Internal, Origin::Put, options.field_manager.as_deref(), options.dry_run);
             self.call.registry.update(&request, |old| Ok(with_part(part, old, &pod)))?
         } else {
             let (kind, options) = self.patch_options()?;
-            let request = self.update_request(Part::Internal, Origin::Patch, options.dry_run);
+            let request =
+                self.tracked(Part::Internal, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
             self.call.registry.update(&request, |old| {
                 let patched = patching::apply(kind, old, &body, scheme)?;
                 let decoded =
@@ -108,7 +109,7 @@ impl Endpoint<'_, '_> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
-        let request = self.update_request(Part::Internal, Origin::Put, options.dry_run);
+        let request = self.tracked(Part::Internal, Origin::Put, options.field_manager.as_deref(), options.dry_run);
         let object = self.call.registry.update(&request, |old| {
             let mut new = old.clone();
             match tree::get(&value, &["spec", "finalizers"]) {

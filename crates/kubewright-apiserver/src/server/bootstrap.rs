@@ -5,7 +5,7 @@ use kubewright_core::Value;
 use super::StartError;
 use crate::decoding::{self, Expected, yaml};
 use crate::object::{Meta, tree};
-use crate::registry::{CreateRequest, Registry};
+use crate::registry::{CreateRequest, Ownership, Registry};
 use crate::rejection::Rejection;
 
 /// Namespaces that every cluster has.
@@ -82,6 +82,7 @@ fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         (true, "") => "default",
         (true, namespace) => namespace,
     };
-    let request = CreateRequest { resource, namespace, value: decoded.value, dry_run: false };
+    let request =
+        CreateRequest { resource, namespace, value: decoded.value, ownership: Ownership::Keep, dry_run: false };
     registry.create(request).map(|_| ()).map_err(in_words)
 }

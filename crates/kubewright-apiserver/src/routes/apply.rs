@@ -1,0 +1,104 @@
+//! Server-side apply: a configuration is merged into the object, or creates it.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::{FieldValidation, PatchOptions};
+use kubewright_core::{Str, Value};
+
+use super::Endpoint;
+use crate::decoding::{self, Expected, yaml};
+use crate::http::Answer;
+use crate::object::{Meta, StoredObject, tree};
+use crate::registry::{self, CreateRequest, Origin, Ownership, Part, Writer};
+use crate::rejection::Rejection;
+
+/// How often an apply starts again that met a creation or a deletion by somebody else.
+const ATTEMPTS: usize = 5;
+
+impl Endpoint<'_, '_> {
+    pub(super) fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<Answer, Rejection> {
+        let wanted = self.wanted()?;
+        let config = self.configuration(options.field_validation)?;
+        let writer = self.writer(options.field_manager.as_deref());
+        let mut attempt = 1;
+        loop {
+            let result = self.apply_to_stored(part, options, &writer, &config);
+            let is_absent =
+                |rejection: &Rejection| matches!(rejection, Rejection::Status(status) if status.is_not_found());
+            match result {
+                Err(rejection) if is_absent(&rejection) && part == Part::Main => {}
+                result => return self.stored(StatusCode::OK, wanted, &*result?),
+            }
+            match self.apply_to_nothing(options, &writer, &config) {
+                Err(Rejection::Status(status)) if status.is_already_exists() && attempt < ATTEMPTS => attempt += 1,
+                result => return self.stored(StatusCode::CREATED, wanted, &*result?),
+            }
+        }
+    }
+
+    fn apply_to_stored(
+        &self,
+        part: Part,
+        options: &PatchOptions,
+        writer: &Writer,
+        config: &Value,
+    ) -> Result<Arc<StoredObject>, Rejection> {
+        let resource = &**self.resource;
+        let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
+        self.call.registry.update(&request, |live| {
+            let new = registry::apply(resource, writer, Some(live), config, options.force == Some(true))?;
+            Ok(decoding::normalize(Expected::from(resource), &new)?.value)
+        })
+    }
+
+    fn apply_to_nothing(
+        &self,
+        options: &PatchOptions,
+        writer: &Writer,
+        config: &Value,
+    ) -> Result<Arc<StoredObject>, Rejection> {
+        let resource = &**self.resource;
+        let new = registry::apply(resource, writer, None, config, options.force == Some(true))?;
+        let mut value = decoding::normalize(Expected::from(resource), &new)?.value;
+        let name = &self.target.name;
+        let message = match value.name() {
+            "" => format!("the name of the object ({name} based on URL) was undeterminable: name must be provided"),
+            other if other != name.as_str() => {
+                format!("the name of the object ({other}) does not match the name on the URL ({name})")
+            }
+            _ => String::new(),
+        };
+        if !message.is_empty() {
+            return Err(Status::bad_request(message).into());
+        }
+        value.remove_meta("resourceVersion");
+        let (namespace, dry_run, ownership) = (&self.target.namespace, options.dry_run, Ownership::Given);
+        self.call.registry.create(CreateRequest { resource, namespace, value, ownership, dry_run })
+    }
+
+    /// The configuration in the body, which has to be of the kind that the path names.
+    fn configuration(&mut self, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
+        let undecodable = |error: &str| Rejection::from(Status::bad_request(format!("error decoding YAML: {error}")));
+        let text = std::str::from_utf8(self.call.body).map_err(|_| undecodable("yaml: invalid UTF-8"))?;
+        let document =
+            yaml::parse(text).map_err(|error| undecodable(&format!("error converting YAML to JSON: {error}")))?;
+        let config = document.value;
+        match validation.unwrap_or(FieldValidation::Warn) {
+            FieldValidation::Strict if !document.duplicates.is_empty() => {
+                let why = document.duplicates.join(", ");
+                return Err(Status::bad_request(format!("error strict decoding YAML: {why}")).into());
+            }
+            FieldValidation::Warn => self.call.warnings.extend(document.duplicates),
+            _ => {}
+        }
+        let (api_version, kind) = (tree::text(&config, &["apiVersion"]), tree::text(&config, &["kind"]));
+        let Expected { api_version: expected_version, kind: expected_kind, .. } = Expected::from(&**self.resource);
+        if (api_version, kind) != (expected_version, expected_kind) {
+            let group_version: Str = registry::group_version(api_version).into();
+            return Err(Status::bad_request(format!("invalid object type: {group_version}, Kind={kind}")).into());
+        }
+        Ok(config)
+    }
+}

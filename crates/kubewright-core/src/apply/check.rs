@@ -1,0 +1,106 @@
+//! Whether a configuration fits its type.
+
+use std::collections::BTreeSet;
+
+use super::schema::Schema;
+use crate::Value;
+use crate::quote::Quoted;
+use crate::scheme::Type;
+
+/// What does not fit the type in a configuration: a message for each place, in the words of the real server.
+pub fn check(value: &Value, schema: Schema) -> Vec<String> {
+    let mut problems = Vec::new();
+    walk(value, schema, "", &mut problems);
+    problems
+}
+
+fn walk(value: &Value, schema: Schema, path: &str, problems: &mut Vec<String>) {
+    let mut complain = |message: String| problems.push(format!("{path}: {message}"));
+    if value.is_null() {
+        return;
+    }
+    if let Some(ty) = schema.scalar() {
+        let fits = match (ty, value) {
+            (Type::Bool, Value::Bool(_))
+            | (Type::Int32 | Type::Int64 | Type::Double, Value::Int(_) | Value::Float(_)) => true,
+            (Type::Quantity | Type::IntOrString, value) => !matches!(value, Value::Array(_) | Value::Object(_)),
+            (Type::String | Type::Bytes | Type::Time | Type::MicroTime, Value::String(_)) => true,
+            _ => false,
+        };
+        if !fits {
+            complain(match ty {
+                Type::Bool => format!("expected boolean, got &{{{}}}", in_go(value)),
+                Type::Int32 | Type::Int64 | Type::Double => {
+                    format!("expected numeric (int or float), got {}", go_type(value))
+                }
+                Type::Quantity | Type::IntOrString => format!("expected any scalar, got &{{{}}}", in_go(value)),
+                _ => format!("expected string, got &value.valueUnstructured{{Value:{}}}", in_go(value)),
+            });
+        }
+        return;
+    }
+    match value {
+        Value::Object(entries) if !schema.is_list() => {
+            for (key, value) in entries.iter() {
+                match schema.field(key) {
+                    Some(inner) => walk(value, inner, &format!("{path}.{key}"), problems),
+                    None => problems.push(format!("{path}.{key}: field not declared in schema")),
+                }
+            }
+        }
+        Value::Array(items) if !schema.is_map() => {
+            // What is one value may hold the same item twice.
+            let is_leaf = schema.is_leaf(value);
+            let mut seen = BTreeSet::new();
+            for (index, item) in items.iter().enumerate() {
+                if is_leaf {
+                    walk(item, schema.item(), &format!("{path}[{index}]"), problems);
+                    continue;
+                }
+                match schema.element(item) {
+                    Err(message) => problems.push(format!("{path}: element {index}: {message}")),
+                    Ok(element) => {
+                        walk(item, schema.item(), &format!("{path}{element}"), problems);
+                        if !seen.insert(element.clone()) {
+                            problems.push(format!("{path}: duplicate entries for key {element}"));
+                        }
+                    }
+                }
+            }
+        }
+        value if schema.is_list() => complain(format!("expected list, got &{{{}}}", in_go(value))),
+        value if schema.is_map() => complain(format!("expected map, got &{{{}}}", in_go(value))),
+        _ => {}
+    }
+}
+
+/// The type of a value in Go.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as Go prints it.
+fn in_go(value: &Value) -> String {
+    match value {
+        Value::String(text) => Quoted(text).to_string(),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(in_go).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(entries) => {
+            let entries: Vec<_> =
+                entries.iter().map(|(key, value)| format!("{}:{}", Quoted(key), in_go(value))).collect();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
+        Value::Null => "interface {}(nil)".into(),
+        other => other.to_string(),
+    }
+}

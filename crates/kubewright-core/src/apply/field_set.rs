@@ -1,0 +1,266 @@
+//! Sets of fields of an object, in the form that `metadata.managedFields` has.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::json::Writer;
+use crate::quote::Quoted;
+use crate::{Map, Str, Value};
+
+/// One step of the way to a field: `f:NAME`, `k:{KEYS}`, `v:VALUE` or `i:INDEX`.
+///
+/// Held as the text that it has in `fieldsV1`, with the keys sorted, so that equal steps have equal texts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Element(Str);
+
+impl Element {
+    /// The field of an object or the key of a map.
+    pub fn field(name: &str) -> Self {
+        Element(format!("f:{name}").into())
+    }
+
+    /// The item of a list whose keys have these values.
+    pub fn key(keys: Map<Value>) -> Self {
+        Element(format!("k:{}", Value::Object(keys)).into())
+    }
+
+    /// The item of a list that is this value.
+    pub fn value(value: &Value) -> Self {
+        Element(format!("v:{value}").into())
+    }
+
+    /// The text in `fieldsV1`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name, if the step is a field.
+    pub fn field_name(&self) -> Option<&str> {
+        self.0.strip_prefix("f:")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.split_at_checked(2)? {
+            ("f:" | "i:", _) => Some(Element(text.into())),
+            ("v:", value) => Some(Element::value(&value.parse().ok()?)),
+            ("k:", keys) => match keys.parse().ok()? {
+                Value::Object(keys) => Some(Element::key(keys)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// As messages write it: `.name`, `[key="value"]`, `[=value]` or `[index]`.
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, rest) = self.0.split_at(2);
+        match kind {
+            "f:" => write!(f, ".{rest}"),
+            "i:" => write!(f, "[{rest}]"),
+            "v:" => write!(f, "[={}]", in_words(&rest.parse().unwrap_or_default())),
+            _ => {
+                let keys: Value = rest.parse().unwrap_or_default();
+                let keys = keys.as_object().cloned().unwrap_or_default();
+                let words: Vec<_> = keys.iter().map(|(key, value)| format!("{key}={}", in_words(value))).collect();
+                write!(f, "[{}]", words.join(","))
+            }
+        }
+    }
+}
+
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => Quoted(text).to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// A set of fields, each named by the way to it.
+///
+/// A field can be in the set without the fields in it, and the other way round.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldSet {
+    /// Invariant: a node that is no member has something below it.
+    nodes: BTreeMap<Element, Node>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Node {
+    is_member: bool,
+    below: FieldSet,
+}
+
+impl FieldSet {
+    /// The empty set.
+    pub fn new() -> Self {
+        FieldSet::default()
+    }
+
+    /// The set of these fields of objects, each a way of names.
+    pub fn of_fields(paths: &[&[&str]]) -> Self {
+        let mut set = FieldSet::new();
+        for path in paths {
+            let path: Vec<_> = path.iter().map(|name| Element::field(name)).collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    /// Whether nothing is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Puts the field at `path` into the set; the empty path is the object itself, which is never a member.
+    pub fn insert(&mut self, path: &[Element]) {
+        match path {
+            [] => {}
+            [last] => self.nodes.entry(last.clone()).or_default().is_member = true,
+            [first, rest @ ..] => self.nodes.entry(first.clone()).or_default().below.insert(rest),
+        }
+    }
+
+    /// Whether the step itself is in the set.
+    pub fn has(&self, element: &Element) -> bool {
+        self.nodes.get(element).is_some_and(|node| node.is_member)
+    }
+
+    /// The fields below a step, if there are any.
+    pub fn below(&self, element: &Element) -> Option<&FieldSet> {
+        self.nodes.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
+    }
+
+    /// The fields of both sets.
+    #[must_use]
+    pub fn union(mut self, other: &FieldSet) -> FieldSet {
+        for (element, theirs) in &other.nodes {
+            let node = self.nodes.entry(element.clone()).or_default();
+            node.is_member |= theirs.is_member;
+            node.below = std::mem::take(&mut node.below).union(&theirs.below);
+        }
+        self
+    }
+
+    /// The fields that are in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &FieldSet) -> FieldSet {
+        self.combine(
+            other,
+            |mine, theirs| theirs.is_some_and(|theirs| mine.is_member && theirs.is_member),
+            |mine, theirs| theirs.map(|theirs| mine.intersection(theirs)).unwrap_or_default(),
+        )
+    }
+
+    /// The fields that are not in `other`; those below a field of `other` stay.
+    #[must_use]
+    pub fn difference(&self, other: &FieldSet) -> FieldSet {
+        self.combine(
+            other,
+            |mine, theirs| mine.is_member && !theirs.is_some_and(|theirs| theirs.is_member),
+            |mine, theirs| theirs.map_or_else(|| mine.clone(), |theirs| mine.difference(theirs)),
+        )
+    }
+
+    /// The fields that are neither in `other` nor below a field of it.
+    #[must_use]
+    pub fn without_trees(&self, other: &FieldSet) -> FieldSet {
+        let mut left = FieldSet::new();
+        for (element, mine) in &self.nodes {
+            let node = match other.nodes.get(element) {
+                None => mine.clone(),
+                Some(theirs) if theirs.is_member => continue,
+                Some(theirs) => Node { is_member: mine.is_member, below: mine.below.without_trees(&theirs.below) },
+            };
+            left.put(element, node);
+        }
+        left
+    }
+
+    fn combine(
+        &self,
+        other: &FieldSet,
+        is_member: impl Fn(&Node, Option<&Node>) -> bool,
+        below: impl Fn(&FieldSet, Option<&FieldSet>) -> FieldSet,
+    ) -> FieldSet {
+        let mut result = FieldSet::new();
+        for (element, mine) in &self.nodes {
+            let theirs = other.nodes.get(element);
+            let node = Node {
+                is_member: is_member(mine, theirs),
+                below: below(&mine.below, theirs.map(|theirs| &theirs.below)),
+            };
+            result.put(element, node);
+        }
+        result
+    }
+
+    fn put(&mut self, element: &Element, node: Node) {
+        if node.is_member || !node.below.is_empty() {
+            self.nodes.insert(element.clone(), node);
+        }
+    }
+
+    /// The same set with more members: of the steps that only lead to others, those that `is_named` says yes to.
+    pub(super) fn with_members<S: Copy>(
+        &self,
+        state: S,
+        step: &impl Fn(S, &Element) -> S,
+        is_named: &impl Fn(S, &Element) -> bool,
+    ) -> FieldSet {
+        let mut result = FieldSet::new();
+        for (element, node) in &self.nodes {
+            let below = node.below.with_members(step(state, element), step, is_named);
+            let is_member = node.is_member || is_named(state, element);
+            result.nodes.insert(element.clone(), Node { is_member, below });
+        }
+        result
+    }
+
+    /// The ways to all fields in the set, as messages write them: at each level members first.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.collect_paths("", &mut paths);
+        paths
+    }
+
+    fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
+        let members = self.nodes.iter().filter(|(_, node)| node.is_member);
+        paths.extend(members.map(|(element, _)| format!("{prefix}{element}")));
+        for (element, node) in self.nodes.iter().filter(|(_, node)| !node.below.is_empty()) {
+            node.below.collect_paths(&format!("{prefix}{element}"), paths);
+        }
+    }
+
+    /// The set as `fieldsV1` has it.
+    pub fn to_value(&self) -> Value {
+        let entry = |(element, node): (&Element, &Node)| {
+            let mut below = node.below.to_value();
+            if let (true, false, Some(entries)) = (node.is_member, node.below.is_empty(), below.as_object_mut()) {
+                entries.insert(".", Value::Object(Map::new()));
+            }
+            (element.0.clone(), below)
+        };
+        Value::Object(self.nodes.iter().map(entry).collect())
+    }
+
+    /// Reads `fieldsV1`; `None` if this is no such set.
+    pub fn from_value(value: &Value) -> Option<FieldSet> {
+        let mut set = FieldSet::new();
+        for (key, value) in value.as_object()?.iter().filter(|(key, _)| *key != ".") {
+            let entries = value.as_object()?;
+            let is_member = entries.is_empty() || entries.contains_key(".");
+            set.put(&Element::parse(key)?, Node { is_member, below: FieldSet::from_value(value)? });
+        }
+        Some(set)
+    }
+}
+
+impl fmt::Display for FieldSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = Vec::new();
+        self.to_value().encode_json(&mut Writer::new(&mut out));
+        f.write_str(&String::from_utf8_lossy(&out))
+    }
+}

@@ -1,0 +1,326 @@
+//! The managers of an object, each with the fields that it owns: `metadata.managedFields`.
+
+use std::fmt;
+
+use super::check::check;
+use super::compare::{Comparison, compare};
+use super::error::{ApplyError, Conflict};
+use super::extract::field_set;
+use super::field_set::{Element, FieldSet};
+use super::merge::merge;
+use super::prune::remove_fields;
+use super::schema::Schema;
+use crate::quote::Quoted;
+use crate::{Map, Str, Value};
+
+/// More managers than this that only update are merged, the oldest first.
+const MAX_UPDATERS: usize = 10;
+/// Who owns what was updated so long ago.
+const ANCIENT: &str = "ancient-changes";
+/// Fields that nobody owns.
+const UNOWNED: [&[&str]; 10] = [
+    &["apiVersion"],
+    &["kind"],
+    &["metadata"],
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "creationTimestamp"],
+    &["metadata", "selfLink"],
+    &["metadata", "uid"],
+    &["metadata", "generation"],
+    &["metadata", "resourceVersion"],
+];
+
+/// How a manager came to own its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// It applied them.
+    Apply,
+    /// It wrote them in any other way.
+    Update,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        }
+    }
+}
+
+/// Who owns fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manager {
+    /// The name.
+    pub name: Str,
+    /// How it writes.
+    pub operation: Operation,
+    /// The version in which it wrote last.
+    pub api_version: Str,
+    /// The subresource that it writes, empty for the object.
+    pub subresource: Str,
+}
+
+impl Manager {
+    /// Whether both are the same manager; one that applies may change its version.
+    fn is(&self, other: &Manager) -> bool {
+        let is_same_version = self.operation == Operation::Apply || self.api_version == other.api_version;
+        (&self.name, self.operation, &self.subresource) == (&other.name, other.operation, &other.subresource)
+            && is_same_version
+    }
+}
+
+/// As conflicts name it.
+impl fmt::Display for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Quoted(&self.name))?;
+        if !self.subresource.is_empty() {
+            write!(f, " with subresource {}", Quoted(&self.subresource))?;
+        }
+        match self.operation {
+            Operation::Apply => Ok(()),
+            Operation::Update => write!(f, " using {}", self.api_version),
+        }
+    }
+}
+
+/// The managers of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Managers {
+    /// Invariant: no manager twice, none without fields.
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    manager: Manager,
+    time: Option<Str>,
+    fields: FieldSet,
+}
+
+impl Managers {
+    /// Nobody.
+    pub fn new() -> Self {
+        Managers::default()
+    }
+
+    /// Whether nobody owns anything.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Reads `metadata.managedFields`; `None` if it is not of its form.
+    pub fn from_value(value: &Value) -> Option<Managers> {
+        let mut managers = Managers::new();
+        for entry in value.as_array()?.iter() {
+            let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
+            let operation = match text("operation") {
+                "Apply" => Operation::Apply,
+                "Update" => Operation::Update,
+                _ => return None,
+            };
+            let manager = Manager {
+                name: text("manager").into(),
+                operation,
+                api_version: text("apiVersion").into(),
+                subresource: text("subresource").into(),
+            };
+            let fields = entry.get("fieldsV1").map_or_else(|| Some(FieldSet::new()), FieldSet::from_value)?;
+            if !fields.is_empty() {
+                let time = entry.get("time").and_then(Value::as_str).map(Str::from);
+                let entry = managers.entry(&manager);
+                (entry.time, entry.fields) = (time, fields);
+            }
+        }
+        managers.drop_empty();
+        Some(managers)
+    }
+
+    /// The managers as `metadata.managedFields` has them; `None` where there is nobody.
+    pub fn to_value(&self) -> Option<Value> {
+        let mut sorted: Vec<_> = self.entries.iter().collect();
+        sorted.sort_by(|a, b| {
+            let order = |entry: &Entry| {
+                let Manager { name, operation, api_version, subresource } = entry.manager.clone();
+                (operation, entry.time.clone(), name, api_version, subresource)
+            };
+            order(a).cmp(&order(b))
+        });
+        let list: Vec<Value> = sorted.into_iter().map(Entry::to_value).collect();
+        (!list.is_empty()).then(|| Value::from(list))
+    }
+
+    /// Records that `manager` replaced `old` by `new` at the time `now`: it owns what differs, and all others lose it.
+    ///
+    /// What is in `ignored` is not written on this path and does not count.
+    pub fn update(
+        &mut self,
+        old: &Value,
+        new: &Value,
+        schema: Schema,
+        ignored: &FieldSet,
+        manager: &Manager,
+        now: Option<&str>,
+    ) {
+        let found = compare(old, new, schema).ignoring(ignored);
+        if found.is_same() {
+            return;
+        }
+        for entry in &mut self.entries {
+            entry.lose(&found);
+        }
+        let Comparison { added, modified, removed } = found;
+        let taken = modified.union(&added).difference(&removed).difference(&FieldSet::of_fields(&UNOWNED));
+        if !taken.is_empty() {
+            let entry = self.entry(manager);
+            entry.fields = std::mem::take(&mut entry.fields).union(&taken);
+            entry.time = now.map(Str::from);
+        }
+        self.drop_empty();
+        self.merge_ancient();
+    }
+
+    /// Applies a configuration: what `live` becomes, or `None` if nothing changes but, maybe, the managers.
+    ///
+    /// What the manager applied before and now leaves out goes away, unless somebody else owns it too. After an error the
+    /// managers are of no use.
+    ///
+    /// # Errors
+    /// When the configuration does not fit the schema, or sets fields of others to other values and `force` is not set.
+    #[expect(clippy::too_many_arguments, reason = "each of them is one of the facts that an apply is made of")]
+    pub fn apply(
+        &mut self,
+        live: &Value,
+        config: &Value,
+        schema: Schema,
+        ignored: &FieldSet,
+        manager: &Manager,
+        force: bool,
+        now: Option<&str>,
+    ) -> Result<Option<Value>, ApplyError> {
+        let problems = check(config, schema);
+        if !problems.is_empty() {
+            return Err(ApplyError::Unfit(problems));
+        }
+        let entry = self.entry(manager);
+        let wanted = field_set(config, schema).without_trees(ignored);
+        let last = std::mem::replace(&mut entry.fields, wanted);
+        entry.manager.api_version = manager.api_version.clone();
+        let merged = merge(live, config, schema);
+        let new = if last.is_empty() { merged } else { self.prune(merged, &last, schema) };
+        let found = compare(live, &new, schema).ignoring(ignored);
+        let conflicts = self.conflicts(&found, manager);
+        if !force && !conflicts.is_empty() {
+            return Err(ApplyError::Conflicts(conflicts));
+        }
+        for entry in &mut self.entries {
+            if entry.manager.is(manager) {
+                entry.fields = entry.fields.difference(&FieldSet::of_fields(&UNOWNED));
+                if !found.is_same() {
+                    entry.time = now.map(Str::from);
+                }
+            } else {
+                entry.lose(&found);
+            }
+        }
+        self.drop_empty();
+        Ok((!found.is_same()).then_some(new))
+    }
+
+    /// The object without what was applied `last` and is nobody's now.
+    fn prune(&self, merged: Value, last: &FieldSet, schema: Schema) -> Value {
+        let step = |schema: Schema, element: &Element| schema.step(element);
+        let is_named =
+            |schema: Schema, element: &Element| element.field_name().is_some_and(|name| schema.is_named(name));
+        let named = |set: &FieldSet| set.with_members(schema, &step, &is_named);
+        let last = named(last);
+        let pruned = remove_fields(&merged, &last, schema);
+        let owned = self.entries.iter().fold(FieldSet::new(), |all, entry| all.union(&entry.fields));
+        let all = named(&field_set(&merged, schema));
+        // First back comes what somebody owns, then all that the manager never applied.
+        let kept = named(&field_set(&pruned, schema)).union(&named(&owned));
+        let pruned = remove_fields(&merged, &all.difference(&kept), schema);
+        let kept = named(&field_set(&pruned, schema));
+        remove_fields(&merged, &all.difference(&kept).intersection(&last), schema)
+    }
+
+    fn conflicts(&self, found: &Comparison, manager: &Manager) -> Vec<Conflict> {
+        let changed = found.modified.clone().union(&found.added);
+        let mut conflicts = Vec::new();
+        for entry in self.entries.iter().filter(|entry| !entry.manager.is(manager)) {
+            let paths = entry.fields.intersection(&changed).paths();
+            conflicts.extend(paths.into_iter().map(|field| Conflict { manager: entry.manager.to_string(), field }));
+        }
+        conflicts.sort_by(|a, b| a.manager.cmp(&b.manager));
+        conflicts
+    }
+
+    /// The entry of a manager, made where there is none.
+    fn entry(&mut self, manager: &Manager) -> &mut Entry {
+        let at = self.entries.iter().position(|entry| entry.manager.is(manager)).unwrap_or_else(|| {
+            self.entries.push(Entry { manager: manager.clone(), time: None, fields: FieldSet::new() });
+            self.entries.len() - 1
+        });
+        &mut self.entries[at]
+    }
+
+    fn drop_empty(&mut self) {
+        self.entries.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Merges the oldest of too many managers that update, version by version.
+    fn merge_ancient(&mut self) {
+        let count = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Update).count();
+        let Some(mut surplus) = count.checked_sub(MAX_UPDATERS).filter(|surplus| *surplus > 0) else { return };
+        self.entries.sort_by(|a, b| (&a.time, &a.manager.name).cmp(&(&b.time, &b.manager.name)));
+        let mut at = 0;
+        while surplus > 0 && at < self.entries.len() {
+            let Entry { manager, time, fields } = self.entries[at].clone();
+            let is_older = |other: &Entry| {
+                other.manager.operation == Operation::Update && other.manager.api_version == manager.api_version
+            };
+            let before = self.entries[..at].iter().position(is_older);
+            match before.filter(|_| manager.operation == Operation::Update) {
+                None => at += 1,
+                Some(before) => {
+                    let bucket = &mut self.entries[before];
+                    bucket.manager.name = Str::from_static(ANCIENT);
+                    bucket.manager.subresource = Str::new();
+                    bucket.fields = std::mem::take(&mut bucket.fields).union(&fields);
+                    bucket.time = time;
+                    self.entries.remove(at);
+                    surplus -= 1;
+                }
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Gives up what was changed or removed by another.
+    fn lose(&mut self, found: &Comparison) {
+        for lost in [&found.modified, &found.added, &found.removed] {
+            if !lost.is_empty() {
+                self.fields = self.fields.difference(lost);
+            }
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let Manager { name, operation, api_version, subresource } = &self.manager;
+        let mut entry = Map::new();
+        entry.insert("manager", name.clone().into());
+        entry.insert("operation", operation.name().into());
+        entry.insert("apiVersion", api_version.clone().into());
+        if let Some(time) = &self.time {
+            entry.insert("time", time.clone().into());
+        }
+        entry.insert("fieldsType", "FieldsV1".into());
+        entry.insert("fieldsV1", self.fields.to_value());
+        if !subresource.is_empty() {
+            entry.insert("subresource", subresource.clone().into());
+        }
+        Value::Object(entry)
+    }
+}

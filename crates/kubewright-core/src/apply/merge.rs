@@ -1,0 +1,95 @@
+//! A configuration merged into an object: what it sets wins, all else stays.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::field_set::Element;
+use super::schema::{Parts, Schema};
+use crate::{List, Map, Value};
+
+/// What `live` becomes when `config` is laid over it.
+///
+/// Items of lists that both have come in the order of the configuration, the others stay where they are between them.
+pub fn merge(live: &Value, config: &Value, schema: Schema) -> Value {
+    merged(Some(live), Some(config), schema).unwrap_or_default()
+}
+
+fn merged(live: Option<&Value>, config: Option<&Value>, schema: Schema) -> Option<Value> {
+    if config.is_none() {
+        return live.cloned();
+    }
+    match schema.parts(live, config) {
+        Parts::Leaf => config.cloned(),
+        Parts::Map(live, config) => {
+            let mut out = live.cloned().unwrap_or_else(Map::new);
+            for (key, value) in config.into_iter().flat_map(|entries| entries.iter()) {
+                let before = live.and_then(|entries| entries.get(key));
+                if let Some(value) = merged(before, Some(value), schema.field_or_any(key)) {
+                    out.insert(key.clone(), value);
+                }
+            }
+            Some(Value::Object(out))
+        }
+        Parts::List(live, config) => Some(Value::Array(merge_items(live, config, schema))),
+    }
+}
+
+fn merge_items(live: &[Value], config: &[Value], schema: Schema) -> List<Value> {
+    let elements = |items: &[Value]| -> Vec<Element> {
+        items.iter().map(|item| schema.element(item).unwrap_or_else(|_| Element::value(item))).collect()
+    };
+    let (live_elements, config_elements) = (elements(live), elements(config));
+    let mut live_of = BTreeMap::new();
+    for (element, item) in live_elements.iter().zip(live) {
+        live_of.entry(element).or_insert(item);
+    }
+    let config_of: BTreeMap<_, _> = config_elements.iter().zip(config).collect();
+    let both = |element: &Element| {
+        merged(live_of.get(element).copied(), config_of.get(element).copied(), schema.item()).unwrap_or_default()
+    };
+    // Shared items in the order of the configuration: the first of them is the next one to come.
+    let mut shared: VecDeque<_> = config_elements.iter().filter(|element| live_of.contains_key(*element)).collect();
+    let mut done = BTreeSet::new();
+    let (mut out, mut left, mut right) = (List::new(), 0, 0);
+    loop {
+        let (ours, theirs) = (live_elements.get(left), config_elements.get(right));
+        match (ours, theirs) {
+            (None, None) => return out,
+            (Some(ours), Some(theirs)) if ours == theirs => {
+                out.push(both(ours));
+                done.insert(ours);
+                shared.pop_front();
+                left += 1;
+                right += 1;
+                continue;
+            }
+            (Some(ours), Some(_))
+                if config_of.contains_key(ours) && shared.front().is_some_and(|next| *next != ours) =>
+            {
+                left += 1;
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(ours) = ours {
+            if !config_of.contains_key(ours) {
+                out.push(live[left].clone());
+                left += 1;
+                continue;
+            }
+            if done.contains(ours) {
+                left += 1;
+            }
+        }
+        if let Some(theirs) = theirs {
+            out.push(both(theirs));
+            done.insert(theirs);
+            right += 1;
+            if shared.front() == Some(&theirs) {
+                shared.pop_front();
+            }
+        } else if ours.is_some_and(|ours| !done.contains(ours)) {
+            // Cannot happen while all shared items come from the configuration; never wait for it.
+            left += 1;
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Server-side apply: who manages which field of an object, and what an applied configuration makes of it.
+//!
+//! Everything works on trees and on what the [`Schema`] says of their lists and maps; there is no I/O and no clock. Start
+//! at [`Managers::apply`] and [`Managers::update`]. Fields are named by [`FieldSet`]s, which have the form of `fieldsV1`.
+
+mod check;
+mod compare;
+mod error;
+mod extract;
+mod field_set;
+mod managers;
+mod merge;
+mod prune;
+mod schema;
+
+pub use check::check;
+pub use compare::{Comparison, compare};
+pub use error::{ApplyError, Conflict};
+pub use extract::field_set;
+pub use field_set::{Element, FieldSet};
+pub use managers::{Manager, Managers, Operation};
+pub use merge::merge;
+pub use prune::remove_fields;
+pub use schema::Schema;
+
+#[cfg(test)]
+mod tests;
