@@ -1,4 +1,4 @@
-//! Required objects that a body leaves out.
+//! What a type forgets of a body: required objects that it leaves out, and managers that it resets.
 //!
 //! Go holds some required objects by pointer and writes `null` where there is none; our types hold them by value, so that
 //! one left out looks like an empty one. The text still knows the difference.
@@ -6,7 +6,7 @@
 use kubewright_core::Value;
 use kubewright_core::scheme::{Flags, Type, TypeInfo};
 
-use crate::object::tree;
+use crate::object::{Meta, tree};
 
 /// Sets to `null` what the text does not have, among required objects that are empty in the tree.
 pub(super) fn restore(info: &TypeInfo, json: &[u8], value: &mut Value) {
@@ -21,6 +21,18 @@ pub(super) fn restore(info: &TypeInfo, json: &[u8], value: &mut Value) {
         if tree::get(&text, &path).is_none_or(Value::is_null) {
             tree::set(value, &path, Value::Null);
         }
+    }
+}
+
+/// Puts back an empty list of managers, which asks to forget them all; one left out leaves them as they are.
+pub(super) fn restore_reset(json: &[u8], value: &mut Value) {
+    const NAME: &[u8] = b"\"managedFields\"";
+    if value.meta("managedFields").is_some() || !json.windows(NAME.len()).any(|text| text == NAME) {
+        return;
+    }
+    let Ok(text) = Value::from_json(json) else { return };
+    if text.meta("managedFields").is_some_and(|list| list.as_array().is_some()) {
+        value.set_meta("managedFields", Vec::<Value>::new());
     }
 }
 

@@ -115,6 +115,7 @@ fn from_json(expected: Expected<'_>, json: &[u8]) -> Result<Decoded, Rejection> 
     Writer::new(&mut canonical).as_server().object(&*message);
     let mut value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
     absent::restore(entry.info, json, &mut value);
+    absent::restore_reset(json, &mut value);
     Ok(Decoded { value, findings: complaints(decoder.take_findings()) })
 }
 
@@ -171,6 +172,7 @@ fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8]) -> Resul
             Finding::DuplicateField(path) => Finding::DuplicateField(format!("metadata.{path}")),
         }));
     }
+    absent::restore_reset(json, &mut value);
     Ok(Decoded { value, findings: complaints(findings) })
 }
 

@@ -1,8 +1,9 @@
 //! Who owns which field: `metadata.managedFields` of an object that is written, and what is applied to it.
 
-use kubewright_core::apply::{ApplyError, FieldSet, Manager, Managers, Operation, Schema, compare, field_set};
+use kubewright_core::apply::{ApplyError, FieldSet, Manager, Managers, Operation, Schema, check, compare, field_set};
 use kubewright_core::message::Message;
 use kubewright_core::meta::v1::{ObjectMeta, Status, StatusCause};
+use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{CauseType, Map, Str, Time, Value};
 
 use crate::admission;
@@ -79,9 +80,9 @@ pub(super) fn track(resource: &Resource, writer: &Writer, old: Option<&Value>, n
         return None;
     }
     let (schema, ignored) = (schema(resource), ignored(resource, &writer.subresource));
-    let (old, new) = (without_managers(old.unwrap_or(&resource.empty)), without_managers(&defaulted(resource, new)));
     let manager = writer.manager(resource, Operation::Update);
-    managers.update(&old, &new, schema, &ignored, &manager, writer.now().as_deref());
+    let (old, new) = (old.unwrap_or(&resource.empty), defaulted(resource, new));
+    managers.update(old, &new, schema, &ignored, &manager, writer.now().as_deref());
     managers.to_value()
 }
 
@@ -154,6 +155,12 @@ pub(crate) fn apply(
     Ok(new)
 }
 
+/// Refuses a configuration that does not fit its type.
+pub(crate) fn check_configuration(config: &Value, entry: Option<&'static TypeEntry>) -> Result<(), Rejection> {
+    let problems = entry.map(|entry| check(config, Schema::of(entry.info))).unwrap_or_default();
+    if problems.is_empty() { Ok(()) } else { Err(refusal(config, ApplyError::Unfit(problems))) }
+}
+
 /// The fields that `kubectl` applied on its side and nobody has changed since: it may take these over.
 fn last_applied_paths(live: &Value, schema: Schema) -> Vec<String> {
     let text = tree::text(live, &["metadata", "annotations", LAST_APPLIED]);
@@ -194,14 +201,15 @@ fn schema(resource: &Resource) -> Schema {
     }
 }
 
-/// The fields that a path never writes, whatever a request says.
+/// The fields that a path never writes, whatever a request says. The managers themselves are owned by nobody.
 fn ignored(resource: &Resource, subresource: &str) -> FieldSet {
+    const MANAGERS: &[&str] = &["metadata", "managedFields"];
     match subresource {
-        "" if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
+        "" if resource.has_status() => FieldSet::of_fields(&[&["status"], MANAGERS]),
         "status" if resource.is_custom() => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
-        "status" if resource.group == "apps" => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
-        "status" => FieldSet::of_fields(&[&["spec"]]),
-        _ => FieldSet::new(),
+        "status" if resource.group == "apps" => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"], MANAGERS]),
+        "status" => FieldSet::of_fields(&[&["spec"], MANAGERS]),
+        _ => FieldSet::of_fields(&[MANAGERS]),
     }
 }
 

@@ -46,6 +46,24 @@ impl Registry {
         Ok(scale)
     }
 
+    /// The configuration of an object that sets what the configuration of its scale sets.
+    pub(crate) fn scale_configuration(&self, resource: &Resource, scale: &Value) -> Value {
+        let mut config =
+            tree::map([("kind", resource.kind.clone().into()), ("apiVersion", resource.api_version.clone().into())]);
+        for field in ["name", "namespace", "uid", "resourceVersion"] {
+            if let Some(value) = scale.meta(field) {
+                config.set_meta(field, value.clone());
+            }
+        }
+        if let Some(replicas) = tree::get(scale, &["spec", "replicas"]) {
+            match resource.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
+                Some([spec, ..]) => tree::set(&mut config, &path(spec), replicas.clone()),
+                None => tree::set(&mut config, &["spec", "replicas"], replicas.clone()),
+            }
+        }
+        config
+    }
+
     /// The object with the replicas of a scale, whose version and uid it takes over to be checked.
     pub(crate) fn with_scale(&self, resource: &Resource, object: &Value, scale: &Value) -> Result<Value, Rejection> {
         let replicas = tree::int(scale, &["spec", "replicas"]).unwrap_or_default();

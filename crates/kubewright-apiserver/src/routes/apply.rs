@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{FieldValidation, PatchOptions};
-use kubewright_core::{Str, Value};
 
 use super::Endpoint;
 use crate::decoding::{self, Expected, yaml};
@@ -20,7 +20,8 @@ const ATTEMPTS: usize = 5;
 impl Endpoint<'_, '_> {
     pub(super) fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
-        let config = self.configuration(options.field_validation)?;
+        let resource = Arc::clone(self.resource);
+        let config = self.configuration(Expected::from(&*resource), options.field_validation)?;
         let writer = self.writer(options.field_manager.as_deref());
         let mut attempt = 1;
         loop {
@@ -36,6 +37,41 @@ impl Endpoint<'_, '_> {
                 result => return self.stored(StatusCode::CREATED, wanted, &*result?),
             }
         }
+    }
+
+    /// Applies the scale in the body, which means the replicas of the object.
+    pub(super) fn apply_scale(
+        &mut self,
+        expected: Expected<'_>,
+        options: &PatchOptions,
+    ) -> Result<Arc<StoredObject>, Rejection> {
+        let scale = self.configuration(expected, options.field_validation)?;
+        let writer = self.writer(options.field_manager.as_deref());
+        registry::check_configuration(&scale, expected.entry)?;
+        let config = self.call.registry.scale_configuration(self.resource, &scale);
+        self.apply_to_stored(Part::Main, options, &writer, &config)
+    }
+
+    /// Applies the object in the body, of which `part` takes what this path may change.
+    pub(super) fn apply_part(
+        &mut self,
+        options: &PatchOptions,
+        part: impl Fn(&Value, &Value) -> Value,
+    ) -> Result<Arc<StoredObject>, Rejection> {
+        let resource = Arc::clone(self.resource);
+        let config = self.configuration(Expected::from(&*resource), options.field_validation)?;
+        let writer = self.writer(options.field_manager.as_deref());
+        let request = self.update_request(Part::Internal, Origin::Patch, Ownership::Given, options.dry_run);
+        self.call.registry.update(&request, |live| {
+            let new = registry::apply(&resource, &writer, Some(live), &config, options.force == Some(true))?;
+            let new = decoding::normalize(Expected::from(&*resource), &new)?.value;
+            let mut changed = part(live, &new);
+            match new.meta("managedFields") {
+                Some(managers) => changed.set_meta("managedFields", managers.clone()),
+                None => drop(changed.remove_meta("managedFields")),
+            }
+            Ok(changed)
+        })
     }
 
     fn apply_to_stored(
@@ -79,7 +115,11 @@ impl Endpoint<'_, '_> {
     }
 
     /// The configuration in the body, which has to be of the kind that the path names.
-    fn configuration(&mut self, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
+    fn configuration(
+        &mut self,
+        expected: Expected<'_>,
+        validation: Option<FieldValidation>,
+    ) -> Result<Value, Rejection> {
         let undecodable = |error: &str| Rejection::from(Status::bad_request(format!("error decoding YAML: {error}")));
         let text = std::str::from_utf8(self.call.body).map_err(|_| undecodable("yaml: invalid UTF-8"))?;
         let document =
@@ -94,9 +134,8 @@ impl Endpoint<'_, '_> {
             _ => {}
         }
         let (api_version, kind) = (tree::text(&config, &["apiVersion"]), tree::text(&config, &["kind"]));
-        let Expected { api_version: expected_version, kind: expected_kind, .. } = Expected::from(&**self.resource);
-        if (api_version, kind) != (expected_version, expected_kind) {
-            let group_version: Str = registry::group_version(api_version).into();
+        if (api_version, kind) != (expected.api_version, expected.kind) {
+            let group_version = registry::group_version(api_version);
             return Err(Status::bad_request(format!("invalid object type: {group_version}, Kind={kind}")).into());
         }
         Ok(config)

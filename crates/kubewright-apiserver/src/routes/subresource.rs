@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::options::{CreateOptions, UpdateOptions};
+use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 
 use super::patch::unfit;
 use super::{Endpoint, done};
@@ -66,6 +66,11 @@ impl Endpoint<'_, '_> {
             })?
         } else {
             let (kind, options) = self.patch_options()?;
+            if kind == PatchType::Apply {
+                let object = self.apply_scale(expected, &options)?;
+                let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
+                return self.scale_answer(&scale);
+            }
             let request = self.tracked(Part::Main, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
             registry.update(&request, |old| {
                 let scale = registry.scale_of(&resource, old)?;
@@ -92,6 +97,10 @@ impl Endpoint<'_, '_> {
             self.call.registry.update(&request, |old| Ok(with_part(part, old, &pod)))?
         } else {
             let (kind, options) = self.patch_options()?;
+            if kind == PatchType::Apply {
+                let object = self.apply_part(&options, |old, new| with_part(part, old, new))?;
+                return self.stored(StatusCode::OK, wanted, &object);
+            }
             let request =
                 self.tracked(Part::Internal, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
             self.call.registry.update(&request, |old| {

@@ -37,6 +37,16 @@ impl Client {
     /// Sends a request with a JSON body, if it is not empty, and returns code and answer.
     pub async fn call(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        self.call_with(content_type, method, path, body).await
+    }
+
+    /// Applies a configuration as this manager; the rest of the query may follow its name.
+    pub async fn apply(&mut self, manager: &str, path: &str, config: &str) -> (u16, Value) {
+        let path = format!("{path}?fieldManager={manager}");
+        self.call_with("application/apply-patch+yaml", "PATCH", &path, config).await
+    }
+
+    async fn call_with(&mut self, content_type: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
         let request =
             Request::builder().method(method).uri(path).header("host", "test").header("content-type", content_type);
         let response = self.send(request.body(Full::from(body.to_owned())).expect("a valid request")).await;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::field_set::{Element, FieldSet};
 use super::schema::{Parts, Schema};
-use crate::Value;
 use crate::patch::equal;
+use crate::{Map, Value};
 
 /// How a second object differs from a first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,21 +51,25 @@ struct Walker {
 }
 
 impl Walker {
-    fn walk(&mut self, old: Option<&Value>, new: Option<&Value>, schema: Schema) {
+    fn walk<'a>(&mut self, old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema) {
         match schema.parts(old, new) {
             Parts::Leaf => match (old, new) {
                 (Some(old), Some(new)) if !equal(old, new) => self.found.modified.insert(&self.path),
                 _ => {}
             },
             Parts::Map(old, new) => {
-                let mut pairs: BTreeMap<&str, [Option<&Value>; 2]> = BTreeMap::new();
-                for (side, entries) in [old, new].into_iter().enumerate() {
-                    for (key, value) in entries.into_iter().flat_map(|entries| entries.iter()) {
-                        pairs.entry(key).or_default()[side] = Some(value);
+                let value_in = |map: Option<&'a Map<Value>>, key: &str| map.and_then(|entries| entries.get(key));
+                for (key, before) in old.into_iter().flat_map(|entries| entries.iter()) {
+                    match value_in(new, key) {
+                        // Most of an object stays as it is.
+                        Some(after) if after == before => {}
+                        after => self.descend(Element::field(key), Some(before), after, schema.field_or_any(key)),
                     }
                 }
-                for (key, [old, new]) in pairs {
-                    self.descend(Element::field(key), old, new, schema.field_or_any(key));
+                for (key, after) in new.into_iter().flat_map(|entries| entries.iter()) {
+                    if value_in(old, key).is_none() {
+                        self.descend(Element::field(key), None, Some(after), schema.field_or_any(key));
+                    }
                 }
             }
             Parts::List(old, new) => self.items(old, new, schema),

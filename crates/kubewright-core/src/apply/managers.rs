@@ -1,6 +1,7 @@
 //! The managers of an object, each with the fields that it owns: `metadata.managedFields`.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use super::check::check;
 use super::compare::{Comparison, compare};
@@ -18,18 +19,21 @@ const MAX_UPDATERS: usize = 10;
 /// Who owns what was updated so long ago.
 const ANCIENT: &str = "ancient-changes";
 /// Fields that nobody owns.
-const UNOWNED: [&[&str]; 10] = [
-    &["apiVersion"],
-    &["kind"],
-    &["metadata"],
-    &["metadata", "name"],
-    &["metadata", "namespace"],
-    &["metadata", "creationTimestamp"],
-    &["metadata", "selfLink"],
-    &["metadata", "uid"],
-    &["metadata", "generation"],
-    &["metadata", "resourceVersion"],
-];
+static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    FieldSet::of_fields(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+});
 
 /// How a manager came to own its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,7 +175,7 @@ impl Managers {
             entry.lose(&found);
         }
         let Comparison { added, modified, removed } = found;
-        let taken = modified.union(&added).difference(&removed).difference(&FieldSet::of_fields(&UNOWNED));
+        let taken = modified.union(&added).difference(&removed).difference(&UNOWNED);
         if !taken.is_empty() {
             let entry = self.entry(manager);
             entry.fields = std::mem::take(&mut entry.fields).union(&taken);
@@ -216,7 +220,7 @@ impl Managers {
         }
         for entry in &mut self.entries {
             if entry.manager.is(manager) {
-                entry.fields = entry.fields.difference(&FieldSet::of_fields(&UNOWNED));
+                entry.fields = entry.fields.difference(&UNOWNED);
                 if !found.is_same() {
                     entry.time = now.map(Str::from);
                 }
