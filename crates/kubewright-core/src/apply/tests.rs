@@ -1,9 +1,13 @@
 //! Applying to objects of the types that this crate has: metadata, with maps, sets and lists by key.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+
 use super::*;
-use crate::Value;
 use crate::message::Message;
 use crate::meta::v1::ObjectMeta;
+use crate::{Map, Value};
 
 fn schema() -> Schema {
     Schema::of(ObjectMeta::default().scheme())
@@ -117,4 +121,37 @@ fn shared_items_come_in_the_order_of_the_configuration() {
     let config = value(r#"{"finalizers":["c","x","a"]}"#);
     let merged = merge(&live, &config, schema());
     assert_eq!(merged, value(r#"{"finalizers":["b","c","d","x","a"]}"#));
+}
+
+proptest! {
+    #[test]
+    fn a_merged_list_has_the_items_of_both_and_the_order_of_the_configuration(
+        live in subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..6).prop_shuffle(),
+        config in subsequence(vec!["a", "b", "c", "d", "e", "f"], 1..6).prop_shuffle(),
+    ) {
+        let object = |items: &[&str]| {
+            let items: Vec<Value> = items.iter().map(|item| Value::from(*item)).collect();
+            Value::Object([("finalizers", Value::from(items))].into_iter().collect())
+        };
+        let merged = merge(&object(&live), &object(&config), schema());
+        let merged: Vec<_> = merged.get("finalizers").unwrap().as_array().unwrap().iter().collect();
+        let merged: Vec<&str> = merged.into_iter().map(|item| item.as_str().unwrap()).collect();
+        let of_config: Vec<_> = merged.iter().copied().filter(|item| config.contains(item)).collect();
+        prop_assert_eq!(of_config, config.clone());
+        let others: Vec<_> = merged.iter().copied().filter(|item| !config.contains(item)).collect();
+        let expected: Vec<_> = live.iter().copied().filter(|item| !config.contains(item)).collect();
+        prop_assert_eq!(others, expected);
+    }
+
+    #[test]
+    fn who_applies_alone_gets_exactly_what_is_applied(histories in vec(vec((0..4u8, 0..3u8), 0..5), 1..5)) {
+        let (mut managers, mut live) = (Managers::new(), value("{}"));
+        for labels in histories {
+            let labels: Map<Value> = labels.iter().map(|(key, value)| (format!("k{key}"), format!("v{value}").into())).collect();
+            let config = Value::Object([("labels", Value::Object(labels.clone()))].into_iter().collect());
+            apply(&mut managers, &mut live, "me", &config.to_string(), false).unwrap();
+            let left = live.get("labels").and_then(Value::as_object).cloned().unwrap_or_default();
+            prop_assert_eq!(left, labels);
+        }
+    }
 }
