@@ -38,6 +38,7 @@ mod rejection;
 mod request;
 mod reviews;
 mod routes;
+mod schema;
 mod server;
 mod service;
 pub mod storage;

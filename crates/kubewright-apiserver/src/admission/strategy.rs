@@ -120,6 +120,7 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     let content = |value: &Value| -> Map<Value> {
         let mut fields = value.as_object().cloned().unwrap_or_default();
         fields.remove("metadata");
+        fields.remove("apiVersion");
         if resource.has_status() {
             fields.remove("status");
         }

@@ -1,9 +1,12 @@
 //! The resources of a CustomResourceDefinition.
 
+use std::sync::Arc;
+
 use kubewright_core::{Map, Str, Value};
 
 use super::resource::{Custom, Resource, Subresource};
 use crate::object::{Meta, tree};
+use crate::schema::Schema;
 use crate::table::{CustomColumn, Printer};
 
 /// What can be done with every custom resource, in the order in which discovery says it.
@@ -17,7 +20,24 @@ pub(crate) fn resources(definition: &Value) -> Vec<Resource> {
     let group = Str::from(tree::text(definition, &["spec", "group"]));
     let names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
     let versions = tree::items(definition, &["spec", "versions"]);
-    versions.iter().map(|version| resource(definition, &group, &names, version)).collect()
+    let schemas: Vec<Arc<Schema>> = versions.iter().map(schema).collect();
+    let stored = versions.iter().position(|version| tree::is_true(version, &["storage"])).unwrap_or_default();
+    let resource = |(index, version): (usize, &Value)| {
+        let mut resource = resource(definition, &group, &names, version);
+        if let Some(custom) = &mut resource.custom {
+            custom.schema = Arc::clone(&schemas[index]);
+            custom.storage_version = format!("{group}/{}", tree::text(&versions[stored], &["name"])).into();
+            custom.storage_schema = Arc::clone(&schemas[stored]);
+        }
+        resource
+    };
+    versions.iter().enumerate().map(resource).collect()
+}
+
+/// The schema of a version.
+fn schema(version: &Value) -> Arc<Schema> {
+    let schema = tree::get(version, &["schema", "openAPIV3Schema"]);
+    Arc::new(schema.map(Schema::read).unwrap_or_default())
 }
 
 /// Whether the server has accepted the names of a definition.
@@ -78,6 +98,7 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
             scale,
             selectable,
             version: version.clone(),
+            ..Custom::default()
         }),
     }
 }

@@ -12,7 +12,7 @@ use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{Str, compare_kube_aware_versions};
 
 use crate::discovery::Discovery;
-pub(crate) use resource::{Resource, Subresource};
+pub(crate) use resource::{Custom, Resource, Subresource};
 
 /// The resources of one version of one group, by their names in paths.
 pub(crate) type Resources = BTreeMap<Str, Arc<Resource>>;

@@ -49,7 +49,8 @@ impl Registry {
     /// The object with the replicas of a scale, whose version and uid it takes over to be checked.
     pub(crate) fn with_scale(&self, resource: &Resource, object: &Value, scale: &Value) -> Result<Value, Rejection> {
         let replicas = tree::int(scale, &["spec", "replicas"]).unwrap_or_default();
-        if replicas < 0 {
+        // Custom objects are checked as a whole.
+        if replicas < 0 && !resource.is_custom() {
             let cause = StatusCause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
             let kind = GroupKind::from_static("autoscaling", "Scale");
             return Err(Status::invalid(&kind, scale.name(), [cause]).into());

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions. Their schemas are not looked into here.
+//! CustomResourceDefinitions.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -6,6 +6,7 @@ use kubewright_core::meta::v1::StatusCause;
 use super::metadata::quoted;
 use super::number;
 use crate::object::{Meta, tree};
+use crate::schema::structural_complaints;
 
 /// What is wrong with a definition.
 pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
@@ -34,12 +35,15 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
         let why = "must have exactly one version marked as storage version";
         causes.push(StatusCause::invalid("spec.versions", shown, why));
     }
+    let known = old.map(|old| tree::items(old, &["spec", "versions"])).unwrap_or_default();
+    let known: Vec<_> = known.iter().map(|version| tree::get(version, &["schema", "openAPIV3Schema"])).collect();
     for (index, version) in versions.iter().enumerate() {
-        if tree::get(version, &["schema", "openAPIV3Schema"]).is_none() {
-            causes.push(StatusCause::required(
-                format!("spec.versions[{index}].schema.openAPIV3Schema"),
-                "schemas are required",
-            ));
+        let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
+        match tree::get(version, &["schema", "openAPIV3Schema"]) {
+            None => causes.push(StatusCause::required(path, "")),
+            // A schema that has been accepted is not refused later.
+            Some(schema) if !known.contains(&Some(schema)) => causes.extend(structural_complaints(&path, schema)),
+            Some(_) => {}
         }
         let name = tree::text(version, &["name"]);
         if versions[..index].iter().any(|other| tree::text(other, &["name"]) == name) {
