@@ -43,8 +43,25 @@ pub(crate) fn complaints(path: &str, schema: &Value) -> Vec<StatusCause> {
     if tree::is_true(schema, &["nullable"]) {
         causes.push(StatusCause::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
     }
+    if let Some(metadata) = tree::get(schema, &["properties", "metadata"]) {
+        check_metadata(&format!("{path}.properties[metadata]"), metadata, &mut causes);
+    }
     check(path, schema, &mut causes);
     causes
+}
+
+/// Metadata is the same for all objects; a schema may only ask for certain names.
+fn check_metadata(path: &str, metadata: &Value, causes: &mut Vec<StatusCause>) {
+    let is_plain = metadata
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(|name| matches!(name.as_str(), "type" | "description" | "properties")));
+    let properties = metadata.get("properties").and_then(Value::as_object);
+    let only_names =
+        properties.is_none_or(|fields| fields.keys().all(|name| matches!(name.as_str(), "name" | "generateName")));
+    if !is_plain || !only_names {
+        let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+        causes.push(StatusCause::forbidden(path, why));
+    }
 }
 
 fn check(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
