@@ -1,5 +1,6 @@
 //! The resources of a CustomResourceDefinition.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kubewright_core::{Map, Str, Value};
@@ -12,8 +13,30 @@ use crate::table::{CustomColumn, Printer};
 /// What can be done with every custom resource, in the order in which discovery says it.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
+/// The resources of all definitions. A definition is read again only when it has changed: schemas can be large.
+#[derive(Default)]
+pub(crate) struct CustomResources {
+    by_revision: HashMap<u64, Vec<Arc<Resource>>>,
+}
+
+impl CustomResources {
+    /// The resources of these definitions, which from now on are all that there are.
+    pub(crate) fn refresh<'a>(
+        &mut self,
+        definitions: impl IntoIterator<Item = (u64, &'a Value)>,
+    ) -> impl Iterator<Item = Arc<Resource>> {
+        let mut before = std::mem::take(&mut self.by_revision);
+        for (revision, definition) in definitions {
+            let known = before.remove(&revision);
+            let read = || resources(definition).into_iter().map(Arc::new).collect();
+            self.by_revision.insert(revision, known.unwrap_or_else(read));
+        }
+        self.by_revision.values().flatten().cloned()
+    }
+}
+
 /// The resources that an established definition adds, one for each of its versions.
-pub(crate) fn resources(definition: &Value) -> Vec<Resource> {
+fn resources(definition: &Value) -> Vec<Resource> {
     if !is_established(definition) {
         return Vec::new();
     }

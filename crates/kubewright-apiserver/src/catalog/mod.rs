@@ -27,11 +27,11 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// The built-in resources and these.
-    pub(crate) fn new(custom: impl IntoIterator<Item = Resource>) -> Self {
+    pub(crate) fn new(custom: impl IntoIterator<Item = Arc<Resource>>) -> Self {
         static BUILT_IN: LazyLock<Vec<Arc<Resource>>> =
             LazyLock::new(|| kubewright_api::resources().into_iter().map(Resource::built_in).map(Arc::new).collect());
         let mut catalog = Catalog { groups: BTreeMap::new(), by_storage: HashMap::new(), discovery: OnceLock::new() };
-        for resource in BUILT_IN.iter().cloned().chain(custom.into_iter().map(Arc::new)) {
+        for resource in BUILT_IN.iter().cloned().chain(custom) {
             if resource.is_stored_version() {
                 catalog.by_storage.insert(resource.storage.clone(), Arc::clone(&resource));
             }

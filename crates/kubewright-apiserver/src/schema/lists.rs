@@ -1,5 +1,7 @@
 //! Lists whose items have to differ: sets, and maps whose keys are fields of the items.
 
+use std::collections::HashMap;
+
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::{Map, Value};
 
@@ -36,10 +38,21 @@ pub(super) fn check(schema: &Schema, path: &Path<'_>, value: &Value, causes: &mu
     }
 }
 
-/// The item of an older list that has the keys of this one.
-pub(super) fn same_item<'a>(schema: &Schema, item: &Value, old: &'a Value) -> Option<&'a Value> {
-    let wanted = keys(schema, item);
-    old.as_array()?.iter().find(|candidate| keys(schema, candidate) == wanted)
+/// The items of an older list by their keys, to recognize those of a newer one.
+pub(super) struct Index<'a>(HashMap<String, &'a Value>);
+
+impl<'a> Index<'a> {
+    /// Looks through the items of a list, if it is one whose items have keys.
+    pub(super) fn new(schema: &Schema, old: Option<&'a Value>) -> Self {
+        let list = old.filter(|_| schema.list_type == ListType::Map).and_then(Value::as_array);
+        let items = list.into_iter().flat_map(|list| list.iter());
+        Index(items.map(|item| (keys(schema, item).to_string(), item)).collect())
+    }
+
+    /// The item that has the keys of this one.
+    pub(super) fn get(&self, schema: &Schema, item: &Value) -> Option<&'a Value> {
+        if self.0.is_empty() { None } else { self.0.get(&keys(schema, item).to_string()).copied() }
+    }
 }
 
 fn keys(schema: &Schema, item: &Value) -> Value {
@@ -48,13 +61,14 @@ fn keys(schema: &Schema, item: &Value) -> Value {
 }
 
 /// Items that are equal to an earlier one; each value is named once.
-fn duplicates(items: impl Iterator<Item = Value>) -> Vec<(usize, Value)> {
-    let mut seen: Vec<Value> = Vec::new();
-    let mut found: Vec<(usize, Value)> = Vec::new();
+pub(super) fn duplicates(items: impl Iterator<Item = Value>) -> Vec<(usize, Value)> {
+    // Trees have no hash, but their text does.
+    let mut times: HashMap<String, usize> = HashMap::new();
+    let mut found = Vec::new();
     for (index, item) in items.enumerate() {
-        if !seen.contains(&item) {
-            seen.push(item);
-        } else if !found.iter().any(|(_, known)| *known == item) {
+        let times = times.entry(item.to_string()).or_default();
+        *times += 1;
+        if *times == 2 {
             found.push((index, item));
         }
     }

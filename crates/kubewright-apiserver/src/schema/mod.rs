@@ -50,6 +50,8 @@ pub(crate) struct Schema {
     list_map_keys: Vec<Str>,
     /// Whether defaults are anywhere in it, so that others need not be walked for them.
     has_defaults: bool,
+    /// Whether rules in CEL are anywhere in it.
+    has_rules: bool,
 }
 
 /// What keys without a property of their own may hold.
@@ -97,6 +99,11 @@ impl Schema {
             (None, Some(Additional::Schema(schema))) => Some(schema),
             _ => None,
         }
+    }
+
+    /// Whether it has more to say than its structure does.
+    fn has_alternatives(&self) -> bool {
+        !(self.all_of.is_empty() && self.any_of.is_empty() && self.one_of.is_empty() && self.not.is_none())
     }
 
     /// Whether `null` stands here for a value that is left out.

@@ -1,6 +1,7 @@
 //! Drops the fields that a schema does not know.
 
 use kubewright_core::Value;
+use kubewright_core::meta::v1::OBJECT_META;
 
 use super::path::Path;
 use super::{Additional, Schema, is_object_field};
@@ -16,13 +17,9 @@ impl Schema {
         dropped
     }
 
-    /// The paths of what a default has and its schema does not know.
-    pub(super) fn unknown_in_default(&self, default: &Value) -> Vec<String> {
-        let mut dropped = Vec::new();
-        if self.has_unknown(self.embedded_resource, default) {
-            self.prune_at(&Path::Root, self.embedded_resource, &mut default.clone(), &mut dropped);
-        }
-        dropped
+    /// Whether a default has fields that are unknown.
+    pub(super) fn has_unknown_default(&self, default: &Value) -> bool {
+        self.has_unknown(self.embedded_resource, default)
     }
 
     /// Whether an object has fields that are unknown.
@@ -40,6 +37,18 @@ impl Schema {
                     }
                     keep
                 });
+                if self.embedded_resource
+                    && let Some(Value::Object(metadata)) = fields.get_mut("metadata")
+                {
+                    let path = path.field("metadata");
+                    metadata.retain(|name, _| {
+                        let keep = is_metadata_field(name);
+                        if !keep {
+                            dropped.push(path.field(name).to_string());
+                        }
+                        keep
+                    });
+                }
                 for (name, field) in fields.iter_mut() {
                     if let Some(schema) = self.of_field(name).filter(|_| !leaves_alone(is_object, name)) {
                         schema.prune_at(&path.field(name), schema.embedded_resource, field, dropped);
@@ -59,6 +68,9 @@ impl Schema {
     fn has_unknown(&self, is_object: bool, value: &Value) -> bool {
         match value {
             Value::Object(fields) => fields.iter().any(|(name, field)| {
+                if self.embedded_resource && name == "metadata" {
+                    return field.as_object().is_some_and(|fields| !fields.keys().all(|name| is_metadata_field(name)));
+                }
                 !self.knows(is_object, name)
                     || !leaves_alone(is_object, name)
                         && self.of_field(name).is_some_and(|schema| schema.has_unknown(schema.embedded_resource, field))
@@ -78,6 +90,11 @@ impl Schema {
             || self.of_field(name).is_some()
             || matches!(self.additional, Some(Additional::Any(true)))
     }
+}
+
+/// Whether the metadata of objects has a field of this name.
+fn is_metadata_field(name: &str) -> bool {
+    OBJECT_META.fields.iter().any(|field| field.name == name)
 }
 
 /// Whether a field has its own rules, which are not in the schema.
@@ -105,11 +122,20 @@ mod tests {
         );
         let mut object: Value = r#"{"apiVersion":"v1","kind":"K","metadata":{"name":"n"},"zone":1,"spec":{"x":1,
             "list":[{"a":1},{"a":1,"b":2}],"map":{"k":{"a":1,"c":3}},"open":{"any":{"y":1},"shut":{"z":1}},
-            "pod":{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}}}"#
+            "pod":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","q":1},"spec":{}}}}"#
             .parse()
             .expect("valid JSON");
         let dropped = schema.prune(&mut object);
-        assert_eq!(dropped, ["spec.list[1].b", "spec.map.k.c", "spec.open.shut.z", "spec.pod.spec", "spec.x", "zone"]);
+        let want = [
+            "spec.list[1].b",
+            "spec.map.k.c",
+            "spec.open.shut.z",
+            "spec.pod.metadata.q",
+            "spec.pod.spec",
+            "spec.x",
+            "zone",
+        ];
+        assert_eq!(dropped, want);
         assert!(!schema.would_prune(&object));
         assert_eq!(
             object.get("spec").and_then(|spec| spec.get("open")).map(Value::to_string).as_deref(),

@@ -46,8 +46,11 @@ impl Schema {
             },
             list_map_keys: texts("x-kubernetes-list-map-keys"),
             has_defaults: false,
+            has_rules: false,
         };
         schema.has_defaults = schema.default.is_some() || schema.parts().any(|part| part.has_defaults);
+        schema.has_rules =
+            !tree::items(value, &["x-kubernetes-validations"]).is_empty() || schema.parts().any(|part| part.has_rules);
         schema
     }
 

@@ -258,9 +258,8 @@ fn check_default(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
     if default.is_null() && !read.nullable {
         return;
     }
-    if let Some(unknown) = read.unknown_in_default(default).first() {
-        let why = format!("must not have unknown fields: {unknown}");
-        return causes.push(StatusCause::invalid(field, shown(default), &why));
+    if read.has_unknown_default(default) {
+        return causes.push(StatusCause::invalid(field, shown(default), "must not have unknown fields"));
     }
     let mut filled = default.clone();
     read.fill_in_default(&mut filled);

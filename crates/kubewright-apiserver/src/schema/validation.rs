@@ -4,10 +4,10 @@
 //! those who change something else.
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::{Map, Value};
+use kubewright_core::{CauseType, Map, Value};
 
 use super::path::Path;
-use super::{ListType, Schema, embedded, format, lists};
+use super::{Schema, embedded, format, lists};
 
 /// The path of what is wrong with no field in particular.
 const NO_FIELD: &str = "<nil>";
@@ -17,9 +17,7 @@ impl Schema {
     pub(crate) fn complaints(&self, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         let mut check = Check { prefix: "", causes: Vec::new() };
         check.value(self, &Path::Root, object, old);
-        let mut causes = check.causes;
-        causes.extend(self.complaints_about_parts(object, old));
-        causes
+        self.with_complaints_about_parts(check.causes, object, old)
     }
 
     /// What is wrong with the status of an object that takes the place of `old`.
@@ -28,9 +26,7 @@ impl Schema {
         if let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status")) {
             check.value(schema, &Path::Root, status, old.get("status"));
         }
-        let mut causes = check.causes;
-        causes.extend(self.complaints_about_parts(object, Some(old)));
-        causes
+        self.with_complaints_about_parts(check.causes, object, Some(old))
     }
 
     /// What is wrong with a default, whose own path is `path`.
@@ -40,9 +36,13 @@ impl Schema {
         check.causes
     }
 
-    /// Objects within the object, and lists whose items have to differ.
-    fn complaints_about_parts(&self, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-        let mut causes = Vec::new();
+    /// Adds what is wrong with objects within the object, and with lists whose items have to differ.
+    fn with_complaints_about_parts(
+        &self,
+        mut causes: Vec<StatusCause>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Vec<StatusCause> {
         embedded::check(self, &Path::Root, object, &mut causes);
         let mut duplicates = Vec::new();
         lists::check(self, &Path::Root, object, &mut duplicates);
@@ -55,6 +55,12 @@ impl Schema {
             if before.is_empty() {
                 causes.append(&mut duplicates);
             }
+        }
+        // Rules are about values that have the right shape.
+        if self.has_rules && causes.iter().any(keeps_from_rules) {
+            let why = "some validation rules were not checked because the object was invalid; \
+                       correct the existing errors to complete validation";
+            causes.push(StatusCause::invalid(NO_FIELD, "\"null\"", why));
         }
         causes
     }
@@ -121,6 +127,9 @@ impl Check<'_> {
     }
 
     fn alternatives(&mut self, schema: &Schema, path: &Path<'_>, value: &Value) {
+        if !schema.has_alternatives() {
+            return;
+        }
         let attempt = |schema: &Schema| {
             let mut check = Check { prefix: self.prefix, causes: Vec::new() };
             check.value(schema, path, value, None);
@@ -198,20 +207,22 @@ impl Check<'_> {
             && factor > 0.0
             && ((number / factor) - (number / factor).round()).abs() > 1e-9
         {
-            self.invalid(path, value, &format!("should be a multiple of {factor}"));
+            self.invalid(path, shown(value), &format!("should be a multiple of {factor}"));
         }
         if let Some(max) = bounds.maximum {
             match bounds.exclusive_maximum {
-                true if number >= max => self.invalid(path, value, &format!("should be less than {max}")),
-                false if number > max => self.invalid(path, value, &format!("should be less than or equal to {max}")),
+                true if number >= max => self.invalid(path, shown(value), &format!("should be less than {max}")),
+                false if number > max => {
+                    self.invalid(path, shown(value), &format!("should be less than or equal to {max}"))
+                }
                 _ => {}
             }
         }
         if let Some(min) = bounds.minimum {
             match bounds.exclusive_minimum {
-                true if number <= min => self.invalid(path, value, &format!("should be greater than {min}")),
+                true if number <= min => self.invalid(path, shown(value), &format!("should be greater than {min}")),
                 false if number < min => {
-                    self.invalid(path, value, &format!("should be greater than or equal to {min}"));
+                    self.invalid(path, shown(value), &format!("should be greater than or equal to {min}"));
                 }
                 _ => {}
             }
@@ -220,11 +231,10 @@ impl Check<'_> {
 
     fn list(&mut self, schema: &Schema, path: &Path<'_>, list: &[Value], old: Option<&Value>) {
         if let Some(items) = schema.items.as_deref() {
+            // Only items with keys can be recognized in the list that was there before.
+            let before = lists::Index::new(schema, old);
             for (index, item) in list.iter().enumerate() {
-                // Only items with keys can be recognized in the list that was there before.
-                let before = old.filter(|_| schema.list_type == ListType::Map);
-                let before = before.and_then(|old| lists::same_item(schema, item, old));
-                self.value(items, &path.item(index), item, before);
+                self.value(items, &path.item(index), item, before.get(schema, item));
             }
         }
         if let Some(min) = schema.bounds.min_items.filter(|min| list.len() < *min) {
@@ -233,7 +243,7 @@ impl Check<'_> {
         if let Some(max) = schema.bounds.max_items.filter(|max| list.len() > *max) {
             self.causes.push(StatusCause::too_many(self.field(path), list.len(), max));
         }
-        if schema.unique_items && (1..list.len()).any(|index| list[..index].contains(&list[index])) {
+        if schema.unique_items && !lists::duplicates(list.iter().cloned()).is_empty() {
             self.invalid(path, "\"\"", "shouldn't contain duplicates");
         }
     }
@@ -283,6 +293,14 @@ impl Check<'_> {
     }
 }
 
+/// Whether a value is so wrong that rules cannot be asked about it.
+fn keeps_from_rules(cause: &StatusCause) -> bool {
+    use CauseType::*;
+    let kinds =
+        [FieldValueNotSupported, FieldValueRequired, FieldValueTooLong, FieldValueTooMany, FieldValueTypeInvalid];
+    cause.cause_type().is_some_and(|kind| kinds.contains(&kind))
+}
+
 /// The type of a value, as schemas name it.
 fn type_name(value: &Value) -> &'static str {
     match value {
@@ -293,7 +311,13 @@ fn type_name(value: &Value) -> &'static str {
 
 /// A value as messages show it.
 pub(super) fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), |text| format!("{text:?}"))
+    match value {
+        Value::Null => "\"null\"".to_owned(),
+        Value::String(text) => format!("{:?}", text.as_str()),
+        // Whole numbers have no decimals in Go.
+        Value::Float(number) => number.to_string(),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,9 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
         "" => causes.push(StatusCause::required("spec.scope", "")),
         scope => causes.extend(number::one_of("spec.scope", scope, &["Cluster", "Namespaced"])),
     }
+    if tree::is_true(value, &["spec", "preserveUnknownFields"]) {
+        causes.push(StatusCause::invalid("spec.preserveUnknownFields", true, "must be false"));
+    }
     causes.extend(check_names(value));
     causes.extend(check_versions(value, old));
     if let Some(old) = old {
