@@ -58,3 +58,28 @@ fn check_object(path: &Path<'_>, object: &Value, causes: &mut Vec<StatusCause>) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_within_an_object_needs_a_kind_and_proper_metadata() {
+        let schema: Value = r#"{"type":"object","properties":{"list":{"type":"array","items":{"type":"object",
+            "x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}}}}"#
+            .parse()
+            .expect("valid JSON");
+        let object: Value = r#"{"list":[{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"}},"spec":1},
+            {"apiVersion":"","metadata":{"labels":{"a":"-"}}},{"apiVersion":"v1","kind":1,"metadata":{"name":1}}]}"#
+            .parse()
+            .expect("valid JSON");
+        let mut causes = Vec::new();
+        check(&Schema::read(&schema), &Path::Root, &object, &mut causes);
+        let fields: Vec<_> = causes.iter().map(|cause| cause.field.clone().unwrap_or_default()).collect();
+        assert_eq!(
+            fields,
+            ["list[1].apiVersion", "list[1].kind", "list[1].metadata.labels", "list[2].kind", "list[2].metadata"]
+        );
+        assert_eq!(causes[1].message.as_deref(), Some("Required value: must not be empty"));
+    }
+}

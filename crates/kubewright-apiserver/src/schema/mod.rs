@@ -14,6 +14,8 @@ mod pruning;
 mod reading;
 mod scale;
 mod structural;
+#[cfg(test)]
+mod tests;
 mod validation;
 
 use kubewright_core::{Map, Str, Value};

@@ -83,6 +83,7 @@ fn check(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
         causes.push(StatusCause::invalid(field, "false", "must be true or undefined"));
     }
     check_kinds(path, schema, ty, causes);
+    check_map_type(path, schema, ty, causes);
     check_list_type(path, schema, ty, causes);
     check_parts(path, schema, ty, causes);
     check_alternatives(path, schema, causes);
@@ -113,6 +114,19 @@ fn check_kinds(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCaus
     if tree::is_true(schema, &["x-kubernetes-int-or-string"]) && !ty.is_empty() {
         let why = "must be empty if x-kubernetes-int-or-string is true";
         causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), why));
+    }
+}
+
+fn check_map_type(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCause>) {
+    const FIELD: &str = "x-kubernetes-map-type";
+    let Some(map_type) = schema.get(FIELD).and_then(Value::as_str) else { return };
+    let supported = ["atomic", "granular"];
+    if !supported.contains(&map_type) {
+        causes.push(StatusCause::not_supported(format!("{path}.{FIELD}"), format!("{map_type:?}"), &supported));
+    }
+    if ty != "object" {
+        let why = format!("must be object if {FIELD} is specified");
+        causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), &why));
     }
 }
 
@@ -269,6 +283,31 @@ fn check_default(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_generators_write_is_structural() {
+        let schema = r#"{"type":"object","description":"d","required":["spec"],"properties":{
+            "apiVersion":{"type":"string"},"kind":{"type":"string"},"metadata":{"type":"object"},
+            "spec":{"type":"object","properties":{
+                "limits":{"type":"object","additionalProperties":{"anyOf":[{"type":"integer"},{"type":"string"}],
+                    "x-kubernetes-int-or-string":true,
+                    "pattern":"^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE])?$"}},
+                "protocol":{"type":"string","default":"TCP","enum":["TCP","UDP"]},
+                "replicas":{"type":"integer","format":"int32","default":1,"minimum":0},
+                "template":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+                "selector":{"type":"object","x-kubernetes-map-type":"atomic","properties":{
+                    "matchLabels":{"type":"object","additionalProperties":{"type":"string"}}}},
+                "source":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},
+                    "oneOf":[{"required":["a"]},{"required":["b"]}],"not":{"required":["a","b"]}}}},
+            "status":{"type":"object","properties":{"conditions":{"type":"array","x-kubernetes-list-type":"map",
+                "x-kubernetes-list-map-keys":["type"],"items":{"type":"object","required":["type"],"properties":{
+                    "type":{"type":"string","maxLength":316},"message":{"type":"string"},
+                    "lastTransitionTime":{"type":"string","format":"date-time"}}}}}}}}"#;
+        let schema: Value = schema.parse().expect("valid JSON");
+        assert_eq!(complaints("s", &schema), []);
+        let object = r#"{"spec":{"limits":{"cpu":"100m","pods":3},"source":{"a":"x"},"replicas":2}}"#;
+        assert_eq!(Schema::read(&schema).complaints(&object.parse().expect("valid JSON"), None), []);
+    }
 
     #[test]
     fn violations_are_named_with_their_place() {
