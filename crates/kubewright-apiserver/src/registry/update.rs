@@ -61,19 +61,20 @@ impl Registry {
         loop {
             let entry = self.get(resource, namespace, name)?;
             let old = &entry.object.value;
-            let mut new = change(&conversion::to_version(resource, old.clone()))?;
+            let seen = conversion::to_version(resource, old.clone());
+            let mut new = change(&seen)?;
             check_identity(request, old, &new)?;
             let is_conditional = !new.resource_version().is_empty();
             new = conversion::to_stored(resource, new);
-            if resource.is_custom() {
-                crate::object::tree::set(&mut new, &["apiVersion"], crate::object::tree::text(old, &["apiVersion"]));
-            }
             keep_system_fields(old, &mut new, part);
             let _turn =
                 resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
             if part != Part::Internal {
-                admission::update(self, resource, old, &mut new, part)?;
+                // Custom objects are checked in the version of the request.
+                let before = if resource.is_custom() { &seen } else { old };
+                admission::update(self, resource, before, &mut new, part)?;
             }
+            conversion::settle(resource, &mut new);
             new.set_meta("resourceVersion", old.resource_version());
             if new == *old {
                 return Ok(entry.object);

@@ -68,7 +68,7 @@ impl Endpoint<'_, '_> {
             let (kind, options) = self.patch_options()?;
             let request = self.update_request(Part::Main, Origin::Patch, options.dry_run);
             registry.update(&request, |old| {
-                let scale = registry.scale_of(&resource, old)?;
+                let scale = registry.scale_to_change(&resource, old);
                 let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
                 let decoded =
                     decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;

@@ -1,6 +1,7 @@
 //! The server as its clients see it: over sockets, through memory, and as a function.
 
 mod client;
+mod custom;
 mod housekeeping;
 mod objects;
 mod strangers;
