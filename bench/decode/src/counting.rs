@@ -45,6 +45,11 @@ pub fn start() {
     ON.store(true, Relaxed);
 }
 
+/// Bytes held now that were allocated since `start`.
+pub fn held() -> u64 {
+    HELD.load(Relaxed)
+}
+
 /// Bytes held that were allocated since `start`, and calls of the allocator, growing in place included.
 pub fn stop() -> (u64, u64) {
     ON.store(false, Relaxed);

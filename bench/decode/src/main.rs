@@ -6,6 +6,7 @@
 //!
 //! Arguments: the address of the server, how many pods, and a part of the name of the ways to run.
 
+mod breakdown;
 mod counting;
 mod replay;
 
@@ -120,6 +121,9 @@ fn main() {
             counts.0 as f64 / count,
             counts.1 as f64 / count,
         );
+    }
+    if only.is_empty() {
+        breakdown::print(&json);
     }
 }
 

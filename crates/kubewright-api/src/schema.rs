@@ -65,6 +65,7 @@ fn decode_schema(wire: Wire<'_>, decoder: &mut Decoder) -> Result<Box<JSONSchema
 }
 
 impl Scalar for JSONSchemaPropsOrArray {
+    kubewright_core::scalar_equality!();
     fn clear(&mut self) {
         *self = Self::default();
     }
@@ -115,6 +116,7 @@ impl Scalar for JSONSchemaPropsOrArray {
 }
 
 impl Scalar for JSONSchemaPropsOrBool {
+    kubewright_core::scalar_equality!();
     fn clear(&mut self) {
         *self = Self::default();
     }
@@ -155,6 +157,7 @@ impl Scalar for JSONSchemaPropsOrBool {
 }
 
 impl Scalar for JSONSchemaPropsOrStringArray {
+    kubewright_core::scalar_equality!();
     fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,6 +1,6 @@
 //! Objects that are served in more versions than the one they are stored in.
 //!
-//! Custom resources only change their `apiVersion`. Of the built-in ones, events are the same objects in two groups with
+//! Custom resources only change their `apiVersion`, and lose and gain what the schema of the other version says. Of the built-in ones, events are the same objects in two groups with
 //! other names for some fields, and autoscalers have an old version of which only the plain case is converted.
 
 use kubewright_core::{Str, Value};
@@ -21,6 +21,9 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 
 /// A stored object in the version of `resource`.
 pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
+    if let Some(custom) = &resource.custom {
+        value = custom.schema.view(&value).unwrap_or(value);
+    }
     if tree::text(&value, &["apiVersion"]) == resource.api_version {
         return value;
     }
@@ -41,7 +44,14 @@ pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
     value
 }
 
-/// An object of the version of `resource` in the version that is stored.
+/// A custom object that has been checked in the version of `resource`, in the version that is stored.
+pub(crate) fn settle(resource: &Resource, value: &mut Value) {
+    let Some(custom) = &resource.custom else { return };
+    custom.storage_schema.complete(value);
+    tree::set(value, &["apiVersion"], custom.storage_version.clone());
+}
+
+/// An object of the version of `resource` in the version that is stored. Custom ones wait for [`settle`].
 pub(crate) fn to_stored(resource: &Resource, mut value: Value) -> Value {
     let api_version: Str = match (&*resource.plural, &*resource.api_version) {
         ("events", "events.k8s.io/v1") if !resource.is_custom() => {

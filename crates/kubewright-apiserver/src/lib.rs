@@ -3,7 +3,7 @@
 //! Start at [`ApiServer`], which makes a server; [`Service`] is the same without a socket. A request goes through these
 //! places in this order: `http` (bytes), `request` (what it is about), `authentication` (who asks), `authorization`
 //! (whether they may), `routes` (which handler), `decoding` (the object), `registry` (the verb), `admission` (defaults
-//! and rules), [`storage`] (the write and its revision), `encoding` (the answer). `housekeeping` follows the log of
+//! and rules; those of custom resources come from `schema`), [`storage`] (the write and its revision), `encoding` (the answer). `housekeeping` follows the log of
 //! writes and deletes what nothing owns any more.
 //!
 //! ```
@@ -38,6 +38,7 @@ mod rejection;
 mod request;
 mod reviews;
 mod routes;
+mod schema;
 mod server;
 mod service;
 pub mod storage;

@@ -54,16 +54,13 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         server = server.plain_http();
     }
     if let Some(path) = &options.token_auth_file {
-        server = server.tokens(Tokens::from_file(path)?);
+        server = server.tokens(Tokens::from_file(path).map_err(|error| about(path, &error))?);
     }
     let server = server.start().await?;
     if let Some(path) = &options.write_kubeconfig {
-        write_private(path, &server.kubeconfig())?;
+        write_private(path, &server.kubeconfig()).map_err(|error| about(path, &error))?;
     }
     let mut out = std::io::stdout();
-    if let (false, Some(path)) = (options.quiet, &options.write_kubeconfig) {
-        writeln!(out, "kubeconfig {}", path.display())?;
-    }
     writeln!(out, "ready {}", server.url().unwrap_or_default())?;
     out.flush()?;
     tokio::select! {
@@ -83,10 +80,15 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
 }
 
 /// Writes a file that only its owner can read, even while it is written.
-fn write_private(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    file.write_all(text.as_bytes())?;
-    Ok(())
+    file.write_all(text.as_bytes())
+}
+
+/// An error with the file it is about.
+fn about(path: &Path, error: &dyn Error) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{}: {error}{cause}", path.display())
 }

@@ -5,6 +5,8 @@
 //! [`Message::slot`]); each codec is one function over the tables of [`scheme`](crate::scheme), compiled
 //! once. The hot kinds of fields are variants of an enum, the rest goes through [`Scalar`].
 
+use std::any::Any;
+
 use crate::decode::{DecodeError, Decoder};
 use crate::json::{Reader, Writer};
 use crate::protobuf::{Encoder, Wire};
@@ -162,7 +164,7 @@ impl<T: Message + Default> MessageMap for Map<T> {
 }
 
 /// A field that knows its own wire forms.
-pub trait Scalar {
+pub trait Scalar: 'static {
     /// Whether there is nothing to write.
     fn is_absent(&self) -> bool {
         false
@@ -171,6 +173,10 @@ pub trait Scalar {
     fn is_zero(&self) -> bool {
         false
     }
+    /// For comparison.
+    fn as_any(&self) -> &dyn Any;
+    /// Whether `other` is of the same type and equal.
+    fn equals(&self, other: &dyn Scalar) -> bool;
     /// Makes room for `additional` more items, where there can be many.
     fn reserve(&mut self, additional: usize) {
         let _ = additional;
@@ -187,6 +193,20 @@ pub trait Scalar {
     fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>);
 }
 
+/// The comparison of a [`Scalar`] that is `PartialEq`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! scalar_equality {
+    () => {
+        fn as_any(&self) -> &dyn ::std::any::Any {
+            self
+        }
+        fn equals(&self, other: &dyn $crate::message::Scalar) -> bool {
+            other.as_any().downcast_ref::<Self>().is_some_and(|other| self == other)
+        }
+    };
+}
+
 /// Fields that few objects set, kept in an allocation of their own.
 ///
 /// A type with such fields dereferences to them, so that reading and writing look the same for all;
@@ -195,7 +215,7 @@ pub trait Scalar {
 pub struct Rare<T>(Option<Box<T>>);
 
 /// The rare fields of a type; written by the generator.
-pub trait RareFields: Default + PartialEq + 'static {
+pub trait RareFields: Default + 'static {
     /// All fields absent.
     fn unset() -> &'static Self;
 }
@@ -223,15 +243,6 @@ impl<T: RareFields> std::ops::DerefMut for Rare<T> {
 impl<T> Default for Rare<T> {
     fn default() -> Self {
         Rare(None)
-    }
-}
-
-impl<T: RareFields> PartialEq for Rare<T> {
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (None, None) => true,
-            (a, b) => a.as_deref().unwrap_or(T::unset()) == b.as_deref().unwrap_or(T::unset()),
-        }
     }
 }
 

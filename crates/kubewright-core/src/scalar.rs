@@ -7,7 +7,8 @@ use crate::protobuf::{Encoder, Fields, Wire, entry, varint};
 use crate::value::finite;
 use crate::{ByteString, IntOrString, List, Map, MicroTime, Quantity, RawJson, Str, Time};
 
-impl<T: Scalar + Default> Scalar for Option<T> {
+impl<T: Scalar + Default + PartialEq> Scalar for Option<T> {
+    crate::scalar_equality!();
     fn is_absent(&self) -> bool {
         self.is_none()
     }
@@ -37,7 +38,8 @@ impl<T: Scalar + Default> Scalar for Option<T> {
 }
 
 /// Repeated fields; packed numbers are taken apart by the reader of numbers.
-impl<T: Scalar + Default> Scalar for List<T> {
+impl<T: Scalar + Default + PartialEq> Scalar for List<T> {
+    crate::scalar_equality!();
     fn is_absent(&self) -> bool {
         self.is_empty()
     }
@@ -71,7 +73,8 @@ impl<T: Scalar + Default> Scalar for List<T> {
     }
 }
 
-impl<T: Scalar + Default> Scalar for Map<T> {
+impl<T: Scalar + Default + PartialEq> Scalar for Map<T> {
+    crate::scalar_equality!();
     fn is_absent(&self) -> bool {
         self.is_empty()
     }
@@ -121,6 +124,7 @@ impl<T: Scalar + Default> Scalar for Map<T> {
 
 /// Lists of text as values of a map; in protobuf a message with the items as field 1.
 impl Scalar for List<Str> {
+    crate::scalar_equality!();
     fn is_absent(&self) -> bool {
         self.is_empty()
     }
@@ -154,6 +158,7 @@ impl Scalar for List<Str> {
 }
 
 impl Scalar for bool {
+    crate::scalar_equality!();
     fn clear(&mut self) {
         *self = false;
     }
@@ -174,6 +179,7 @@ impl Scalar for bool {
 }
 
 impl Scalar for f64 {
+    crate::scalar_equality!();
     fn is_zero(&self) -> bool {
         *self == 0.0
     }
@@ -207,6 +213,7 @@ impl Scalar for f64 {
 macro_rules! integer_lists {
     ($($int:ty => $read:ident),*) => { $(
         impl Scalar for List<$int> {
+            crate::scalar_equality!();
             fn is_absent(&self) -> bool {
                 self.is_empty()
             }
@@ -247,6 +254,7 @@ macro_rules! integer_lists {
 integer_lists!(i32 => int32, i64 => integer);
 
 impl Scalar for ByteString {
+    crate::scalar_equality!();
     fn is_zero(&self) -> bool {
         self.is_empty()
     }
@@ -271,6 +279,7 @@ impl Scalar for ByteString {
 }
 
 impl Scalar for Quantity {
+    crate::scalar_equality!();
     fn clear(&mut self) {
         *self = Quantity::default();
     }
@@ -302,6 +311,7 @@ impl Scalar for Quantity {
 }
 
 impl Scalar for IntOrString {
+    crate::scalar_equality!();
     fn clear(&mut self) {
         *self = IntOrString::default();
     }
@@ -350,6 +360,7 @@ impl Scalar for IntOrString {
 macro_rules! times {
     ($($time:ty => $from_parts:expr, $to_parts:expr);*) => { $(
         impl Scalar for $time {
+            crate::scalar_equality!();
             fn is_zero(&self) -> bool {
                 *self == <$time>::default()
             }
@@ -406,6 +417,7 @@ times!(
 );
 
 impl Scalar for RawJson {
+    crate::scalar_equality!();
     fn clear(&mut self) {
         *self = RawJson::default();
     }

@@ -42,7 +42,7 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     if has_rare {
         let _ = writeln!(out, "///\n/// Dereferences to [`{name}Rare`], the fields that few objects set.");
     }
-    let _ = writeln!(out, "#[derive(Clone, Default, PartialEq)]\npub struct {name} {{");
+    let _ = writeln!(out, "#[derive(Clone, Default)]\npub struct {name} {{");
     for field in ty.fields.iter().filter(|field| !field.rare) {
         write_field(out, gv, field);
     }
@@ -53,7 +53,7 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     if has_rare {
         let _ = writeln!(
             out,
-            "\n/// Fields of [`{name}`] that few objects set.\n#[derive(Clone, Default, PartialEq)]\npub struct {name}Rare {{"
+            "\n/// Fields of [`{name}`] that few objects set.\n#[derive(Clone, Default)]\npub struct {name}Rare {{"
         );
         for field in ty.fields.iter().filter(|field| field.rare) {
             write_field(out, gv, field);

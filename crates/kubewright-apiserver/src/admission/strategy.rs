@@ -114,12 +114,16 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     if resource.is("", "namespaces") && part == Part::Main {
         reset_at(new, &["spec", "finalizers"], tree::get(old, &["spec", "finalizers"]));
     }
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && part == Part::Main {
+        remember_storage_version(new);
+    }
     if part != Part::Main || !is_counted(resource) {
         return;
     }
     let content = |value: &Value| -> Map<Value> {
         let mut fields = value.as_object().cloned().unwrap_or_default();
         fields.remove("metadata");
+        fields.remove("apiVersion");
         if resource.has_status() {
             fields.remove("status");
         }
@@ -129,6 +133,18 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     let annotated = resource.is("apps", "deployments") && old.meta("annotations") != new.meta("annotations");
     if content(old) != content(new) || annotated {
         new.set_meta("generation", old.generation() + 1);
+    }
+}
+
+/// Notes in the status of a definition that objects may be stored in its storage version.
+fn remember_storage_version(definition: &mut Value) {
+    let mut versions = tree::items(definition, &["spec", "versions"]).iter();
+    let stored = versions.find(|version| tree::is_true(version, &["storage"])).and_then(|version| version.get("name"));
+    let Some(stored) = stored.cloned() else { return };
+    let mut known = tree::items(definition, &["status", "storedVersions"]).to_vec();
+    if !known.contains(&stored) {
+        known.push(stored);
+        tree::set(definition, &["status", "storedVersions"], known);
     }
 }
 

@@ -1,23 +1,66 @@
 //! The resources of a CustomResourceDefinition.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use kubewright_core::{Map, Str, Value};
 
 use super::resource::{Custom, Resource, Subresource};
 use crate::object::{Meta, tree};
+use crate::schema::Schema;
 use crate::table::{CustomColumn, Printer};
 
 /// What can be done with every custom resource, in the order in which discovery says it.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
+/// The resources of all definitions. A definition is read again only when it has changed: schemas can be large.
+#[derive(Default)]
+pub(crate) struct CustomResources {
+    by_revision: HashMap<u64, Vec<Arc<Resource>>>,
+}
+
+impl CustomResources {
+    /// The resources of these definitions, which from now on are all that there are.
+    pub(crate) fn refresh<'a>(
+        &mut self,
+        definitions: impl IntoIterator<Item = (u64, &'a Value)>,
+    ) -> impl Iterator<Item = Arc<Resource>> {
+        let mut before = std::mem::take(&mut self.by_revision);
+        for (revision, definition) in definitions {
+            let known = before.remove(&revision);
+            let read = || resources(definition).into_iter().map(Arc::new).collect();
+            self.by_revision.insert(revision, known.unwrap_or_else(read));
+        }
+        self.by_revision.values().flatten().cloned()
+    }
+}
+
 /// The resources that an established definition adds, one for each of its versions.
-pub(crate) fn resources(definition: &Value) -> Vec<Resource> {
+fn resources(definition: &Value) -> Vec<Resource> {
     if !is_established(definition) {
         return Vec::new();
     }
     let group = Str::from(tree::text(definition, &["spec", "group"]));
     let names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
     let versions = tree::items(definition, &["spec", "versions"]);
-    versions.iter().map(|version| resource(definition, &group, &names, version)).collect()
+    let schemas: Vec<Arc<Schema>> = versions.iter().map(schema).collect();
+    let stored = versions.iter().position(|version| tree::is_true(version, &["storage"])).unwrap_or_default();
+    let resource = |(index, version): (usize, &Value)| {
+        let mut resource = resource(definition, &group, &names, version);
+        if let Some(custom) = &mut resource.custom {
+            custom.schema = Arc::clone(&schemas[index]);
+            custom.storage_version = format!("{group}/{}", tree::text(&versions[stored], &["name"])).into();
+            custom.storage_schema = Arc::clone(&schemas[stored]);
+        }
+        resource
+    };
+    versions.iter().enumerate().map(resource).collect()
+}
+
+/// The schema of a version.
+fn schema(version: &Value) -> Arc<Schema> {
+    let schema = tree::get(version, &["schema", "openAPIV3Schema"]);
+    Arc::new(schema.map(Schema::read).unwrap_or_default())
 }
 
 /// Whether the server has accepted the names of a definition.
@@ -78,6 +121,7 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
             scale,
             selectable,
             version: version.clone(),
+            ..Custom::default()
         }),
     }
 }

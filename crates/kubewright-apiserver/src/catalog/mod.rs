@@ -12,7 +12,7 @@ use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{Str, compare_kube_aware_versions};
 
 use crate::discovery::Discovery;
-pub(crate) use resource::{Resource, Subresource};
+pub(crate) use resource::{Custom, Resource, Subresource};
 
 /// The resources of one version of one group, by their names in paths.
 pub(crate) type Resources = BTreeMap<Str, Arc<Resource>>;
@@ -27,11 +27,11 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// The built-in resources and these.
-    pub(crate) fn new(custom: impl IntoIterator<Item = Resource>) -> Self {
+    pub(crate) fn new(custom: impl IntoIterator<Item = Arc<Resource>>) -> Self {
         static BUILT_IN: LazyLock<Vec<Arc<Resource>>> =
             LazyLock::new(|| kubewright_api::resources().into_iter().map(Resource::built_in).map(Arc::new).collect());
         let mut catalog = Catalog { groups: BTreeMap::new(), by_storage: HashMap::new(), discovery: OnceLock::new() };
-        for resource in BUILT_IN.iter().cloned().chain(custom.into_iter().map(Arc::new)) {
+        for resource in BUILT_IN.iter().cloned().chain(custom) {
             if resource.is_stored_version() {
                 catalog.by_storage.insert(resource.storage.clone(), Arc::clone(&resource));
             }

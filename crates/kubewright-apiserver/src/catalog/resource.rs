@@ -1,5 +1,7 @@
 //! One resource in one version: its names, its type, and what can be done with it.
 
+use std::sync::Arc;
+
 use kubewright_core::json::Writer;
 use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceInfo, Str, Value};
@@ -7,6 +9,7 @@ use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceI
 use super::type_entry;
 use crate::discovery::Served;
 use crate::object::write_head;
+use crate::schema::Schema;
 use crate::storage::{Key, Scope};
 use crate::table::Printer;
 
@@ -65,6 +68,12 @@ pub(crate) struct Custom {
     pub(crate) scale: Option<[Str; 3]>,
     /// Paths that field selectors may name.
     pub(crate) selectable: Vec<Str>,
+    /// What its objects look like in this version.
+    pub(crate) schema: Arc<Schema>,
+    /// The version that objects are stored in, as they name it.
+    pub(crate) storage_version: Str,
+    /// What they look like there.
+    pub(crate) storage_schema: Arc<Schema>,
     /// The version's part of the definition, for what else it says.
     pub(crate) version: Value,
 }

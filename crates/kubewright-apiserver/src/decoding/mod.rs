@@ -1,7 +1,7 @@
 //! Bodies of requests into trees: JSON, YAML and protobuf, checked against the type that the path asks for.
 //!
 //! A built-in object goes through its type, which drops what it does not know and leaves out what Go leaves out; what
-//! it dropped are the findings. A custom object is taken as it is, but for its metadata.
+//! it dropped are the findings. A custom object goes through its schema in the same way.
 
 mod absent;
 mod delete_options;
@@ -22,6 +22,7 @@ use crate::accept::Format;
 use crate::catalog::{self, Resource, Subresource};
 use crate::object::{Meta, to_json};
 use crate::rejection::Rejection;
+use crate::schema::Schema;
 
 /// What a body has to be.
 #[derive(Clone, Copy)]
@@ -30,18 +31,21 @@ pub(crate) struct Expected<'a> {
     pub(crate) kind: &'a str,
     /// The type, unless the object is a custom one.
     pub(crate) entry: Option<&'static TypeEntry>,
+    /// What a custom object looks like.
+    pub(crate) schema: Option<&'a Schema>,
 }
 
 impl<'a> From<&'a Resource> for Expected<'a> {
     fn from(resource: &'a Resource) -> Self {
-        Expected { api_version: &resource.api_version, kind: &resource.kind, entry: resource.entry }
+        let schema = resource.custom.as_ref().map(|custom| &*custom.schema);
+        Expected { api_version: &resource.api_version, kind: &resource.kind, entry: resource.entry, schema }
     }
 }
 
 impl<'a> From<&'a Subresource> for Expected<'a> {
     fn from(subresource: &'a Subresource) -> Self {
         let Subresource { api_version, kind, .. } = subresource;
-        Expected { api_version, kind, entry: catalog::type_entry(api_version, kind) }
+        Expected { api_version, kind, entry: catalog::type_entry(api_version, kind), schema: None }
     }
 }
 
@@ -171,6 +175,9 @@ fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8]) -> Resul
             Finding::UnknownField(path) => Finding::UnknownField(format!("metadata.{path}")),
             Finding::DuplicateField(path) => Finding::DuplicateField(format!("metadata.{path}")),
         }));
+    }
+    if let Some(schema) = expected.schema {
+        findings.extend(schema.complete(&mut value).into_iter().map(Finding::UnknownField));
     }
     absent::restore_reset(json, &mut value);
     Ok(Decoded { value, findings: complaints(findings) })

@@ -108,6 +108,10 @@ pub(crate) fn list<'a>(
 
 /// The JSON of a stored object in the version that was asked for.
 pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
+    let view = resource.custom.as_ref().and_then(|custom| custom.schema.view(&object.value));
+    if let Some(view) = view {
+        return to_json(&served(resource, &view)).into();
+    }
     if object.value.get("apiVersion").and_then(Value::as_str) == Some(&resource.api_version) {
         return object.json().clone();
     }

@@ -62,6 +62,7 @@ impl Registry {
         value.set_meta("creationTimestamp", Time::now().to_string());
         let _turn = resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
         admission::create(self, resource, &mut value)?;
+        conversion::settle(resource, &mut value);
         let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {
             let candidate = if attempt < attempts { value.clone() } else { std::mem::take(&mut value) };

@@ -30,7 +30,8 @@ pub(crate) use selection::Selection;
 pub(crate) use update::{Origin, Part, UpdateRequest};
 pub(crate) use watch::WatchStream;
 
-use crate::catalog::{Catalog, Resource, custom};
+use crate::catalog::custom::CustomResources;
+use crate::catalog::{Catalog, Resource};
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
 use crate::storage::{Entry, ListOptions, Scope, Store, StoreOptions, WriteError};
@@ -42,6 +43,8 @@ const HISTORY_WEIGHT: usize = 64 << 20;
 pub(crate) struct Registry {
     pub(crate) store: Store<StoredObject>,
     catalog: RwLock<Arc<Catalog>>,
+    /// Held while the catalog is made anew, so that a later one is never replaced by an earlier one.
+    custom: Mutex<CustomResources>,
     /// Held while a Service takes addresses or ports, so that no two take the same.
     pub(crate) allocation: Mutex<()>,
     /// True when the server stops; watches end with it.
@@ -55,6 +58,7 @@ impl Registry {
         Registry {
             store: Store::new(options),
             catalog: RwLock::new(Arc::new(Catalog::new([]))),
+            custom: Mutex::default(),
             allocation: Mutex::new(()),
             stop,
         }
@@ -67,9 +71,10 @@ impl Registry {
 
     /// Reads the definitions of custom resources anew.
     pub(crate) fn refresh_catalog(&self) {
+        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
         let definitions = self.all(&Scope::resource("customresourcedefinitions.apiextensions.k8s.io"));
-        let resources = definitions.iter().flat_map(|definition| custom::resources(&definition.object.value));
-        let catalog = Arc::new(Catalog::new(resources));
+        let definitions = definitions.iter().map(|definition| (definition.revision, &definition.object.value));
+        let catalog = Arc::new(Catalog::new(custom.refresh(definitions)));
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
     }
 

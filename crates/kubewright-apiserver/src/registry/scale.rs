@@ -11,14 +11,26 @@ use crate::rejection::Rejection;
 /// Metadata that a scale shares with its object.
 const SHARED: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
 
+/// Replicas of a custom object that has none, while it is being changed.
+const UNSET: i64 = i32::MIN as i64;
+
 impl Registry {
     /// The scale of an object.
     pub(crate) fn scale_of(&self, resource: &Resource, object: &Value) -> Result<Value, Rejection> {
+        let scale = self.scale_to_change(resource, object);
+        match resource.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
+            Some([spec, ..]) if tree::int(&scale, &["spec", "replicas"]) == Some(UNSET) => {
+                Err(Status::internal(format!("the spec replicas field {spec:?} does not exist")).into())
+            }
+            _ => Ok(scale),
+        }
+    }
+
+    /// The scale of an object for [`with_scale`](Self::with_scale), even if it has no replicas yet.
+    pub(crate) fn scale_to_change(&self, resource: &Resource, object: &Value) -> Value {
         let (replicas, current, selector) = match resource.custom.as_ref().map(|custom| &custom.scale) {
             Some(Some([spec, status, selector])) => {
-                let replicas = tree::int(object, &path(spec)).ok_or_else(|| {
-                    Rejection::from(Status::internal(format!("the spec replicas field {spec:?} does not exist")))
-                })?;
+                let replicas = tree::int(object, &path(spec)).unwrap_or(UNSET);
                 let selector = if selector.is_empty() { "" } else { tree::text(object, &path(selector)) };
                 (replicas, tree::int(object, &path(status)).unwrap_or_default(), selector.to_owned())
             }
@@ -43,7 +55,7 @@ impl Registry {
         if !selector.is_empty() {
             status.insert("selector", selector.into());
         }
-        Ok(scale)
+        scale
     }
 
     /// The configuration of an object that sets what the configuration of its scale sets.
@@ -67,13 +79,17 @@ impl Registry {
     /// The object with the replicas of a scale, whose version and uid it takes over to be checked.
     pub(crate) fn with_scale(&self, resource: &Resource, object: &Value, scale: &Value) -> Result<Value, Rejection> {
         let replicas = tree::int(scale, &["spec", "replicas"]).unwrap_or_default();
-        if replicas < 0 {
+        // Custom objects are checked as a whole.
+        if replicas < 0 && !resource.is_custom() {
             let cause = StatusCause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
             let kind = GroupKind::from_static("autoscaling", "Scale");
             return Err(Status::invalid(&kind, scale.name(), [cause]).into());
         }
         let mut object = object.clone();
         match resource.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
+            Some([spec, ..]) if replicas == UNSET => {
+                return Err(Status::bad_request(format!("the spec replicas field {spec:?} cannot be empty")).into());
+            }
             Some([spec, ..]) => tree::set(&mut object, &path(spec), replicas),
             None => tree::set(&mut object, &["spec", "replicas"], replicas),
         }

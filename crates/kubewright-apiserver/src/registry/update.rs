@@ -73,9 +73,6 @@ impl Registry {
             };
             let is_conditional = !new.resource_version().is_empty();
             new = conversion::to_stored(resource, new);
-            if resource.is_custom() {
-                crate::object::tree::set(&mut new, &["apiVersion"], crate::object::tree::text(old, &["apiVersion"]));
-            }
             keep_system_fields(old, &mut new, part);
             match managers {
                 Some(managers) => new.set_meta("managedFields", managers),
@@ -84,8 +81,11 @@ impl Registry {
             let _turn =
                 resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
             if part != Part::Internal {
-                admission::update(self, resource, old, &mut new, part)?;
+                // Custom objects are checked in the version of the request.
+                let before = if resource.is_custom() { &seen } else { old };
+                admission::update(self, resource, before, &mut new, part)?;
             }
+            conversion::settle(resource, &mut new);
             new.set_meta("resourceVersion", old.resource_version());
             if is_unchanged(old, &new) {
                 return Ok(entry.object);

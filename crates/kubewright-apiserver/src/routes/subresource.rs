@@ -73,7 +73,7 @@ impl Endpoint<'_, '_> {
             }
             let request = self.tracked(Part::Main, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
             registry.update(&request, |old| {
-                let scale = registry.scale_of(&resource, old)?;
+                let scale = registry.scale_to_change(&resource, old);
                 let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
                 let decoded =
                     decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;

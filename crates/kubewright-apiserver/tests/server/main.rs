@@ -2,6 +2,7 @@
 
 mod applying;
 mod client;
+mod custom;
 mod housekeeping;
 mod objects;
 mod strangers;

@@ -6,7 +6,7 @@
 use crate::generated_prelude::*;
 
 /// `APIGroup` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIGroup {
     /// `name`: required.
     pub name: Str,
@@ -83,7 +83,7 @@ pub static API_GROUP: TypeInfo = TypeInfo {
 };
 
 /// `APIGroupList` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIGroupList {
     /// `groups`: required.
     pub groups: List<APIGroup>,
@@ -125,7 +125,7 @@ pub static API_GROUP_LIST: TypeInfo = TypeInfo {
 };
 
 /// `APIResource` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIResource {
     /// `name`: required.
     pub name: Str,
@@ -233,7 +233,7 @@ pub static API_RESOURCE: TypeInfo = TypeInfo {
 };
 
 /// `APIResourceList` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIResourceList {
     /// `groupVersion`: required.
     pub group_version: Str,
@@ -282,7 +282,7 @@ pub static API_RESOURCE_LIST: TypeInfo = TypeInfo {
 };
 
 /// `APIVersions` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIVersions {
     /// `versions`: required.
     pub versions: List<Str>,
@@ -339,7 +339,7 @@ pub static API_VERSIONS: TypeInfo = TypeInfo {
 };
 
 /// `Condition` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Condition {
     /// `type`: required.
     pub type_: Str,
@@ -413,7 +413,7 @@ pub static CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `DeleteOptions` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeleteOptions {
     /// `gracePeriodSeconds`: optional.
     pub grace_period_seconds: Option<i64>,
@@ -502,7 +502,7 @@ pub static DELETE_OPTIONS: TypeInfo = TypeInfo {
 };
 
 /// `FieldSelectorRequirement` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FieldSelectorRequirement {
     /// `key`: required.
     pub key: Str,
@@ -559,7 +559,7 @@ pub static FIELD_SELECTOR_REQUIREMENT: TypeInfo = TypeInfo {
 };
 
 /// `GroupVersionForDiscovery` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct GroupVersionForDiscovery {
     /// `groupVersion`: required.
     pub group_version: Str,
@@ -603,7 +603,7 @@ pub static GROUP_VERSION_FOR_DISCOVERY: TypeInfo = TypeInfo {
 };
 
 /// `LabelSelector` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LabelSelector {
     /// `matchLabels`: optional.
     pub match_labels: Map<Str>,
@@ -655,7 +655,7 @@ pub static LABEL_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `LabelSelectorRequirement` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LabelSelectorRequirement {
     /// `key`: required.
     pub key: Str,
@@ -712,7 +712,7 @@ pub static LABEL_SELECTOR_REQUIREMENT: TypeInfo = TypeInfo {
 };
 
 /// `ListMeta` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ListMeta {
     /// `selfLink`: optional.
     pub self_link: Option<Str>,
@@ -785,7 +785,7 @@ pub static LIST_META: TypeInfo = TypeInfo {
 };
 
 /// `ManagedFieldsEntry` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ManagedFieldsEntry {
     /// `manager`: optional.
     pub manager: Option<Str>,
@@ -867,7 +867,7 @@ pub static MANAGED_FIELDS_ENTRY: TypeInfo = TypeInfo {
 /// `ObjectMeta` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
 ///
 /// Dereferences to [`ObjectMetaRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ObjectMeta {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -896,7 +896,7 @@ pub struct ObjectMeta {
 }
 
 /// Fields of [`ObjectMeta`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ObjectMetaRare {
     /// `selfLink`: optional.
     pub self_link: Option<Str>,
@@ -1023,7 +1023,7 @@ pub static OBJECT_META: TypeInfo = TypeInfo {
 };
 
 /// `OwnerReference` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct OwnerReference {
     /// `apiVersion`: required.
     pub api_version: Str,
@@ -1097,7 +1097,7 @@ pub static OWNER_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `PartialObjectMetadata` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PartialObjectMetadata {
     /// `metadata`: optional.
     pub metadata: ObjectMeta,
@@ -1140,7 +1140,7 @@ pub static PARTIAL_OBJECT_METADATA: TypeInfo = TypeInfo {
 };
 
 /// `Preconditions` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Preconditions {
     /// `uid`: optional.
     pub uid: Option<Str>,
@@ -1184,7 +1184,7 @@ pub static PRECONDITIONS: TypeInfo = TypeInfo {
 };
 
 /// `ServerAddressByClientCIDR` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServerAddressByClientCIDR {
     /// `clientCIDR`: required.
     pub client_cidr: Str,
@@ -1228,7 +1228,7 @@ pub static SERVER_ADDRESS_BY_CLIENT_CIDR: TypeInfo = TypeInfo {
 };
 
 /// `ShardInfo` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ShardInfo {
     /// `selector`: required.
     pub selector: Str,
@@ -1265,7 +1265,7 @@ pub static SHARD_INFO: TypeInfo = TypeInfo {
 };
 
 /// `Status` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Status {
     /// `metadata`: optional.
     pub metadata: ListMeta,
@@ -1344,7 +1344,7 @@ pub static STATUS: TypeInfo = TypeInfo {
 };
 
 /// `StatusCause` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatusCause {
     /// `reason`: optional.
     pub reason: Option<Str>,
@@ -1400,7 +1400,7 @@ pub static STATUS_CAUSE: TypeInfo = TypeInfo {
 };
 
 /// `StatusDetails` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatusDetails {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -1479,7 +1479,7 @@ pub static STATUS_DETAILS: TypeInfo = TypeInfo {
 };
 
 /// `WatchEvent` of `io.k8s.apimachinery.pkg.apis.meta.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct WatchEvent {
     /// `type`: required.
     pub type_: Str,

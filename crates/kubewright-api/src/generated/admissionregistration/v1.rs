@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `ApplyConfiguration` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ApplyConfiguration {
     /// `expression`: optional.
     pub expression: Option<Str>,
@@ -44,7 +44,7 @@ pub static APPLY_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `AuditAnnotation` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AuditAnnotation {
     /// `key`: required.
     pub key: Str,
@@ -88,7 +88,7 @@ pub static AUDIT_ANNOTATION: TypeInfo = TypeInfo {
 };
 
 /// `ExpressionWarning` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ExpressionWarning {
     /// `fieldRef`: required.
     pub field_ref: Str,
@@ -132,7 +132,7 @@ pub static EXPRESSION_WARNING: TypeInfo = TypeInfo {
 };
 
 /// `JSONPatch` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct JSONPatch {
     /// `expression`: optional.
     pub expression: Option<Str>,
@@ -169,7 +169,7 @@ pub static JSON_PATCH: TypeInfo = TypeInfo {
 };
 
 /// `MatchCondition` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MatchCondition {
     /// `name`: required.
     pub name: Str,
@@ -213,7 +213,7 @@ pub static MATCH_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `MatchResources` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MatchResources {
     /// `namespaceSelector`: optional.
     pub namespace_selector: Option<Box<meta_v1::LabelSelector>>,
@@ -306,7 +306,7 @@ pub static MATCH_RESOURCES: TypeInfo = TypeInfo {
 };
 
 /// `MutatingAdmissionPolicy` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MutatingAdmissionPolicy {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -361,7 +361,7 @@ pub static MUTATING_ADMISSION_POLICY: TypeInfo = TypeInfo {
 };
 
 /// `MutatingAdmissionPolicyBinding` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MutatingAdmissionPolicyBinding {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -416,7 +416,7 @@ pub static MUTATING_ADMISSION_POLICY_BINDING: TypeInfo = TypeInfo {
 };
 
 /// `MutatingAdmissionPolicyBindingSpec` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MutatingAdmissionPolicyBindingSpec {
     /// `policyName`: optional.
     pub policy_name: Option<Str>,
@@ -478,7 +478,7 @@ pub static MUTATING_ADMISSION_POLICY_BINDING_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `MutatingAdmissionPolicySpec` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MutatingAdmissionPolicySpec {
     /// `paramKind`: optional.
     pub param_kind: Option<Box<ParamKind>>,
@@ -593,7 +593,7 @@ pub static MUTATING_ADMISSION_POLICY_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `MutatingWebhook` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MutatingWebhook {
     /// `name`: required.
     pub name: Str,
@@ -753,7 +753,7 @@ pub static MUTATING_WEBHOOK: TypeInfo = TypeInfo {
 };
 
 /// `MutatingWebhookConfiguration` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MutatingWebhookConfiguration {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -808,7 +808,7 @@ pub static MUTATING_WEBHOOK_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `Mutation` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Mutation {
     /// `patchType`: required, one of `ApplyConfiguration`, `JSONPatch`.
     pub patch_type: Str,
@@ -875,7 +875,7 @@ pub static MUTATION: TypeInfo = TypeInfo {
 };
 
 /// `NamedRuleWithOperations` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NamedRuleWithOperations {
     /// `resourceNames`: optional.
     pub resource_names: List<Str>,
@@ -984,7 +984,7 @@ pub static NAMED_RULE_WITH_OPERATIONS: TypeInfo = TypeInfo {
 };
 
 /// `ParamKind` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ParamKind {
     /// `apiVersion`: optional.
     pub api_version: Option<Str>,
@@ -1031,7 +1031,7 @@ pub static PARAM_KIND: TypeInfo = TypeInfo {
 };
 
 /// `ParamRef` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ParamRef {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -1103,7 +1103,7 @@ pub static PARAM_REF: TypeInfo = TypeInfo {
 };
 
 /// `RuleWithOperations` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RuleWithOperations {
     /// `operations`: optional.
     pub operations: List<Str>,
@@ -1199,7 +1199,7 @@ pub static RULE_WITH_OPERATIONS: TypeInfo = TypeInfo {
 };
 
 /// `ServiceReference` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceReference {
     /// `namespace`: required.
     pub namespace: Str,
@@ -1256,7 +1256,7 @@ pub static SERVICE_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `TypeChecking` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TypeChecking {
     /// `expressionWarnings`: optional.
     pub expression_warnings: List<ExpressionWarning>,
@@ -1298,7 +1298,7 @@ pub static TYPE_CHECKING: TypeInfo = TypeInfo {
 };
 
 /// `ValidatingAdmissionPolicy` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ValidatingAdmissionPolicy {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1366,7 +1366,7 @@ pub static VALIDATING_ADMISSION_POLICY: TypeInfo = TypeInfo {
 };
 
 /// `ValidatingAdmissionPolicyBinding` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ValidatingAdmissionPolicyBinding {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1421,7 +1421,7 @@ pub static VALIDATING_ADMISSION_POLICY_BINDING: TypeInfo = TypeInfo {
 };
 
 /// `ValidatingAdmissionPolicyBindingSpec` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ValidatingAdmissionPolicyBindingSpec {
     /// `policyName`: required.
     pub policy_name: Str,
@@ -1503,7 +1503,7 @@ pub static VALIDATING_ADMISSION_POLICY_BINDING_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ValidatingAdmissionPolicySpec` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ValidatingAdmissionPolicySpec {
     /// `paramKind`: optional.
     pub param_kind: Option<Box<ParamKind>>,
@@ -1618,7 +1618,7 @@ pub static VALIDATING_ADMISSION_POLICY_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ValidatingAdmissionPolicyStatus` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ValidatingAdmissionPolicyStatus {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,
@@ -1684,7 +1684,7 @@ pub static VALIDATING_ADMISSION_POLICY_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ValidatingWebhook` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ValidatingWebhook {
     /// `name`: required.
     pub name: Str,
@@ -1833,7 +1833,7 @@ pub static VALIDATING_WEBHOOK: TypeInfo = TypeInfo {
 };
 
 /// `ValidatingWebhookConfiguration` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ValidatingWebhookConfiguration {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1888,7 +1888,7 @@ pub static VALIDATING_WEBHOOK_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `Validation` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Validation {
     /// `expression`: required.
     pub expression: Str,
@@ -1950,7 +1950,7 @@ pub static VALIDATION: TypeInfo = TypeInfo {
 };
 
 /// `Variable` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Variable {
     /// `name`: required.
     pub name: Str,
@@ -1994,7 +1994,7 @@ pub static VARIABLE: TypeInfo = TypeInfo {
 };
 
 /// `WebhookClientConfig` of `io.k8s.api.admissionregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct WebhookClientConfig {
     /// `url`: optional.
     pub url: Option<Str>,

@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `CustomResourceColumnDefinition` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceColumnDefinition {
     /// `name`: required.
     pub name: Str,
@@ -82,7 +82,7 @@ pub static CUSTOM_RESOURCE_COLUMN_DEFINITION: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceConversion` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceConversion {
     /// `strategy`: required.
     pub strategy: Str,
@@ -131,7 +131,7 @@ pub static CUSTOM_RESOURCE_CONVERSION: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceDefinition` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceDefinition {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -199,7 +199,7 @@ pub static CUSTOM_RESOURCE_DEFINITION: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceDefinitionCondition` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceDefinitionCondition {
     /// `type`: required.
     pub type_: Str,
@@ -273,7 +273,7 @@ pub static CUSTOM_RESOURCE_DEFINITION_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceDefinitionNames` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceDefinitionNames {
     /// `plural`: required.
     pub plural: Str,
@@ -357,7 +357,7 @@ pub static CUSTOM_RESOURCE_DEFINITION_NAMES: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceDefinitionSpec` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceDefinitionSpec {
     /// `group`: required.
     pub group: Str,
@@ -446,7 +446,7 @@ pub static CUSTOM_RESOURCE_DEFINITION_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceDefinitionStatus` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceDefinitionStatus {
     /// `conditions`: optional.
     pub conditions: List<CustomResourceDefinitionCondition>,
@@ -523,7 +523,7 @@ pub static CUSTOM_RESOURCE_DEFINITION_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceDefinitionVersion` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceDefinitionVersion {
     /// `name`: required.
     pub name: Str,
@@ -635,7 +635,7 @@ pub static CUSTOM_RESOURCE_DEFINITION_VERSION: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceSubresourceScale` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceSubresourceScale {
     /// `specReplicasPath`: required.
     pub spec_replicas_path: Str,
@@ -687,7 +687,7 @@ pub static CUSTOM_RESOURCE_SUBRESOURCE_SCALE: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceSubresourceStatus` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceSubresourceStatus {}
 
 impl Message for CustomResourceSubresourceStatus {
@@ -715,7 +715,7 @@ pub static CUSTOM_RESOURCE_SUBRESOURCE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceSubresources` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceSubresources {
     /// `status`: optional.
     pub status: Option<CustomResourceSubresourceStatus>,
@@ -769,7 +769,7 @@ pub static CUSTOM_RESOURCE_SUBRESOURCES: TypeInfo = TypeInfo {
 };
 
 /// `CustomResourceValidation` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CustomResourceValidation {
     /// `openAPIV3Schema`: optional.
     pub open_apiv3_schema: Option<Box<JSONSchemaProps>>,
@@ -811,7 +811,7 @@ pub static CUSTOM_RESOURCE_VALIDATION: TypeInfo = TypeInfo {
 };
 
 /// `ExternalDocumentation` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ExternalDocumentation {
     /// `description`: optional.
     pub description: Option<Str>,
@@ -858,7 +858,7 @@ pub static EXTERNAL_DOCUMENTATION: TypeInfo = TypeInfo {
 };
 
 /// `JSONSchemaProps` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct JSONSchemaProps {
     /// `id`: optional.
     pub id: Option<Str>,
@@ -1248,7 +1248,7 @@ pub static JSON_SCHEMA_PROPS: TypeInfo = TypeInfo {
 };
 
 /// `SelectableField` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SelectableField {
     /// `jsonPath`: required.
     pub json_path: Str,
@@ -1285,7 +1285,7 @@ pub static SELECTABLE_FIELD: TypeInfo = TypeInfo {
 };
 
 /// `ServiceReference` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceReference {
     /// `namespace`: required.
     pub namespace: Str,
@@ -1342,7 +1342,7 @@ pub static SERVICE_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `ValidationRule` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ValidationRule {
     /// `rule`: required.
     pub rule: Str,
@@ -1424,7 +1424,7 @@ pub static VALIDATION_RULE: TypeInfo = TypeInfo {
 };
 
 /// `WebhookClientConfig` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct WebhookClientConfig {
     /// `url`: optional.
     pub url: Option<Str>,
@@ -1481,7 +1481,7 @@ pub static WEBHOOK_CLIENT_CONFIG: TypeInfo = TypeInfo {
 };
 
 /// `WebhookConversion` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct WebhookConversion {
     /// `clientConfig`: optional.
     pub client_config: Option<Box<WebhookClientConfig>>,

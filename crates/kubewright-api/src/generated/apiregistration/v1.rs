@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `APIService` of `io.k8s.kube-aggregator.pkg.apis.apiregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIService {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -65,7 +65,7 @@ pub static API_SERVICE: TypeInfo = TypeInfo {
 };
 
 /// `APIServiceCondition` of `io.k8s.kube-aggregator.pkg.apis.apiregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIServiceCondition {
     /// `type`: required.
     pub type_: Str,
@@ -133,7 +133,7 @@ pub static API_SERVICE_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `APIServiceSpec` of `io.k8s.kube-aggregator.pkg.apis.apiregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIServiceSpec {
     /// `service`: optional.
     pub service: Option<Box<ServiceReference>>,
@@ -223,7 +223,7 @@ pub static API_SERVICE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `APIServiceStatus` of `io.k8s.kube-aggregator.pkg.apis.apiregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct APIServiceStatus {
     /// `conditions`: optional.
     pub conditions: List<APIServiceCondition>,
@@ -265,7 +265,7 @@ pub static API_SERVICE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ServiceReference` of `io.k8s.kube-aggregator.pkg.apis.apiregistration.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceReference {
     /// `namespace`: optional.
     pub namespace: Option<Str>,

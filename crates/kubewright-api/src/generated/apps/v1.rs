@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `ControllerRevision` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ControllerRevision {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -61,7 +61,7 @@ pub static CONTROLLER_REVISION: TypeInfo = TypeInfo {
 };
 
 /// `DaemonSet` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DaemonSet {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -114,7 +114,7 @@ pub static DAEMON_SET: TypeInfo = TypeInfo {
 };
 
 /// `DaemonSetCondition` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DaemonSetCondition {
     /// `type`: required.
     pub type_: Str,
@@ -182,7 +182,7 @@ pub static DAEMON_SET_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `DaemonSetSpec` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DaemonSetSpec {
     /// `selector`: required.
     pub selector: meta_v1::LabelSelector,
@@ -265,7 +265,7 @@ pub static DAEMON_SET_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `DaemonSetStatus` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DaemonSetStatus {
     /// `currentNumberScheduled`: required.
     pub current_number_scheduled: i32,
@@ -378,7 +378,7 @@ pub static DAEMON_SET_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `DaemonSetUpdateStrategy` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DaemonSetUpdateStrategy {
     /// `type`: optional, one of `OnDelete`, `RollingUpdate`.
     pub type_: Option<Str>,
@@ -435,7 +435,7 @@ pub static DAEMON_SET_UPDATE_STRATEGY: TypeInfo = TypeInfo {
 };
 
 /// `Deployment` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Deployment {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -488,7 +488,7 @@ pub static DEPLOYMENT: TypeInfo = TypeInfo {
 };
 
 /// `DeploymentCondition` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeploymentCondition {
     /// `type`: required.
     pub type_: Str,
@@ -562,7 +562,7 @@ pub static DEPLOYMENT_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `DeploymentSpec` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeploymentSpec {
     /// `replicas`: optional.
     pub replicas: Option<i32>,
@@ -668,7 +668,7 @@ pub static DEPLOYMENT_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `DeploymentStatus` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeploymentStatus {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,
@@ -765,7 +765,7 @@ pub static DEPLOYMENT_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `DeploymentStrategy` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeploymentStrategy {
     /// `type`: optional, one of `Recreate`, `RollingUpdate`.
     pub type_: Option<Str>,
@@ -822,7 +822,7 @@ pub static DEPLOYMENT_STRATEGY: TypeInfo = TypeInfo {
 };
 
 /// `ReplicaSet` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ReplicaSet {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -875,7 +875,7 @@ pub static REPLICA_SET: TypeInfo = TypeInfo {
 };
 
 /// `ReplicaSetCondition` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ReplicaSetCondition {
     /// `type`: required.
     pub type_: Str,
@@ -943,7 +943,7 @@ pub static REPLICA_SET_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `ReplicaSetSpec` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ReplicaSetSpec {
     /// `replicas`: optional.
     pub replicas: Option<i32>,
@@ -1015,7 +1015,7 @@ pub static REPLICA_SET_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ReplicaSetStatus` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ReplicaSetStatus {
     /// `replicas`: required.
     pub replicas: i32,
@@ -1100,7 +1100,7 @@ pub static REPLICA_SET_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `RollingUpdateDaemonSet` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RollingUpdateDaemonSet {
     /// `maxUnavailable`: optional.
     pub max_unavailable: Option<IntOrString>,
@@ -1144,7 +1144,7 @@ pub static ROLLING_UPDATE_DAEMON_SET: TypeInfo = TypeInfo {
 };
 
 /// `RollingUpdateDeployment` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RollingUpdateDeployment {
     /// `maxUnavailable`: optional.
     pub max_unavailable: Option<IntOrString>,
@@ -1188,7 +1188,7 @@ pub static ROLLING_UPDATE_DEPLOYMENT: TypeInfo = TypeInfo {
 };
 
 /// `RollingUpdateStatefulSetStrategy` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RollingUpdateStatefulSetStrategy {
     /// `partition`: optional.
     pub partition: Option<i32>,
@@ -1232,7 +1232,7 @@ pub static ROLLING_UPDATE_STATEFUL_SET_STRATEGY: TypeInfo = TypeInfo {
 };
 
 /// `StatefulSet` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatefulSet {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1285,7 +1285,7 @@ pub static STATEFUL_SET: TypeInfo = TypeInfo {
 };
 
 /// `StatefulSetCondition` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatefulSetCondition {
     /// `type`: required.
     pub type_: Str,
@@ -1353,7 +1353,7 @@ pub static STATEFUL_SET_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `StatefulSetOrdinals` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatefulSetOrdinals {
     /// `start`: optional.
     pub start: Option<i32>,
@@ -1390,7 +1390,7 @@ pub static STATEFUL_SET_ORDINALS: TypeInfo = TypeInfo {
 };
 
 /// `StatefulSetPersistentVolumeClaimRetentionPolicy` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatefulSetPersistentVolumeClaimRetentionPolicy {
     /// `whenDeleted`: optional.
     pub when_deleted: Option<Str>,
@@ -1437,7 +1437,7 @@ pub static STATEFUL_SET_PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY: TypeInfo = Typ
 };
 
 /// `StatefulSetSpec` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatefulSetSpec {
     /// `replicas`: optional.
     pub replicas: Option<i32>,
@@ -1576,7 +1576,7 @@ pub static STATEFUL_SET_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `StatefulSetStatus` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatefulSetStatus {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,
@@ -1679,7 +1679,7 @@ pub static STATEFUL_SET_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `StatefulSetUpdateStrategy` of `io.k8s.api.apps.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StatefulSetUpdateStrategy {
     /// `type`: optional, one of `OnDelete`, `RollingUpdate`.
     pub type_: Option<Str>,

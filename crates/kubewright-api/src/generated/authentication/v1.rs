@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `BoundObjectReference` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct BoundObjectReference {
     /// `kind`: optional.
     pub kind: Option<Str>,
@@ -69,7 +69,7 @@ pub static BOUND_OBJECT_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `SelfSubjectReview` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SelfSubjectReview {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -124,7 +124,7 @@ pub static SELF_SUBJECT_REVIEW: TypeInfo = TypeInfo {
 };
 
 /// `SelfSubjectReviewStatus` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SelfSubjectReviewStatus {
     /// `userInfo`: optional.
     pub user_info: Option<Box<UserInfo>>,
@@ -161,7 +161,7 @@ pub static SELF_SUBJECT_REVIEW_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `TokenRequest` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TokenRequest {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -224,7 +224,7 @@ pub static TOKEN_REQUEST: TypeInfo = TypeInfo {
 };
 
 /// `TokenRequestSpec` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TokenRequestSpec {
     /// `audiences`: optional.
     pub audiences: List<Str>,
@@ -291,7 +291,7 @@ pub static TOKEN_REQUEST_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `TokenRequestStatus` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TokenRequestStatus {
     /// `token`: optional.
     pub token: Option<Str>,
@@ -338,7 +338,7 @@ pub static TOKEN_REQUEST_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `TokenReview` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TokenReview {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -401,7 +401,7 @@ pub static TOKEN_REVIEW: TypeInfo = TypeInfo {
 };
 
 /// `TokenReviewSpec` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TokenReviewSpec {
     /// `token`: required.
     pub token: Str,
@@ -455,7 +455,7 @@ pub static TOKEN_REVIEW_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `TokenReviewStatus` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TokenReviewStatus {
     /// `authenticated`: optional.
     pub authenticated: Option<bool>,
@@ -522,7 +522,7 @@ pub static TOKEN_REVIEW_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `UserInfo` of `io.k8s.api.authentication.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct UserInfo {
     /// `username`: optional.
     pub username: Option<Str>,

@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `FieldSelectorAttributes` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FieldSelectorAttributes {
     /// `rawSelector`: optional.
     pub raw_selector: Option<Str>,
@@ -59,7 +59,7 @@ pub static FIELD_SELECTOR_ATTRIBUTES: TypeInfo = TypeInfo {
 };
 
 /// `LabelSelectorAttributes` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LabelSelectorAttributes {
     /// `rawSelector`: optional.
     pub raw_selector: Option<Str>,
@@ -111,7 +111,7 @@ pub static LABEL_SELECTOR_ATTRIBUTES: TypeInfo = TypeInfo {
 };
 
 /// `LocalSubjectAccessReview` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LocalSubjectAccessReview {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -179,7 +179,7 @@ pub static LOCAL_SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
 };
 
 /// `NonResourceAttributes` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NonResourceAttributes {
     /// `path`: optional.
     pub path: Option<Str>,
@@ -226,7 +226,7 @@ pub static NON_RESOURCE_ATTRIBUTES: TypeInfo = TypeInfo {
 };
 
 /// `NonResourceRule` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NonResourceRule {
     /// `verbs`: required.
     pub verbs: List<Str>,
@@ -283,7 +283,7 @@ pub static NON_RESOURCE_RULE: TypeInfo = TypeInfo {
 };
 
 /// `ResourceAttributes` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceAttributes {
     /// `namespace`: optional.
     pub namespace: Option<Str>,
@@ -385,7 +385,7 @@ pub static RESOURCE_ATTRIBUTES: TypeInfo = TypeInfo {
 };
 
 /// `ResourceRule` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceRule {
     /// `verbs`: required.
     pub verbs: List<Str>,
@@ -467,7 +467,7 @@ pub static RESOURCE_RULE: TypeInfo = TypeInfo {
 };
 
 /// `SelfSubjectAccessReview` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SelfSubjectAccessReview {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -535,7 +535,7 @@ pub static SELF_SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
 };
 
 /// `SelfSubjectAccessReviewSpec` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SelfSubjectAccessReviewSpec {
     /// `resourceAttributes`: optional.
     pub resource_attributes: Option<Box<ResourceAttributes>>,
@@ -589,7 +589,7 @@ pub static SELF_SUBJECT_ACCESS_REVIEW_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `SelfSubjectRulesReview` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SelfSubjectRulesReview {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -657,7 +657,7 @@ pub static SELF_SUBJECT_RULES_REVIEW: TypeInfo = TypeInfo {
 };
 
 /// `SelfSubjectRulesReviewSpec` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SelfSubjectRulesReviewSpec {
     /// `namespace`: optional.
     pub namespace: Option<Str>,
@@ -694,7 +694,7 @@ pub static SELF_SUBJECT_RULES_REVIEW_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `SubjectAccessReview` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SubjectAccessReview {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -762,7 +762,7 @@ pub static SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
 };
 
 /// `SubjectAccessReviewSpec` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SubjectAccessReviewSpec {
     /// `resourceAttributes`: optional.
     pub resource_attributes: Option<Box<ResourceAttributes>>,
@@ -851,7 +851,7 @@ pub static SUBJECT_ACCESS_REVIEW_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `SubjectAccessReviewStatus` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SubjectAccessReviewStatus {
     /// `allowed`: required.
     pub allowed: bool,
@@ -913,7 +913,7 @@ pub static SUBJECT_ACCESS_REVIEW_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `SubjectRulesReviewStatus` of `io.k8s.api.authorization.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SubjectRulesReviewStatus {
     /// `resourceRules`: required.
     pub resource_rules: List<ResourceRule>,

@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `CrossVersionObjectReference` of `io.k8s.api.autoscaling.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CrossVersionObjectReference {
     /// `kind`: required.
     pub kind: Str,
@@ -59,7 +59,7 @@ pub static CROSS_VERSION_OBJECT_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `HorizontalPodAutoscaler` of `io.k8s.api.autoscaling.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HorizontalPodAutoscaler {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -127,7 +127,7 @@ pub static HORIZONTAL_POD_AUTOSCALER: TypeInfo = TypeInfo {
 };
 
 /// `HorizontalPodAutoscalerSpec` of `io.k8s.api.autoscaling.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HorizontalPodAutoscalerSpec {
     /// `scaleTargetRef`: required.
     pub scale_target_ref: CrossVersionObjectReference,
@@ -194,7 +194,7 @@ pub static HORIZONTAL_POD_AUTOSCALER_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `HorizontalPodAutoscalerStatus` of `io.k8s.api.autoscaling.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HorizontalPodAutoscalerStatus {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,
@@ -267,7 +267,7 @@ pub static HORIZONTAL_POD_AUTOSCALER_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `Scale` of `io.k8s.api.autoscaling.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Scale {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -320,7 +320,7 @@ pub static SCALE: TypeInfo = TypeInfo {
 };
 
 /// `ScaleSpec` of `io.k8s.api.autoscaling.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ScaleSpec {
     /// `replicas`: optional.
     pub replicas: Option<i32>,
@@ -362,7 +362,7 @@ pub static SCALE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ScaleStatus` of `io.k8s.api.autoscaling.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ScaleStatus {
     /// `replicas`: required.
     pub replicas: i32,

@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `ContainerResourceMetricSource` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerResourceMetricSource {
     /// `name`: required.
     pub name: Str,
@@ -64,7 +64,7 @@ pub static CONTAINER_RESOURCE_METRIC_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ContainerResourceMetricStatus` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerResourceMetricStatus {
     /// `name`: required.
     pub name: Str,
@@ -121,7 +121,7 @@ pub static CONTAINER_RESOURCE_METRIC_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `CrossVersionObjectReference` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CrossVersionObjectReference {
     /// `kind`: required.
     pub kind: Str,
@@ -173,7 +173,7 @@ pub static CROSS_VERSION_OBJECT_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `ExternalMetricSource` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ExternalMetricSource {
     /// `metric`: required.
     pub metric: MetricIdentifier,
@@ -227,7 +227,7 @@ pub static EXTERNAL_METRIC_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ExternalMetricStatus` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ExternalMetricStatus {
     /// `metric`: required.
     pub metric: MetricIdentifier,
@@ -281,7 +281,7 @@ pub static EXTERNAL_METRIC_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `HPAScalingPolicy` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HPAScalingPolicy {
     /// `type`: required.
     pub type_: Str,
@@ -333,7 +333,7 @@ pub static HPA_SCALING_POLICY: TypeInfo = TypeInfo {
 };
 
 /// `HPAScalingRules` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HPAScalingRules {
     /// `stabilizationWindowSeconds`: optional.
     pub stabilization_window_seconds: Option<i32>,
@@ -405,7 +405,7 @@ pub static HPA_SCALING_RULES: TypeInfo = TypeInfo {
 };
 
 /// `HorizontalPodAutoscaler` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HorizontalPodAutoscaler {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -473,7 +473,7 @@ pub static HORIZONTAL_POD_AUTOSCALER: TypeInfo = TypeInfo {
 };
 
 /// `HorizontalPodAutoscalerBehavior` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HorizontalPodAutoscalerBehavior {
     /// `scaleUp`: optional.
     pub scale_up: Option<Box<HPAScalingRules>>,
@@ -527,7 +527,7 @@ pub static HORIZONTAL_POD_AUTOSCALER_BEHAVIOR: TypeInfo = TypeInfo {
 };
 
 /// `HorizontalPodAutoscalerCondition` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HorizontalPodAutoscalerCondition {
     /// `type`: required.
     pub type_: Str,
@@ -595,7 +595,7 @@ pub static HORIZONTAL_POD_AUTOSCALER_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `HorizontalPodAutoscalerSpec` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HorizontalPodAutoscalerSpec {
     /// `scaleTargetRef`: required.
     pub scale_target_ref: CrossVersionObjectReference,
@@ -678,7 +678,7 @@ pub static HORIZONTAL_POD_AUTOSCALER_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `HorizontalPodAutoscalerStatus` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HorizontalPodAutoscalerStatus {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,
@@ -762,7 +762,7 @@ pub static HORIZONTAL_POD_AUTOSCALER_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `MetricIdentifier` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MetricIdentifier {
     /// `name`: required.
     pub name: Str,
@@ -811,7 +811,7 @@ pub static METRIC_IDENTIFIER: TypeInfo = TypeInfo {
 };
 
 /// `MetricSpec` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MetricSpec {
     /// `type`: required.
     pub type_: Str,
@@ -910,7 +910,7 @@ pub static METRIC_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `MetricStatus` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MetricStatus {
     /// `type`: required.
     pub type_: Str,
@@ -1009,7 +1009,7 @@ pub static METRIC_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `MetricTarget` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MetricTarget {
     /// `type`: required.
     pub type_: Str,
@@ -1066,7 +1066,7 @@ pub static METRIC_TARGET: TypeInfo = TypeInfo {
 };
 
 /// `MetricValueStatus` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct MetricValueStatus {
     /// `value`: optional.
     pub value: Option<Quantity>,
@@ -1118,7 +1118,7 @@ pub static METRIC_VALUE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ObjectMetricSource` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ObjectMetricSource {
     /// `describedObject`: required.
     pub described_object: CrossVersionObjectReference,
@@ -1185,7 +1185,7 @@ pub static OBJECT_METRIC_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ObjectMetricStatus` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ObjectMetricStatus {
     /// `metric`: required.
     pub metric: MetricIdentifier,
@@ -1252,7 +1252,7 @@ pub static OBJECT_METRIC_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `PodsMetricSource` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodsMetricSource {
     /// `metric`: required.
     pub metric: MetricIdentifier,
@@ -1306,7 +1306,7 @@ pub static PODS_METRIC_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `PodsMetricStatus` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodsMetricStatus {
     /// `metric`: required.
     pub metric: MetricIdentifier,
@@ -1360,7 +1360,7 @@ pub static PODS_METRIC_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ResourceMetricSource` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceMetricSource {
     /// `name`: required.
     pub name: Str,
@@ -1409,7 +1409,7 @@ pub static RESOURCE_METRIC_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ResourceMetricStatus` of `io.k8s.api.autoscaling.v2`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceMetricStatus {
     /// `name`: required.
     pub name: Str,

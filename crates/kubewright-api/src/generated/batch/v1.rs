@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `CronJob` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CronJob {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -66,7 +66,7 @@ pub static CRON_JOB: TypeInfo = TypeInfo {
 };
 
 /// `CronJobSpec` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CronJobSpec {
     /// `schedule`: required.
     pub schedule: Str,
@@ -177,7 +177,7 @@ pub static CRON_JOB_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `CronJobStatus` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CronJobStatus {
     /// `active`: optional.
     pub active: List<core_v1::ObjectReference>,
@@ -234,7 +234,7 @@ pub static CRON_JOB_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `Job` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Job {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -287,7 +287,7 @@ pub static JOB: TypeInfo = TypeInfo {
 };
 
 /// `JobCondition` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct JobCondition {
     /// `type`: required.
     pub type_: Str,
@@ -361,7 +361,7 @@ pub static JOB_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `JobSpec` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct JobSpec {
     /// `parallelism`: optional.
     pub parallelism: Option<i32>,
@@ -530,7 +530,7 @@ pub static JOB_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `JobStatus` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct JobStatus {
     /// `conditions`: optional.
     pub conditions: List<JobCondition>,
@@ -644,7 +644,7 @@ pub static JOB_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `JobTemplateSpec` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct JobTemplateSpec {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -688,7 +688,7 @@ pub static JOB_TEMPLATE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `PodFailurePolicy` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodFailurePolicy {
     /// `rules`: required.
     pub rules: List<PodFailurePolicyRule>,
@@ -730,7 +730,7 @@ pub static POD_FAILURE_POLICY: TypeInfo = TypeInfo {
 };
 
 /// `PodFailurePolicyOnExitCodesRequirement` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodFailurePolicyOnExitCodesRequirement {
     /// `containerName`: optional.
     pub container_name: Option<Str>,
@@ -792,7 +792,7 @@ pub static POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT: TypeInfo = TypeInfo {
 };
 
 /// `PodFailurePolicyOnPodConditionsPattern` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodFailurePolicyOnPodConditionsPattern {
     /// `type`: required.
     pub type_: Str,
@@ -839,7 +839,7 @@ pub static POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN: TypeInfo = TypeInfo {
 };
 
 /// `PodFailurePolicyRule` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodFailurePolicyRule {
     /// `action`: required, one of `Count`, `FailIndex`, `FailJob`, `Ignore`.
     pub action: Str,
@@ -906,7 +906,7 @@ pub static POD_FAILURE_POLICY_RULE: TypeInfo = TypeInfo {
 };
 
 /// `SuccessPolicy` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SuccessPolicy {
     /// `rules`: required.
     pub rules: List<SuccessPolicyRule>,
@@ -948,7 +948,7 @@ pub static SUCCESS_POLICY: TypeInfo = TypeInfo {
 };
 
 /// `SuccessPolicyRule` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SuccessPolicyRule {
     /// `succeededIndexes`: optional.
     pub succeeded_indexes: Option<Str>,
@@ -992,7 +992,7 @@ pub static SUCCESS_POLICY_RULE: TypeInfo = TypeInfo {
 };
 
 /// `UncountedTerminatedPods` of `io.k8s.api.batch.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct UncountedTerminatedPods {
     /// `succeeded`: optional.
     pub succeeded: List<Str>,

@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `CertificateSigningRequest` of `io.k8s.api.certificates.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CertificateSigningRequest {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -75,7 +75,7 @@ pub static CERTIFICATE_SIGNING_REQUEST: TypeInfo = TypeInfo {
 };
 
 /// `CertificateSigningRequestCondition` of `io.k8s.api.certificates.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CertificateSigningRequestCondition {
     /// `type`: required.
     pub type_: Str,
@@ -149,7 +149,7 @@ pub static CERTIFICATE_SIGNING_REQUEST_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `CertificateSigningRequestSpec` of `io.k8s.api.certificates.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CertificateSigningRequestSpec {
     /// `request`: required.
     pub request: ByteString,
@@ -273,7 +273,7 @@ pub static CERTIFICATE_SIGNING_REQUEST_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `CertificateSigningRequestStatus` of `io.k8s.api.certificates.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CertificateSigningRequestStatus {
     /// `conditions`: optional.
     pub conditions: List<CertificateSigningRequestCondition>,

@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `Lease` of `io.k8s.api.coordination.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Lease {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -57,7 +57,7 @@ pub static LEASE: TypeInfo = TypeInfo {
 };
 
 /// `LeaseSpec` of `io.k8s.api.coordination.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LeaseSpec {
     /// `holderIdentity`: optional.
     pub holder_identity: Option<Str>,

@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `AWSElasticBlockStoreVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AWSElasticBlockStoreVolumeSource {
     /// `volumeID`: required.
     pub volume_id: Str,
@@ -69,7 +69,7 @@ pub static AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `Affinity` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Affinity {
     /// `nodeAffinity`: optional.
     pub node_affinity: Option<Box<NodeAffinity>>,
@@ -136,7 +136,7 @@ pub static AFFINITY: TypeInfo = TypeInfo {
 };
 
 /// `AppArmorProfile` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AppArmorProfile {
     /// `type`: required, one of `Localhost`, `RuntimeDefault`, `Unconfined`.
     pub type_: Str,
@@ -185,7 +185,7 @@ pub static APP_ARMOR_PROFILE: TypeInfo = TypeInfo {
 };
 
 /// `AttachedVolume` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AttachedVolume {
     /// `name`: required.
     pub name: Str,
@@ -229,7 +229,7 @@ pub static ATTACHED_VOLUME: TypeInfo = TypeInfo {
 };
 
 /// `AzureDiskVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AzureDiskVolumeSource {
     /// `diskName`: required.
     pub disk_name: Str,
@@ -323,7 +323,7 @@ pub static AZURE_DISK_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `AzureFilePersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AzureFilePersistentVolumeSource {
     /// `secretName`: required.
     pub secret_name: Str,
@@ -390,7 +390,7 @@ pub static AZURE_FILE_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `AzureFileVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AzureFileVolumeSource {
     /// `secretName`: required.
     pub secret_name: Str,
@@ -442,7 +442,7 @@ pub static AZURE_FILE_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `Binding` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Binding {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -492,7 +492,7 @@ pub static BINDING: TypeInfo = TypeInfo {
 };
 
 /// `CSIPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CSIPersistentVolumeSource {
     /// `driver`: required.
     pub driver: Str,
@@ -615,7 +615,7 @@ pub static CSI_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `CSIVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CSIVolumeSource {
     /// `driver`: required.
     pub driver: Str,
@@ -688,7 +688,7 @@ pub static CSI_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `Capabilities` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Capabilities {
     /// `add`: optional.
     pub add: List<Str>,
@@ -745,7 +745,7 @@ pub static CAPABILITIES: TypeInfo = TypeInfo {
 };
 
 /// `CephFSPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CephFSPersistentVolumeSource {
     /// `monitors`: required.
     pub monitors: List<Str>,
@@ -829,7 +829,7 @@ pub static CEPH_FS_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `CephFSVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CephFSVolumeSource {
     /// `monitors`: required.
     pub monitors: List<Str>,
@@ -913,7 +913,7 @@ pub static CEPH_FS_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `CinderPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CinderPersistentVolumeSource {
     /// `volumeID`: required.
     pub volume_id: Str,
@@ -980,7 +980,7 @@ pub static CINDER_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `CinderVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CinderVolumeSource {
     /// `volumeID`: required.
     pub volume_id: Str,
@@ -1047,7 +1047,7 @@ pub static CINDER_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ClientIPConfig` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ClientIPConfig {
     /// `timeoutSeconds`: optional.
     pub timeout_seconds: Option<i32>,
@@ -1084,7 +1084,7 @@ pub static CLIENT_IP_CONFIG: TypeInfo = TypeInfo {
 };
 
 /// `ClusterTrustBundleProjection` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ClusterTrustBundleProjection {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -1157,7 +1157,7 @@ pub static CLUSTER_TRUST_BUNDLE_PROJECTION: TypeInfo = TypeInfo {
 };
 
 /// `ComponentCondition` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ComponentCondition {
     /// `type`: required.
     pub type_: Str,
@@ -1219,7 +1219,7 @@ pub static COMPONENT_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `ComponentStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ComponentStatus {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1269,7 +1269,7 @@ pub static COMPONENT_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ConfigMap` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ConfigMap {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1332,7 +1332,7 @@ pub static CONFIG_MAP: TypeInfo = TypeInfo {
 };
 
 /// `ConfigMapEnvSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ConfigMapEnvSource {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -1381,7 +1381,7 @@ pub static CONFIG_MAP_ENV_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ConfigMapKeySelector` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ConfigMapKeySelector {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -1438,7 +1438,7 @@ pub static CONFIG_MAP_KEY_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `ConfigMapNodeConfigSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ConfigMapNodeConfigSource {
     /// `namespace`: required.
     pub namespace: Str,
@@ -1506,7 +1506,7 @@ pub static CONFIG_MAP_NODE_CONFIG_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ConfigMapProjection` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ConfigMapProjection {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -1568,7 +1568,7 @@ pub static CONFIG_MAP_PROJECTION: TypeInfo = TypeInfo {
 };
 
 /// `ConfigMapVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ConfigMapVolumeSource {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -1642,7 +1642,7 @@ pub static CONFIG_MAP_VOLUME_SOURCE: TypeInfo = TypeInfo {
 /// `Container` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`ContainerRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Container {
     /// `name`: required.
     pub name: Str,
@@ -1677,7 +1677,7 @@ pub struct Container {
 }
 
 /// Fields of [`Container`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerRare {
     /// `workingDir`: optional.
     pub working_dir: Option<Str>,
@@ -1938,7 +1938,7 @@ pub static CONTAINER: TypeInfo = TypeInfo {
 };
 
 /// `ContainerExtendedResourceRequest` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerExtendedResourceRequest {
     /// `containerName`: required.
     pub container_name: Str,
@@ -1990,7 +1990,7 @@ pub static CONTAINER_EXTENDED_RESOURCE_REQUEST: TypeInfo = TypeInfo {
 };
 
 /// `ContainerImage` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerImage {
     /// `names`: optional.
     pub names: List<Str>,
@@ -2042,7 +2042,7 @@ pub static CONTAINER_IMAGE: TypeInfo = TypeInfo {
 };
 
 /// `ContainerPort` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerPort {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -2115,7 +2115,7 @@ pub static CONTAINER_PORT: TypeInfo = TypeInfo {
 };
 
 /// `ContainerResizePolicy` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerResizePolicy {
     /// `resourceName`: required.
     pub resource_name: Str,
@@ -2159,7 +2159,7 @@ pub static CONTAINER_RESIZE_POLICY: TypeInfo = TypeInfo {
 };
 
 /// `ContainerRestartRule` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerRestartRule {
     /// `action`: required.
     pub action: Str,
@@ -2213,7 +2213,7 @@ pub static CONTAINER_RESTART_RULE: TypeInfo = TypeInfo {
 };
 
 /// `ContainerRestartRuleOnExitCodes` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerRestartRuleOnExitCodes {
     /// `operator`: required.
     pub operator: Str,
@@ -2267,7 +2267,7 @@ pub static CONTAINER_RESTART_RULE_ON_EXIT_CODES: TypeInfo = TypeInfo {
 };
 
 /// `ContainerState` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerState {
     /// `waiting`: optional.
     pub waiting: Option<Box<ContainerStateWaiting>>,
@@ -2334,7 +2334,7 @@ pub static CONTAINER_STATE: TypeInfo = TypeInfo {
 };
 
 /// `ContainerStateRunning` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerStateRunning {
     /// `startedAt`: optional.
     pub started_at: Option<Time>,
@@ -2371,7 +2371,7 @@ pub static CONTAINER_STATE_RUNNING: TypeInfo = TypeInfo {
 };
 
 /// `ContainerStateTerminated` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerStateTerminated {
     /// `exitCode`: required.
     pub exit_code: i32,
@@ -2451,7 +2451,7 @@ pub static CONTAINER_STATE_TERMINATED: TypeInfo = TypeInfo {
 };
 
 /// `ContainerStateWaiting` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerStateWaiting {
     /// `reason`: optional.
     pub reason: Option<Str>,
@@ -2500,7 +2500,7 @@ pub static CONTAINER_STATE_WAITING: TypeInfo = TypeInfo {
 /// `ContainerStatus` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`ContainerStatusRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerStatus {
     /// `name`: required.
     pub name: Str,
@@ -2525,7 +2525,7 @@ pub struct ContainerStatus {
 }
 
 /// Fields of [`ContainerStatus`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerStatusRare {
     /// `allocatedResources`: optional.
     pub allocated_resources: Map<Quantity>,
@@ -2735,7 +2735,7 @@ pub static CONTAINER_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ContainerUser` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ContainerUser {
     /// `linux`: optional.
     pub linux: Option<Box<LinuxContainerUser>>,
@@ -2777,7 +2777,7 @@ pub static CONTAINER_USER: TypeInfo = TypeInfo {
 };
 
 /// `DaemonEndpoint` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DaemonEndpoint {
     /// `Port`: required.
     pub port: i32,
@@ -2814,7 +2814,7 @@ pub static DAEMON_ENDPOINT: TypeInfo = TypeInfo {
 };
 
 /// `DownwardAPIProjection` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DownwardAPIProjection {
     /// `items`: optional.
     pub items: List<DownwardAPIVolumeFile>,
@@ -2856,7 +2856,7 @@ pub static DOWNWARD_API_PROJECTION: TypeInfo = TypeInfo {
 };
 
 /// `DownwardAPIVolumeFile` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DownwardAPIVolumeFile {
     /// `path`: required.
     pub path: Str,
@@ -2923,7 +2923,7 @@ pub static DOWNWARD_API_VOLUME_FILE: TypeInfo = TypeInfo {
 };
 
 /// `DownwardAPIVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DownwardAPIVolumeSource {
     /// `items`: optional.
     pub items: List<DownwardAPIVolumeFile>,
@@ -2972,7 +2972,7 @@ pub static DOWNWARD_API_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `EmptyDirVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EmptyDirVolumeSource {
     /// `medium`: optional.
     pub medium: Option<Str>,
@@ -3019,7 +3019,7 @@ pub static EMPTY_DIR_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `EndpointAddress` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EndpointAddress {
     /// `ip`: required.
     pub ip: Str,
@@ -3086,7 +3086,7 @@ pub static ENDPOINT_ADDRESS: TypeInfo = TypeInfo {
 };
 
 /// `EndpointPort` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EndpointPort {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -3153,7 +3153,7 @@ pub static ENDPOINT_PORT: TypeInfo = TypeInfo {
 };
 
 /// `EndpointSubset` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EndpointSubset {
     /// `addresses`: optional.
     pub addresses: List<EndpointAddress>,
@@ -3224,7 +3224,7 @@ pub static ENDPOINT_SUBSET: TypeInfo = TypeInfo {
 };
 
 /// `Endpoints` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Endpoints {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -3274,7 +3274,7 @@ pub static ENDPOINTS: TypeInfo = TypeInfo {
 };
 
 /// `EnvFromSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EnvFromSource {
     /// `prefix`: optional.
     pub prefix: Option<Str>,
@@ -3336,7 +3336,7 @@ pub static ENV_FROM_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `EnvVar` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EnvVar {
     /// `name`: required.
     pub name: Str,
@@ -3393,7 +3393,7 @@ pub static ENV_VAR: TypeInfo = TypeInfo {
 };
 
 /// `EnvVarSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EnvVarSource {
     /// `fieldRef`: optional.
     pub field_ref: Option<ObjectFieldSelector>,
@@ -3488,7 +3488,7 @@ pub static ENV_VAR_SOURCE: TypeInfo = TypeInfo {
 /// `EphemeralContainer` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`EphemeralContainerRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EphemeralContainer {
     /// `name`: required.
     pub name: Str,
@@ -3523,7 +3523,7 @@ pub struct EphemeralContainer {
 }
 
 /// Fields of [`EphemeralContainer`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EphemeralContainerRare {
     /// `workingDir`: optional.
     pub working_dir: Option<Str>,
@@ -3792,7 +3792,7 @@ pub static EPHEMERAL_CONTAINER: TypeInfo = TypeInfo {
 };
 
 /// `EphemeralVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EphemeralVolumeSource {
     /// `volumeClaimTemplate`: optional.
     pub volume_claim_template: Option<Box<PersistentVolumeClaimTemplate>>,
@@ -3834,7 +3834,7 @@ pub static EPHEMERAL_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `Event` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Event {
     /// `metadata`: required.
     pub metadata: meta_v1::ObjectMeta,
@@ -3983,7 +3983,7 @@ pub static EVENT: TypeInfo = TypeInfo {
 };
 
 /// `EventSeries` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EventSeries {
     /// `count`: optional.
     pub count: Option<i32>,
@@ -4030,7 +4030,7 @@ pub static EVENT_SERIES: TypeInfo = TypeInfo {
 };
 
 /// `EventSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EventSource {
     /// `component`: optional.
     pub component: Option<Str>,
@@ -4077,7 +4077,7 @@ pub static EVENT_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ExecAction` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ExecAction {
     /// `command`: optional.
     pub command: List<Str>,
@@ -4119,7 +4119,7 @@ pub static EXEC_ACTION: TypeInfo = TypeInfo {
 };
 
 /// `FCVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FCVolumeSource {
     /// `targetWWNs`: optional.
     pub target_wwns: List<Str>,
@@ -4197,7 +4197,7 @@ pub static FC_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `FileKeySelector` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FileKeySelector {
     /// `volumeName`: required.
     pub volume_name: Str,
@@ -4259,7 +4259,7 @@ pub static FILE_KEY_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `FlexPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FlexPersistentVolumeSource {
     /// `driver`: required.
     pub driver: Str,
@@ -4332,7 +4332,7 @@ pub static FLEX_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `FlexVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FlexVolumeSource {
     /// `driver`: required.
     pub driver: Str,
@@ -4405,7 +4405,7 @@ pub static FLEX_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `FlockerVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FlockerVolumeSource {
     /// `datasetName`: optional.
     pub dataset_name: Option<Str>,
@@ -4452,7 +4452,7 @@ pub static FLOCKER_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `GCEPersistentDiskVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct GCEPersistentDiskVolumeSource {
     /// `pdName`: required.
     pub pd_name: Str,
@@ -4514,7 +4514,7 @@ pub static GCE_PERSISTENT_DISK_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `GRPCAction` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct GRPCAction {
     /// `port`: required.
     pub port: i32,
@@ -4563,7 +4563,7 @@ pub static GRPC_ACTION: TypeInfo = TypeInfo {
 };
 
 /// `GitRepoVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct GitRepoVolumeSource {
     /// `repository`: required.
     pub repository: Str,
@@ -4619,7 +4619,7 @@ pub static GIT_REPO_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `GlusterfsPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct GlusterfsPersistentVolumeSource {
     /// `endpoints`: required.
     pub endpoints: Str,
@@ -4681,7 +4681,7 @@ pub static GLUSTERFS_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `GlusterfsVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct GlusterfsVolumeSource {
     /// `endpoints`: required.
     pub endpoints: Str,
@@ -4733,7 +4733,7 @@ pub static GLUSTERFS_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `HTTPGetAction` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HTTPGetAction {
     /// `path`: optional.
     pub path: Option<Str>,
@@ -4811,7 +4811,7 @@ pub static HTTP_GET_ACTION: TypeInfo = TypeInfo {
 };
 
 /// `HTTPHeader` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HTTPHeader {
     /// `name`: required.
     pub name: Str,
@@ -4855,7 +4855,7 @@ pub static HTTP_HEADER: TypeInfo = TypeInfo {
 };
 
 /// `HostAlias` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HostAlias {
     /// `ip`: required.
     pub ip: Str,
@@ -4904,7 +4904,7 @@ pub static HOST_ALIAS: TypeInfo = TypeInfo {
 };
 
 /// `HostIP` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HostIP {
     /// `ip`: required.
     pub ip: Str,
@@ -4941,7 +4941,7 @@ pub static HOST_IP: TypeInfo = TypeInfo {
 };
 
 /// `HostPathVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HostPathVolumeSource {
     /// `path`: required.
     pub path: Str,
@@ -5002,7 +5002,7 @@ pub static HOST_PATH_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ISCSIPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ISCSIPersistentVolumeSource {
     /// `targetPortal`: required.
     pub target_portal: Str,
@@ -5121,7 +5121,7 @@ pub static ISCSI_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ISCSIVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ISCSIVolumeSource {
     /// `targetPortal`: required.
     pub target_portal: Str,
@@ -5240,7 +5240,7 @@ pub static ISCSI_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ImageVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ImageVolumeSource {
     /// `reference`: optional.
     pub reference: Option<Str>,
@@ -5292,7 +5292,7 @@ pub static IMAGE_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ImageVolumeStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ImageVolumeStatus {
     /// `imageRef`: required.
     pub image_ref: Str,
@@ -5334,7 +5334,7 @@ pub static IMAGE_VOLUME_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `KeyToPath` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct KeyToPath {
     /// `key`: required.
     pub key: Str,
@@ -5386,7 +5386,7 @@ pub static KEY_TO_PATH: TypeInfo = TypeInfo {
 };
 
 /// `Lifecycle` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Lifecycle {
     /// `postStart`: optional.
     pub post_start: Option<Box<LifecycleHandler>>,
@@ -5522,7 +5522,7 @@ pub static LIFECYCLE: TypeInfo = TypeInfo {
 };
 
 /// `LifecycleHandler` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LifecycleHandler {
     /// `exec`: optional.
     pub exec: Option<Box<ExecAction>>,
@@ -5594,7 +5594,7 @@ pub static LIFECYCLE_HANDLER: TypeInfo = TypeInfo {
 };
 
 /// `LimitRange` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LimitRange {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -5639,7 +5639,7 @@ pub static LIMIT_RANGE: TypeInfo = TypeInfo {
 };
 
 /// `LimitRangeItem` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LimitRangeItem {
     /// `type`: required.
     pub type_: Str,
@@ -5718,7 +5718,7 @@ pub static LIMIT_RANGE_ITEM: TypeInfo = TypeInfo {
 };
 
 /// `LimitRangeSpec` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LimitRangeSpec {
     /// `limits`: required.
     pub limits: List<LimitRangeItem>,
@@ -5760,7 +5760,7 @@ pub static LIMIT_RANGE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `LinuxContainerUser` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LinuxContainerUser {
     /// `uid`: required.
     pub uid: i64,
@@ -5817,7 +5817,7 @@ pub static LINUX_CONTAINER_USER: TypeInfo = TypeInfo {
 };
 
 /// `LoadBalancerIngress` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LoadBalancerIngress {
     /// `ip`: optional.
     pub ip: Option<Str>,
@@ -5884,7 +5884,7 @@ pub static LOAD_BALANCER_INGRESS: TypeInfo = TypeInfo {
 };
 
 /// `LoadBalancerStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LoadBalancerStatus {
     /// `ingress`: optional.
     pub ingress: List<LoadBalancerIngress>,
@@ -5926,7 +5926,7 @@ pub static LOAD_BALANCER_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `LocalObjectReference` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LocalObjectReference {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -5968,7 +5968,7 @@ pub static LOCAL_OBJECT_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `LocalVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LocalVolumeSource {
     /// `path`: required.
     pub path: Str,
@@ -6012,7 +6012,7 @@ pub static LOCAL_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ModifyVolumeStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ModifyVolumeStatus {
     /// `targetVolumeAttributesClassName`: optional.
     pub target_volume_attributes_class_name: Option<Str>,
@@ -6064,7 +6064,7 @@ pub static MODIFY_VOLUME_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `NFSVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NFSVolumeSource {
     /// `server`: required.
     pub server: Str,
@@ -6116,7 +6116,7 @@ pub static NFS_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `Namespace` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Namespace {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -6169,7 +6169,7 @@ pub static NAMESPACE: TypeInfo = TypeInfo {
 };
 
 /// `NamespaceCondition` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NamespaceCondition {
     /// `type`: required.
     pub type_: Str,
@@ -6237,7 +6237,7 @@ pub static NAMESPACE_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `NamespaceSpec` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NamespaceSpec {
     /// `finalizers`: optional.
     pub finalizers: List<Str>,
@@ -6279,7 +6279,7 @@ pub static NAMESPACE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `NamespaceStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NamespaceStatus {
     /// `phase`: optional, one of `Active`, `Terminating`.
     pub phase: Option<Str>,
@@ -6336,7 +6336,7 @@ pub static NAMESPACE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `Node` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Node {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -6389,7 +6389,7 @@ pub static NODE: TypeInfo = TypeInfo {
 };
 
 /// `NodeAddress` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeAddress {
     /// `type`: required.
     pub type_: Str,
@@ -6433,7 +6433,7 @@ pub static NODE_ADDRESS: TypeInfo = TypeInfo {
 };
 
 /// `NodeAffinity` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeAffinity {
     /// `requiredDuringSchedulingIgnoredDuringExecution`: optional.
     pub required_during_scheduling_ignored_during_execution: Option<Box<NodeSelector>>,
@@ -6487,7 +6487,7 @@ pub static NODE_AFFINITY: TypeInfo = TypeInfo {
 };
 
 /// `NodeAllocatableResourceClaimStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeAllocatableResourceClaimStatus {
     /// `resourceClaimName`: required.
     pub resource_claim_name: Str,
@@ -6549,7 +6549,7 @@ pub static NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `NodeCondition` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeCondition {
     /// `type`: required.
     pub type_: Str,
@@ -6623,7 +6623,7 @@ pub static NODE_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `NodeConfigSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeConfigSource {
     /// `configMap`: optional.
     pub config_map: Option<Box<ConfigMapNodeConfigSource>>,
@@ -6665,7 +6665,7 @@ pub static NODE_CONFIG_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `NodeConfigStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeConfigStatus {
     /// `assigned`: optional.
     pub assigned: Option<Box<NodeConfigSource>>,
@@ -6742,7 +6742,7 @@ pub static NODE_CONFIG_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `NodeDaemonEndpoints` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeDaemonEndpoints {
     /// `kubeletEndpoint`: optional.
     pub kubelet_endpoint: Option<Box<DaemonEndpoint>>,
@@ -6784,7 +6784,7 @@ pub static NODE_DAEMON_ENDPOINTS: TypeInfo = TypeInfo {
 };
 
 /// `NodeFeatures` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeFeatures {
     /// `supplementalGroupsPolicy`: optional.
     pub supplemental_groups_policy: Option<bool>,
@@ -6826,7 +6826,7 @@ pub static NODE_FEATURES: TypeInfo = TypeInfo {
 };
 
 /// `NodeRuntimeHandler` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeRuntimeHandler {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -6878,7 +6878,7 @@ pub static NODE_RUNTIME_HANDLER: TypeInfo = TypeInfo {
 };
 
 /// `NodeRuntimeHandlerFeatures` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeRuntimeHandlerFeatures {
     /// `recursiveReadOnlyMounts`: optional.
     pub recursive_read_only_mounts: Option<bool>,
@@ -6927,7 +6927,7 @@ pub static NODE_RUNTIME_HANDLER_FEATURES: TypeInfo = TypeInfo {
 };
 
 /// `NodeSelector` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeSelector {
     /// `nodeSelectorTerms`: required.
     pub node_selector_terms: List<NodeSelectorTerm>,
@@ -6969,7 +6969,7 @@ pub static NODE_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `NodeSelectorRequirement` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeSelectorRequirement {
     /// `key`: required.
     pub key: Str,
@@ -7031,7 +7031,7 @@ pub static NODE_SELECTOR_REQUIREMENT: TypeInfo = TypeInfo {
 };
 
 /// `NodeSelectorTerm` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeSelectorTerm {
     /// `matchExpressions`: optional.
     pub match_expressions: List<NodeSelectorRequirement>,
@@ -7088,7 +7088,7 @@ pub static NODE_SELECTOR_TERM: TypeInfo = TypeInfo {
 };
 
 /// `NodeSpec` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeSpec {
     /// `podCIDR`: optional.
     pub pod_cidr: Option<Str>,
@@ -7183,7 +7183,7 @@ pub static NODE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `NodeStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeStatus {
     /// `capacity`: optional.
     pub capacity: Map<Quantity>,
@@ -7360,7 +7360,7 @@ pub static NODE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `NodeSwapStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeSwapStatus {
     /// `capacity`: optional.
     pub capacity: Option<i64>,
@@ -7397,7 +7397,7 @@ pub static NODE_SWAP_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `NodeSystemInfo` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeSystemInfo {
     /// `machineID`: required.
     pub machine_id: Str,
@@ -7511,7 +7511,7 @@ pub static NODE_SYSTEM_INFO: TypeInfo = TypeInfo {
 };
 
 /// `ObjectFieldSelector` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ObjectFieldSelector {
     /// `apiVersion`: optional.
     pub api_version: Option<Str>,
@@ -7558,7 +7558,7 @@ pub static OBJECT_FIELD_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `ObjectReference` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ObjectReference {
     /// `kind`: optional.
     pub kind: Option<Str>,
@@ -7638,7 +7638,7 @@ pub static OBJECT_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolume` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolume {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -7696,7 +7696,7 @@ pub static PERSISTENT_VOLUME: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolumeClaim` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolumeClaim {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -7759,7 +7759,7 @@ pub static PERSISTENT_VOLUME_CLAIM: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolumeClaimCondition` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolumeClaimCondition {
     /// `type`: required.
     pub type_: Str,
@@ -7833,7 +7833,7 @@ pub static PERSISTENT_VOLUME_CLAIM_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolumeClaimSpec` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolumeClaimSpec {
     /// `accessModes`: optional.
     pub access_modes: List<Str>,
@@ -7964,7 +7964,7 @@ pub static PERSISTENT_VOLUME_CLAIM_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolumeClaimStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolumeClaimStatus {
     /// `phase`: optional, one of `Bound`, `Lost`, `Pending`.
     pub phase: Option<Str>,
@@ -8093,7 +8093,7 @@ pub static PERSISTENT_VOLUME_CLAIM_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolumeClaimTemplate` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolumeClaimTemplate {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -8142,7 +8142,7 @@ pub static PERSISTENT_VOLUME_CLAIM_TEMPLATE: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolumeClaimVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolumeClaimVolumeSource {
     /// `claimName`: required.
     pub claim_name: Str,
@@ -8189,7 +8189,7 @@ pub static PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolumeSpec` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolumeSpec {
     /// `capacity`: optional.
     pub capacity: Map<Quantity>,
@@ -8567,7 +8567,7 @@ pub static PERSISTENT_VOLUME_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `PersistentVolumeStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PersistentVolumeStatus {
     /// `phase`: optional, one of `Available`, `Bound`, `Failed`, `Pending`, `Released`.
     pub phase: Option<Str>,
@@ -8639,7 +8639,7 @@ pub static PERSISTENT_VOLUME_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `PhotonPersistentDiskVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PhotonPersistentDiskVolumeSource {
     /// `pdID`: required.
     pub pd_id: Str,
@@ -8686,7 +8686,7 @@ pub static PHOTON_PERSISTENT_DISK_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `Pod` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Pod {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -8739,7 +8739,7 @@ pub static POD: TypeInfo = TypeInfo {
 };
 
 /// `PodAffinity` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodAffinity {
     /// `requiredDuringSchedulingIgnoredDuringExecution`: optional.
     pub required_during_scheduling_ignored_during_execution: List<PodAffinityTerm>,
@@ -8796,7 +8796,7 @@ pub static POD_AFFINITY: TypeInfo = TypeInfo {
 };
 
 /// `PodAffinityTerm` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodAffinityTerm {
     /// `labelSelector`: optional.
     pub label_selector: Option<Box<meta_v1::LabelSelector>>,
@@ -8895,7 +8895,7 @@ pub static POD_AFFINITY_TERM: TypeInfo = TypeInfo {
 };
 
 /// `PodAntiAffinity` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodAntiAffinity {
     /// `requiredDuringSchedulingIgnoredDuringExecution`: optional.
     pub required_during_scheduling_ignored_during_execution: List<PodAffinityTerm>,
@@ -8952,7 +8952,7 @@ pub static POD_ANTI_AFFINITY: TypeInfo = TypeInfo {
 };
 
 /// `PodCertificateProjection` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodCertificateProjection {
     /// `signerName`: required.
     pub signer_name: Str,
@@ -9044,7 +9044,7 @@ pub static POD_CERTIFICATE_PROJECTION: TypeInfo = TypeInfo {
 /// `PodCondition` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`PodConditionRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodCondition {
     /// `type`: required.
     pub type_: Str,
@@ -9057,7 +9057,7 @@ pub struct PodCondition {
 }
 
 /// Fields of [`PodCondition`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodConditionRare {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,
@@ -9132,7 +9132,7 @@ pub static POD_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `PodDNSConfig` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodDNSConfig {
     /// `nameservers`: optional.
     pub nameservers: List<Str>,
@@ -9203,7 +9203,7 @@ pub static POD_DNS_CONFIG: TypeInfo = TypeInfo {
 };
 
 /// `PodDNSConfigOption` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodDNSConfigOption {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -9250,7 +9250,7 @@ pub static POD_DNS_CONFIG_OPTION: TypeInfo = TypeInfo {
 };
 
 /// `PodExtendedResourceClaimStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodExtendedResourceClaimStatus {
     /// `requestMappings`: required.
     pub request_mappings: List<ContainerExtendedResourceRequest>,
@@ -9299,7 +9299,7 @@ pub static POD_EXTENDED_RESOURCE_CLAIM_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `PodIP` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodIP {
     /// `ip`: required.
     pub ip: Str,
@@ -9336,7 +9336,7 @@ pub static POD_IP: TypeInfo = TypeInfo {
 };
 
 /// `PodOS` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodOS {
     /// `name`: required.
     pub name: Str,
@@ -9373,7 +9373,7 @@ pub static POD_OS: TypeInfo = TypeInfo {
 };
 
 /// `PodReadinessGate` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodReadinessGate {
     /// `conditionType`: required.
     pub condition_type: Str,
@@ -9415,7 +9415,7 @@ pub static POD_READINESS_GATE: TypeInfo = TypeInfo {
 };
 
 /// `PodResourceClaim` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodResourceClaim {
     /// `name`: required.
     pub name: Str,
@@ -9472,7 +9472,7 @@ pub static POD_RESOURCE_CLAIM: TypeInfo = TypeInfo {
 };
 
 /// `PodResourceClaimStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodResourceClaimStatus {
     /// `name`: required.
     pub name: Str,
@@ -9516,7 +9516,7 @@ pub static POD_RESOURCE_CLAIM_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `PodSchedulingGate` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodSchedulingGate {
     /// `name`: required.
     pub name: Str,
@@ -9553,7 +9553,7 @@ pub static POD_SCHEDULING_GATE: TypeInfo = TypeInfo {
 };
 
 /// `PodSchedulingGroup` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodSchedulingGroup {
     /// `podGroupName`: optional.
     pub pod_group_name: Option<Str>,
@@ -9592,7 +9592,7 @@ pub static POD_SCHEDULING_GROUP: TypeInfo = TypeInfo {
 /// `PodSecurityContext` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`PodSecurityContextRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodSecurityContext {
     /// `runAsUser`: optional.
     pub run_as_user: Option<i64>,
@@ -9609,7 +9609,7 @@ pub struct PodSecurityContext {
 }
 
 /// Fields of [`PodSecurityContext`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodSecurityContextRare {
     /// `seLinuxOptions`: optional.
     pub se_linux_options: Option<Box<SELinuxOptions>>,
@@ -9758,7 +9758,7 @@ pub static POD_SECURITY_CONTEXT: TypeInfo = TypeInfo {
 /// `PodSpec` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`PodSpecRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodSpec {
     /// `volumes`: optional.
     pub volumes: List<Volume>,
@@ -9793,7 +9793,7 @@ pub struct PodSpec {
 }
 
 /// Fields of [`PodSpec`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodSpecRare {
     /// `initContainers`: optional.
     pub init_containers: List<Container>,
@@ -10181,7 +10181,7 @@ pub static POD_SPEC: TypeInfo = TypeInfo {
 /// `PodStatus` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`PodStatusRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodStatus {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,
@@ -10208,7 +10208,7 @@ pub struct PodStatus {
 }
 
 /// Fields of [`PodStatus`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodStatusRare {
     /// `message`: optional.
     pub message: Option<Str>,
@@ -10421,7 +10421,7 @@ pub static POD_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `PodTemplate` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodTemplate {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -10466,7 +10466,7 @@ pub static POD_TEMPLATE: TypeInfo = TypeInfo {
 };
 
 /// `PodTemplateSpec` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodTemplateSpec {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -10510,7 +10510,7 @@ pub static POD_TEMPLATE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `PortStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PortStatus {
     /// `port`: required.
     pub port: i32,
@@ -10567,7 +10567,7 @@ pub static PORT_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `PortworxVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PortworxVolumeSource {
     /// `volumeID`: required.
     pub volume_id: Str,
@@ -10623,7 +10623,7 @@ pub static PORTWORX_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `PreferredSchedulingTerm` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PreferredSchedulingTerm {
     /// `weight`: required.
     pub weight: i32,
@@ -10674,7 +10674,7 @@ pub static PREFERRED_SCHEDULING_TERM: TypeInfo = TypeInfo {
 /// `Probe` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`ProbeRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Probe {
     /// `exec`: optional.
     pub exec: Option<Box<ExecAction>>,
@@ -10699,7 +10699,7 @@ pub struct Probe {
 }
 
 /// Fields of [`Probe`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ProbeRare {
     /// `terminationGracePeriodSeconds`: optional.
     pub termination_grace_period_seconds: Option<i64>,
@@ -10795,7 +10795,7 @@ pub static PROBE: TypeInfo = TypeInfo {
 };
 
 /// `ProjectedVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ProjectedVolumeSource {
     /// `sources`: optional.
     pub sources: List<VolumeProjection>,
@@ -10844,7 +10844,7 @@ pub static PROJECTED_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `QuobyteVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct QuobyteVolumeSource {
     /// `registry`: required.
     pub registry: Str,
@@ -10918,7 +10918,7 @@ pub static QUOBYTE_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `RBDPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RBDPersistentVolumeSource {
     /// `monitors`: required.
     pub monitors: List<Str>,
@@ -11029,7 +11029,7 @@ pub static RBD_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `RBDVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RBDVolumeSource {
     /// `monitors`: required.
     pub monitors: List<Str>,
@@ -11140,7 +11140,7 @@ pub static RBD_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ReplicationController` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ReplicationController {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -11203,7 +11203,7 @@ pub static REPLICATION_CONTROLLER: TypeInfo = TypeInfo {
 };
 
 /// `ReplicationControllerCondition` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ReplicationControllerCondition {
     /// `type`: required.
     pub type_: Str,
@@ -11271,7 +11271,7 @@ pub static REPLICATION_CONTROLLER_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `ReplicationControllerSpec` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ReplicationControllerSpec {
     /// `replicas`: optional, default `1`.
     pub replicas: Option<i32>,
@@ -11353,7 +11353,7 @@ pub static REPLICATION_CONTROLLER_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ReplicationControllerStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ReplicationControllerStatus {
     /// `replicas`: required.
     pub replicas: i32,
@@ -11432,7 +11432,7 @@ pub static REPLICATION_CONTROLLER_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ResourceClaim` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceClaim {
     /// `name`: required.
     pub name: Str,
@@ -11479,7 +11479,7 @@ pub static RESOURCE_CLAIM: TypeInfo = TypeInfo {
 };
 
 /// `ResourceFieldSelector` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceFieldSelector {
     /// `containerName`: optional.
     pub container_name: Option<Str>,
@@ -11535,7 +11535,7 @@ pub static RESOURCE_FIELD_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `ResourceHealth` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceHealth {
     /// `resourceID`: required.
     pub resource_id: Str,
@@ -11587,7 +11587,7 @@ pub static RESOURCE_HEALTH: TypeInfo = TypeInfo {
 };
 
 /// `ResourceQuota` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceQuota {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -11640,7 +11640,7 @@ pub static RESOURCE_QUOTA: TypeInfo = TypeInfo {
 };
 
 /// `ResourceQuotaSpec` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceQuotaSpec {
     /// `hard`: optional.
     pub hard: Map<Quantity>,
@@ -11714,7 +11714,7 @@ pub static RESOURCE_QUOTA_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ResourceQuotaStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceQuotaStatus {
     /// `hard`: optional.
     pub hard: Map<Quantity>,
@@ -11761,7 +11761,7 @@ pub static RESOURCE_QUOTA_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ResourceRequirements` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceRequirements {
     /// `limits`: optional.
     pub limits: Map<Quantity>,
@@ -11822,7 +11822,7 @@ pub static RESOURCE_REQUIREMENTS: TypeInfo = TypeInfo {
 };
 
 /// `ResourceStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceStatus {
     /// `name`: required.
     pub name: Str,
@@ -11871,7 +11871,7 @@ pub static RESOURCE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `SELinuxOptions` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SELinuxOptions {
     /// `user`: optional.
     pub user: Option<Str>,
@@ -11933,7 +11933,7 @@ pub static SE_LINUX_OPTIONS: TypeInfo = TypeInfo {
 };
 
 /// `ScaleIOPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ScaleIOPersistentVolumeSource {
     /// `gateway`: required.
     pub gateway: Str,
@@ -12046,7 +12046,7 @@ pub static SCALE_IO_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ScaleIOVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ScaleIOVolumeSource {
     /// `gateway`: required.
     pub gateway: Str,
@@ -12159,7 +12159,7 @@ pub static SCALE_IO_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `ScopeSelector` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ScopeSelector {
     /// `matchExpressions`: optional.
     pub match_expressions: List<ScopedResourceSelectorRequirement>,
@@ -12201,7 +12201,7 @@ pub static SCOPE_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `ScopedResourceSelectorRequirement` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ScopedResourceSelectorRequirement {
     /// `scopeName`: required, one of `BestEffort`, `CrossNamespacePodAffinity`, `NotBestEffort`, `NotTerminating`, `PriorityClass`, `Terminating`, `VolumeAttributesClass`.
     pub scope_name: Str,
@@ -12279,7 +12279,7 @@ pub static SCOPED_RESOURCE_SELECTOR_REQUIREMENT: TypeInfo = TypeInfo {
 };
 
 /// `SeccompProfile` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SeccompProfile {
     /// `type`: required, one of `Localhost`, `RuntimeDefault`, `Unconfined`.
     pub type_: Str,
@@ -12328,7 +12328,7 @@ pub static SECCOMP_PROFILE: TypeInfo = TypeInfo {
 };
 
 /// `Secret` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Secret {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -12402,7 +12402,7 @@ pub static SECRET: TypeInfo = TypeInfo {
 };
 
 /// `SecretEnvSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SecretEnvSource {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -12451,7 +12451,7 @@ pub static SECRET_ENV_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `SecretKeySelector` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SecretKeySelector {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -12508,7 +12508,7 @@ pub static SECRET_KEY_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `SecretProjection` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SecretProjection {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -12570,7 +12570,7 @@ pub static SECRET_PROJECTION: TypeInfo = TypeInfo {
 };
 
 /// `SecretReference` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SecretReference {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -12617,7 +12617,7 @@ pub static SECRET_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `SecretVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SecretVolumeSource {
     /// `secretName`: optional.
     pub secret_name: Option<Str>,
@@ -12686,7 +12686,7 @@ pub static SECRET_VOLUME_SOURCE: TypeInfo = TypeInfo {
 /// `SecurityContext` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`SecurityContextRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SecurityContext {
     /// `capabilities`: optional.
     pub capabilities: Option<Capabilities>,
@@ -12707,7 +12707,7 @@ pub struct SecurityContext {
 }
 
 /// Fields of [`SecurityContext`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SecurityContextRare {
     /// `seLinuxOptions`: optional.
     pub se_linux_options: Option<Box<SELinuxOptions>>,
@@ -12839,7 +12839,7 @@ pub static SECURITY_CONTEXT: TypeInfo = TypeInfo {
 };
 
 /// `Service` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Service {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -12892,7 +12892,7 @@ pub static SERVICE: TypeInfo = TypeInfo {
 };
 
 /// `ServiceAccount` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceAccount {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -12970,7 +12970,7 @@ pub static SERVICE_ACCOUNT: TypeInfo = TypeInfo {
 };
 
 /// `ServiceAccountTokenProjection` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceAccountTokenProjection {
     /// `audience`: optional.
     pub audience: Option<Str>,
@@ -13022,7 +13022,7 @@ pub static SERVICE_ACCOUNT_TOKEN_PROJECTION: TypeInfo = TypeInfo {
 };
 
 /// `ServicePort` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServicePort {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -13103,7 +13103,7 @@ pub static SERVICE_PORT: TypeInfo = TypeInfo {
 /// `ServiceSpec` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`ServiceSpecRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceSpec {
     /// `ports`: optional.
     pub ports: List<ServicePort>,
@@ -13128,7 +13128,7 @@ pub struct ServiceSpec {
 }
 
 /// Fields of [`ServiceSpec`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceSpecRare {
     /// `externalIPs`: optional.
     pub external_ips: List<Str>,
@@ -13339,7 +13339,7 @@ pub static SERVICE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ServiceStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceStatus {
     /// `loadBalancer`: optional.
     pub load_balancer: Option<Box<LoadBalancerStatus>>,
@@ -13393,7 +13393,7 @@ pub static SERVICE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `SessionAffinityConfig` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SessionAffinityConfig {
     /// `clientIP`: optional.
     pub client_ip: Option<Box<ClientIPConfig>>,
@@ -13435,7 +13435,7 @@ pub static SESSION_AFFINITY_CONFIG: TypeInfo = TypeInfo {
 };
 
 /// `SleepAction` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct SleepAction {
     /// `seconds`: required.
     pub seconds: i64,
@@ -13472,7 +13472,7 @@ pub static SLEEP_ACTION: TypeInfo = TypeInfo {
 };
 
 /// `StorageOSPersistentVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StorageOSPersistentVolumeSource {
     /// `volumeName`: optional.
     pub volume_name: Option<Str>,
@@ -13545,7 +13545,7 @@ pub static STORAGE_OS_PERSISTENT_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `StorageOSVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StorageOSVolumeSource {
     /// `volumeName`: optional.
     pub volume_name: Option<Str>,
@@ -13618,7 +13618,7 @@ pub static STORAGE_OS_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `Sysctl` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Sysctl {
     /// `name`: required.
     pub name: Str,
@@ -13662,7 +13662,7 @@ pub static SYSCTL: TypeInfo = TypeInfo {
 };
 
 /// `TCPSocketAction` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TCPSocketAction {
     /// `port`: required.
     pub port: IntOrString,
@@ -13709,7 +13709,7 @@ pub static TCP_SOCKET_ACTION: TypeInfo = TypeInfo {
 };
 
 /// `Taint` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Taint {
     /// `key`: required.
     pub key: Str,
@@ -13776,7 +13776,7 @@ pub static TAINT: TypeInfo = TypeInfo {
 };
 
 /// `Toleration` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Toleration {
     /// `key`: optional.
     pub key: Option<Str>,
@@ -13854,7 +13854,7 @@ pub static TOLERATION: TypeInfo = TypeInfo {
 };
 
 /// `TopologySelectorLabelRequirement` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TopologySelectorLabelRequirement {
     /// `key`: required.
     pub key: Str,
@@ -13903,7 +13903,7 @@ pub static TOPOLOGY_SELECTOR_LABEL_REQUIREMENT: TypeInfo = TypeInfo {
 };
 
 /// `TopologySelectorTerm` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TopologySelectorTerm {
     /// `matchLabelExpressions`: optional.
     pub match_label_expressions: List<TopologySelectorLabelRequirement>,
@@ -13945,7 +13945,7 @@ pub static TOPOLOGY_SELECTOR_TERM: TypeInfo = TypeInfo {
 };
 
 /// `TopologySpreadConstraint` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TopologySpreadConstraint {
     /// `maxSkew`: required.
     pub max_skew: i32,
@@ -14056,7 +14056,7 @@ pub static TOPOLOGY_SPREAD_CONSTRAINT: TypeInfo = TypeInfo {
 };
 
 /// `TypedLocalObjectReference` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TypedLocalObjectReference {
     /// `apiGroup`: optional.
     pub api_group: Option<Str>,
@@ -14113,7 +14113,7 @@ pub static TYPED_LOCAL_OBJECT_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `TypedObjectReference` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TypedObjectReference {
     /// `apiGroup`: optional.
     pub api_group: Option<Str>,
@@ -14177,7 +14177,7 @@ pub static TYPED_OBJECT_REFERENCE: TypeInfo = TypeInfo {
 /// `Volume` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`VolumeRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Volume {
     /// `name`: required.
     pub name: Str,
@@ -14198,7 +14198,7 @@ pub struct Volume {
 }
 
 /// Fields of [`Volume`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeRare {
     /// `gcePersistentDisk`: optional.
     pub gce_persistent_disk: Option<Box<GCEPersistentDiskVolumeSource>>,
@@ -14561,7 +14561,7 @@ pub static VOLUME: TypeInfo = TypeInfo {
 };
 
 /// `VolumeDevice` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeDevice {
     /// `name`: required.
     pub name: Str,
@@ -14607,7 +14607,7 @@ pub static VOLUME_DEVICE: TypeInfo = TypeInfo {
 /// `VolumeMount` of `io.k8s.api.core.v1`.
 ///
 /// Dereferences to [`VolumeMountRare`], the fields that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeMount {
     /// `name`: required.
     pub name: Str,
@@ -14620,7 +14620,7 @@ pub struct VolumeMount {
 }
 
 /// Fields of [`VolumeMount`] that few objects set.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeMountRare {
     /// `recursiveReadOnly`: optional.
     pub recursive_read_only: Option<Str>,
@@ -14700,7 +14700,7 @@ pub static VOLUME_MOUNT: TypeInfo = TypeInfo {
 };
 
 /// `VolumeMountStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeMountStatus {
     /// `name`: required.
     pub name: Str,
@@ -14773,7 +14773,7 @@ pub static VOLUME_MOUNT_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `VolumeNodeAffinity` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeNodeAffinity {
     /// `required`: optional.
     pub required: Option<Box<NodeSelector>>,
@@ -14815,7 +14815,7 @@ pub static VOLUME_NODE_AFFINITY: TypeInfo = TypeInfo {
 };
 
 /// `VolumeProjection` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeProjection {
     /// `secret`: optional.
     pub secret: Option<Box<SecretProjection>>,
@@ -14919,7 +14919,7 @@ pub static VOLUME_PROJECTION: TypeInfo = TypeInfo {
 };
 
 /// `VolumeResourceRequirements` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeResourceRequirements {
     /// `limits`: optional.
     pub limits: Map<Quantity>,
@@ -14966,7 +14966,7 @@ pub static VOLUME_RESOURCE_REQUIREMENTS: TypeInfo = TypeInfo {
 };
 
 /// `VolumeStatus` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeStatus {
     /// `image`: optional.
     pub image: Option<Box<ImageVolumeStatus>>,
@@ -15008,7 +15008,7 @@ pub static VOLUME_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `VsphereVirtualDiskVolumeSource` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VsphereVirtualDiskVolumeSource {
     /// `volumePath`: required.
     pub volume_path: Str,
@@ -15070,7 +15070,7 @@ pub static VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `WeightedPodAffinityTerm` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct WeightedPodAffinityTerm {
     /// `weight`: required.
     pub weight: i32,
@@ -15119,7 +15119,7 @@ pub static WEIGHTED_POD_AFFINITY_TERM: TypeInfo = TypeInfo {
 };
 
 /// `WindowsSecurityContextOptions` of `io.k8s.api.core.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct WindowsSecurityContextOptions {
     /// `gmsaCredentialSpecName`: optional.
     pub gmsa_credential_spec_name: Option<Str>,

@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `Endpoint` of `io.k8s.api.discovery.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Endpoint {
     /// `addresses`: required.
     pub addresses: List<Str>,
@@ -109,7 +109,7 @@ pub static ENDPOINT: TypeInfo = TypeInfo {
 };
 
 /// `EndpointConditions` of `io.k8s.api.discovery.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EndpointConditions {
     /// `ready`: optional.
     pub ready: Option<bool>,
@@ -161,7 +161,7 @@ pub static ENDPOINT_CONDITIONS: TypeInfo = TypeInfo {
 };
 
 /// `EndpointHints` of `io.k8s.api.discovery.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EndpointHints {
     /// `forZones`: optional.
     pub for_zones: List<ForZone>,
@@ -218,7 +218,7 @@ pub static ENDPOINT_HINTS: TypeInfo = TypeInfo {
 };
 
 /// `EndpointPort` of `io.k8s.api.discovery.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EndpointPort {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -280,7 +280,7 @@ pub static ENDPOINT_PORT: TypeInfo = TypeInfo {
 };
 
 /// `EndpointSlice` of `io.k8s.api.discovery.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EndpointSlice {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -363,7 +363,7 @@ pub static ENDPOINT_SLICE: TypeInfo = TypeInfo {
 };
 
 /// `ForNode` of `io.k8s.api.discovery.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ForNode {
     /// `name`: required.
     pub name: Str,
@@ -400,7 +400,7 @@ pub static FOR_NODE: TypeInfo = TypeInfo {
 };
 
 /// `ForZone` of `io.k8s.api.discovery.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ForZone {
     /// `name`: required.
     pub name: Str,

@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `Event` of `io.k8s.api.events.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Event {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -162,7 +162,7 @@ pub static EVENT: TypeInfo = TypeInfo {
 };
 
 /// `EventSeries` of `io.k8s.api.events.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct EventSeries {
     /// `count`: required.
     pub count: i32,

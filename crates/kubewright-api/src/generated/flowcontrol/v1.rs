@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `ExemptPriorityLevelConfiguration` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ExemptPriorityLevelConfiguration {
     /// `nominalConcurrencyShares`: optional.
     pub nominal_concurrency_shares: Option<i32>,
@@ -56,7 +56,7 @@ pub static EXEMPT_PRIORITY_LEVEL_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `FlowDistinguisherMethod` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FlowDistinguisherMethod {
     /// `type`: required.
     pub type_: Str,
@@ -93,7 +93,7 @@ pub static FLOW_DISTINGUISHER_METHOD: TypeInfo = TypeInfo {
 };
 
 /// `FlowSchema` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FlowSchema {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -151,7 +151,7 @@ pub static FLOW_SCHEMA: TypeInfo = TypeInfo {
 };
 
 /// `FlowSchemaCondition` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FlowSchemaCondition {
     /// `type`: optional.
     pub type_: Option<Str>,
@@ -219,7 +219,7 @@ pub static FLOW_SCHEMA_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `FlowSchemaSpec` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FlowSchemaSpec {
     /// `priorityLevelConfiguration`: required.
     pub priority_level_configuration: PriorityLevelConfigurationReference,
@@ -296,7 +296,7 @@ pub static FLOW_SCHEMA_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `FlowSchemaStatus` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct FlowSchemaStatus {
     /// `conditions`: optional.
     pub conditions: List<FlowSchemaCondition>,
@@ -338,7 +338,7 @@ pub static FLOW_SCHEMA_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `GroupSubject` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct GroupSubject {
     /// `name`: required.
     pub name: Str,
@@ -375,7 +375,7 @@ pub static GROUP_SUBJECT: TypeInfo = TypeInfo {
 };
 
 /// `LimitResponse` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LimitResponse {
     /// `type`: required.
     pub type_: Str,
@@ -424,7 +424,7 @@ pub static LIMIT_RESPONSE: TypeInfo = TypeInfo {
 };
 
 /// `LimitedPriorityLevelConfiguration` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct LimitedPriorityLevelConfiguration {
     /// `nominalConcurrencyShares`: optional.
     pub nominal_concurrency_shares: Option<i32>,
@@ -486,7 +486,7 @@ pub static LIMITED_PRIORITY_LEVEL_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `NonResourcePolicyRule` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NonResourcePolicyRule {
     /// `verbs`: required.
     pub verbs: List<Str>,
@@ -543,7 +543,7 @@ pub static NON_RESOURCE_POLICY_RULE: TypeInfo = TypeInfo {
 };
 
 /// `PolicyRulesWithSubjects` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PolicyRulesWithSubjects {
     /// `subjects`: required.
     pub subjects: List<Subject>,
@@ -614,7 +614,7 @@ pub static POLICY_RULES_WITH_SUBJECTS: TypeInfo = TypeInfo {
 };
 
 /// `PriorityLevelConfiguration` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PriorityLevelConfiguration {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -682,7 +682,7 @@ pub static PRIORITY_LEVEL_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `PriorityLevelConfigurationCondition` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PriorityLevelConfigurationCondition {
     /// `type`: optional.
     pub type_: Option<Str>,
@@ -750,7 +750,7 @@ pub static PRIORITY_LEVEL_CONFIGURATION_CONDITION: TypeInfo = TypeInfo {
 };
 
 /// `PriorityLevelConfigurationReference` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PriorityLevelConfigurationReference {
     /// `name`: required.
     pub name: Str,
@@ -787,7 +787,7 @@ pub static PRIORITY_LEVEL_CONFIGURATION_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `PriorityLevelConfigurationSpec` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PriorityLevelConfigurationSpec {
     /// `type`: required.
     pub type_: Str,
@@ -849,7 +849,7 @@ pub static PRIORITY_LEVEL_CONFIGURATION_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `PriorityLevelConfigurationStatus` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PriorityLevelConfigurationStatus {
     /// `conditions`: optional.
     pub conditions: List<PriorityLevelConfigurationCondition>,
@@ -891,7 +891,7 @@ pub static PRIORITY_LEVEL_CONFIGURATION_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `QueuingConfiguration` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct QueuingConfiguration {
     /// `queues`: optional.
     pub queues: Option<i32>,
@@ -947,7 +947,7 @@ pub static QUEUING_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `ResourcePolicyRule` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourcePolicyRule {
     /// `verbs`: required.
     pub verbs: List<Str>,
@@ -1035,7 +1035,7 @@ pub static RESOURCE_POLICY_RULE: TypeInfo = TypeInfo {
 };
 
 /// `ServiceAccountSubject` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceAccountSubject {
     /// `namespace`: required.
     pub namespace: Str,
@@ -1079,7 +1079,7 @@ pub static SERVICE_ACCOUNT_SUBJECT: TypeInfo = TypeInfo {
 };
 
 /// `Subject` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Subject {
     /// `kind`: required.
     pub kind: Str,
@@ -1149,7 +1149,7 @@ pub static SUBJECT: TypeInfo = TypeInfo {
 };
 
 /// `UserSubject` of `io.k8s.api.flowcontrol.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct UserSubject {
     /// `name`: required.
     pub name: Str,

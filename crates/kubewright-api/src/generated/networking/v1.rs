@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `HTTPIngressPath` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HTTPIngressPath {
     /// `path`: optional.
     pub path: Option<Str>,
@@ -70,7 +70,7 @@ pub static HTTP_INGRESS_PATH: TypeInfo = TypeInfo {
 };
 
 /// `HTTPIngressRuleValue` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct HTTPIngressRuleValue {
     /// `paths`: required.
     pub paths: List<HTTPIngressPath>,
@@ -112,7 +112,7 @@ pub static HTTP_INGRESS_RULE_VALUE: TypeInfo = TypeInfo {
 };
 
 /// `IPAddress` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IPAddress {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -167,7 +167,7 @@ pub static IP_ADDRESS: TypeInfo = TypeInfo {
 };
 
 /// `IPAddressSpec` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IPAddressSpec {
     /// `parentRef`: required.
     pub parent_ref: ParentReference,
@@ -209,7 +209,7 @@ pub static IP_ADDRESS_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `IPBlock` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IPBlock {
     /// `cidr`: required.
     pub cidr: Str,
@@ -258,7 +258,7 @@ pub static IP_BLOCK: TypeInfo = TypeInfo {
 };
 
 /// `Ingress` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Ingress {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -316,7 +316,7 @@ pub static INGRESS: TypeInfo = TypeInfo {
 };
 
 /// `IngressBackend` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressBackend {
     /// `service`: optional.
     pub service: Option<Box<IngressServiceBackend>>,
@@ -370,7 +370,7 @@ pub static INGRESS_BACKEND: TypeInfo = TypeInfo {
 };
 
 /// `IngressClass` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressClass {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -420,7 +420,7 @@ pub static INGRESS_CLASS: TypeInfo = TypeInfo {
 };
 
 /// `IngressClassParametersReference` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressClassParametersReference {
     /// `apiGroup`: optional.
     pub api_group: Option<Str>,
@@ -493,7 +493,7 @@ pub static INGRESS_CLASS_PARAMETERS_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `IngressClassSpec` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressClassSpec {
     /// `controller`: optional.
     pub controller: Option<Str>,
@@ -545,7 +545,7 @@ pub static INGRESS_CLASS_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `IngressLoadBalancerIngress` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressLoadBalancerIngress {
     /// `ip`: optional.
     pub ip: Option<Str>,
@@ -606,7 +606,7 @@ pub static INGRESS_LOAD_BALANCER_INGRESS: TypeInfo = TypeInfo {
 };
 
 /// `IngressLoadBalancerStatus` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressLoadBalancerStatus {
     /// `ingress`: optional.
     pub ingress: List<IngressLoadBalancerIngress>,
@@ -648,7 +648,7 @@ pub static INGRESS_LOAD_BALANCER_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `IngressPortStatus` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressPortStatus {
     /// `port`: required.
     pub port: i32,
@@ -705,7 +705,7 @@ pub static INGRESS_PORT_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `IngressRule` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressRule {
     /// `host`: optional.
     pub host: Option<Str>,
@@ -757,7 +757,7 @@ pub static INGRESS_RULE: TypeInfo = TypeInfo {
 };
 
 /// `IngressServiceBackend` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressServiceBackend {
     /// `name`: required.
     pub name: Str,
@@ -801,7 +801,7 @@ pub static INGRESS_SERVICE_BACKEND: TypeInfo = TypeInfo {
 };
 
 /// `IngressSpec` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressSpec {
     /// `ingressClassName`: optional.
     pub ingress_class_name: Option<Str>,
@@ -878,7 +878,7 @@ pub static INGRESS_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `IngressStatus` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressStatus {
     /// `loadBalancer`: optional.
     pub load_balancer: Option<Box<IngressLoadBalancerStatus>>,
@@ -920,7 +920,7 @@ pub static INGRESS_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `IngressTLS` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct IngressTLS {
     /// `hosts`: optional.
     pub hosts: List<Str>,
@@ -972,7 +972,7 @@ pub static INGRESS_TLS: TypeInfo = TypeInfo {
 };
 
 /// `NetworkPolicy` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NetworkPolicy {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1022,7 +1022,7 @@ pub static NETWORK_POLICY: TypeInfo = TypeInfo {
 };
 
 /// `NetworkPolicyEgressRule` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NetworkPolicyEgressRule {
     /// `ports`: optional.
     pub ports: List<NetworkPolicyPort>,
@@ -1079,7 +1079,7 @@ pub static NETWORK_POLICY_EGRESS_RULE: TypeInfo = TypeInfo {
 };
 
 /// `NetworkPolicyIngressRule` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NetworkPolicyIngressRule {
     /// `ports`: optional.
     pub ports: List<NetworkPolicyPort>,
@@ -1136,7 +1136,7 @@ pub static NETWORK_POLICY_INGRESS_RULE: TypeInfo = TypeInfo {
 };
 
 /// `NetworkPolicyPeer` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NetworkPolicyPeer {
     /// `podSelector`: optional.
     pub pod_selector: Option<Box<meta_v1::LabelSelector>>,
@@ -1198,7 +1198,7 @@ pub static NETWORK_POLICY_PEER: TypeInfo = TypeInfo {
 };
 
 /// `NetworkPolicyPort` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NetworkPolicyPort {
     /// `protocol`: optional, one of `SCTP`, `TCP`, `UDP`.
     pub protocol: Option<Str>,
@@ -1255,7 +1255,7 @@ pub static NETWORK_POLICY_PORT: TypeInfo = TypeInfo {
 };
 
 /// `NetworkPolicySpec` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NetworkPolicySpec {
     /// `podSelector`: optional.
     pub pod_selector: Option<Box<meta_v1::LabelSelector>>,
@@ -1337,7 +1337,7 @@ pub static NETWORK_POLICY_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ParentReference` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ParentReference {
     /// `group`: optional.
     pub group: Option<Str>,
@@ -1409,7 +1409,7 @@ pub static PARENT_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `ServiceBackendPort` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceBackendPort {
     /// `name`: optional.
     pub name: Option<Str>,
@@ -1456,7 +1456,7 @@ pub static SERVICE_BACKEND_PORT: TypeInfo = TypeInfo {
 };
 
 /// `ServiceCIDR` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceCIDR {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1514,7 +1514,7 @@ pub static SERVICE_CIDR: TypeInfo = TypeInfo {
 };
 
 /// `ServiceCIDRSpec` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceCIDRSpec {
     /// `cidrs`: optional.
     pub cidrs: List<Str>,
@@ -1556,7 +1556,7 @@ pub static SERVICE_CIDR_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ServiceCIDRStatus` of `io.k8s.api.networking.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ServiceCIDRStatus {
     /// `conditions`: optional.
     pub conditions: List<meta_v1::Condition>,

@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `Overhead` of `io.k8s.api.node.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Overhead {
     /// `podFixed`: optional.
     pub pod_fixed: Map<Quantity>,
@@ -45,7 +45,7 @@ pub static OVERHEAD: TypeInfo = TypeInfo {
 };
 
 /// `RuntimeClass` of `io.k8s.api.node.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RuntimeClass {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -108,7 +108,7 @@ pub static RUNTIME_CLASS: TypeInfo = TypeInfo {
 };
 
 /// `Scheduling` of `io.k8s.api.node.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Scheduling {
     /// `nodeSelector`: optional.
     pub node_selector: Map<Str>,

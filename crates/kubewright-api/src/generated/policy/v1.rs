@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `Eviction` of `io.k8s.api.policy.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Eviction {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -57,7 +57,7 @@ pub static EVICTION: TypeInfo = TypeInfo {
 };
 
 /// `PodDisruptionBudget` of `io.k8s.api.policy.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodDisruptionBudget {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -120,7 +120,7 @@ pub static POD_DISRUPTION_BUDGET: TypeInfo = TypeInfo {
 };
 
 /// `PodDisruptionBudgetSpec` of `io.k8s.api.policy.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodDisruptionBudgetSpec {
     /// `minAvailable`: optional.
     pub min_available: Option<IntOrString>,
@@ -187,7 +187,7 @@ pub static POD_DISRUPTION_BUDGET_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `PodDisruptionBudgetStatus` of `io.k8s.api.policy.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PodDisruptionBudgetStatus {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,

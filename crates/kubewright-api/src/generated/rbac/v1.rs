@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `AggregationRule` of `io.k8s.api.rbac.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AggregationRule {
     /// `clusterRoleSelectors`: optional.
     pub cluster_role_selectors: List<meta_v1::LabelSelector>,
@@ -49,7 +49,7 @@ pub static AGGREGATION_RULE: TypeInfo = TypeInfo {
 };
 
 /// `ClusterRole` of `io.k8s.api.rbac.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ClusterRole {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -117,7 +117,7 @@ pub static CLUSTER_ROLE: TypeInfo = TypeInfo {
 };
 
 /// `ClusterRoleBinding` of `io.k8s.api.rbac.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ClusterRoleBinding {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -180,7 +180,7 @@ pub static CLUSTER_ROLE_BINDING: TypeInfo = TypeInfo {
 };
 
 /// `PolicyRule` of `io.k8s.api.rbac.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PolicyRule {
     /// `verbs`: required.
     pub verbs: List<Str>,
@@ -273,7 +273,7 @@ pub static POLICY_RULE: TypeInfo = TypeInfo {
 };
 
 /// `Role` of `io.k8s.api.rbac.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Role {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -328,7 +328,7 @@ pub static ROLE: TypeInfo = TypeInfo {
 };
 
 /// `RoleBinding` of `io.k8s.api.rbac.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RoleBinding {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -391,7 +391,7 @@ pub static ROLE_BINDING: TypeInfo = TypeInfo {
 };
 
 /// `RoleRef` of `io.k8s.api.rbac.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct RoleRef {
     /// `apiGroup`: optional.
     pub api_group: Option<Str>,
@@ -443,7 +443,7 @@ pub static ROLE_REF: TypeInfo = TypeInfo {
 };
 
 /// `Subject` of `io.k8s.api.rbac.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Subject {
     /// `kind`: required.
     pub kind: Str,

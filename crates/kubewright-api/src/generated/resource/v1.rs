@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `AllocatedDeviceStatus` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AllocatedDeviceStatus {
     /// `driver`: required.
     pub driver: Str,
@@ -98,7 +98,7 @@ pub static ALLOCATED_DEVICE_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `AllocationResult` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct AllocationResult {
     /// `devices`: optional.
     pub devices: Option<Box<DeviceAllocationResult>>,
@@ -160,7 +160,7 @@ pub static ALLOCATION_RESULT: TypeInfo = TypeInfo {
 };
 
 /// `CELDeviceSelector` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CELDeviceSelector {
     /// `expression`: required.
     pub expression: Str,
@@ -197,7 +197,7 @@ pub static CEL_DEVICE_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `CapacityRequestPolicy` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CapacityRequestPolicy {
     /// `default`: optional.
     pub default: Option<Quantity>,
@@ -264,7 +264,7 @@ pub static CAPACITY_REQUEST_POLICY: TypeInfo = TypeInfo {
 };
 
 /// `CapacityRequestPolicyRange` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CapacityRequestPolicyRange {
     /// `min`: required.
     pub min: Quantity,
@@ -321,7 +321,7 @@ pub static CAPACITY_REQUEST_POLICY_RANGE: TypeInfo = TypeInfo {
 };
 
 /// `CapacityRequirements` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CapacityRequirements {
     /// `requests`: optional.
     pub requests: Map<Quantity>,
@@ -358,7 +358,7 @@ pub static CAPACITY_REQUIREMENTS: TypeInfo = TypeInfo {
 };
 
 /// `Counter` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Counter {
     /// `value`: required.
     pub value: Quantity,
@@ -395,7 +395,7 @@ pub static COUNTER: TypeInfo = TypeInfo {
 };
 
 /// `CounterSet` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CounterSet {
     /// `name`: required.
     pub name: Str,
@@ -444,7 +444,7 @@ pub static COUNTER_SET: TypeInfo = TypeInfo {
 };
 
 /// `Device` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Device {
     /// `name`: required.
     pub name: Str,
@@ -605,7 +605,7 @@ pub static DEVICE: TypeInfo = TypeInfo {
 };
 
 /// `DeviceAllocationConfiguration` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceAllocationConfiguration {
     /// `source`: required, one of `FromClaim`, `FromClass`.
     pub source: Str,
@@ -672,7 +672,7 @@ pub static DEVICE_ALLOCATION_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `DeviceAllocationResult` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceAllocationResult {
     /// `results`: optional.
     pub results: List<DeviceRequestAllocationResult>,
@@ -729,7 +729,7 @@ pub static DEVICE_ALLOCATION_RESULT: TypeInfo = TypeInfo {
 };
 
 /// `DeviceAttribute` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceAttribute {
     /// `int`: optional.
     pub int: Option<i64>,
@@ -835,7 +835,7 @@ pub static DEVICE_ATTRIBUTE: TypeInfo = TypeInfo {
 };
 
 /// `DeviceCapacity` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceCapacity {
     /// `value`: required.
     pub value: Quantity,
@@ -884,7 +884,7 @@ pub static DEVICE_CAPACITY: TypeInfo = TypeInfo {
 };
 
 /// `DeviceClaim` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceClaim {
     /// `requests`: optional.
     pub requests: List<DeviceRequest>,
@@ -955,7 +955,7 @@ pub static DEVICE_CLAIM: TypeInfo = TypeInfo {
 };
 
 /// `DeviceClaimConfiguration` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceClaimConfiguration {
     /// `requests`: optional.
     pub requests: List<Str>,
@@ -1009,7 +1009,7 @@ pub static DEVICE_CLAIM_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `DeviceClass` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceClass {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -1064,7 +1064,7 @@ pub static DEVICE_CLASS: TypeInfo = TypeInfo {
 };
 
 /// `DeviceClassConfiguration` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceClassConfiguration {
     /// `opaque`: optional.
     pub opaque: Option<Box<OpaqueDeviceConfiguration>>,
@@ -1106,7 +1106,7 @@ pub static DEVICE_CLASS_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `DeviceClassSpec` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceClassSpec {
     /// `selectors`: optional.
     pub selectors: List<DeviceSelector>,
@@ -1168,7 +1168,7 @@ pub static DEVICE_CLASS_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `DeviceConstraint` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceConstraint {
     /// `requests`: optional.
     pub requests: List<Str>,
@@ -1225,7 +1225,7 @@ pub static DEVICE_CONSTRAINT: TypeInfo = TypeInfo {
 };
 
 /// `DeviceCounterConsumption` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceCounterConsumption {
     /// `counterSet`: required.
     pub counter_set: Str,
@@ -1274,7 +1274,7 @@ pub static DEVICE_COUNTER_CONSUMPTION: TypeInfo = TypeInfo {
 };
 
 /// `DeviceRequest` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceRequest {
     /// `name`: required.
     pub name: Str,
@@ -1336,7 +1336,7 @@ pub static DEVICE_REQUEST: TypeInfo = TypeInfo {
 };
 
 /// `DeviceRequestAllocationResult` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceRequestAllocationResult {
     /// `request`: required.
     pub request: Str,
@@ -1449,7 +1449,7 @@ pub static DEVICE_REQUEST_ALLOCATION_RESULT: TypeInfo = TypeInfo {
 };
 
 /// `DeviceSelector` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceSelector {
     /// `cel`: optional.
     pub cel: Option<Box<CELDeviceSelector>>,
@@ -1491,7 +1491,7 @@ pub static DEVICE_SELECTOR: TypeInfo = TypeInfo {
 };
 
 /// `DeviceSubRequest` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceSubRequest {
     /// `name`: required.
     pub name: Str,
@@ -1591,7 +1591,7 @@ pub static DEVICE_SUB_REQUEST: TypeInfo = TypeInfo {
 };
 
 /// `DeviceTaint` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceTaint {
     /// `key`: required.
     pub key: Str,
@@ -1658,7 +1658,7 @@ pub static DEVICE_TAINT: TypeInfo = TypeInfo {
 };
 
 /// `DeviceToleration` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct DeviceToleration {
     /// `key`: optional.
     pub key: Option<Str>,
@@ -1736,7 +1736,7 @@ pub static DEVICE_TOLERATION: TypeInfo = TypeInfo {
 };
 
 /// `ExactDeviceRequest` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ExactDeviceRequest {
     /// `deviceClassName`: required.
     pub device_class_name: Str,
@@ -1836,7 +1836,7 @@ pub static EXACT_DEVICE_REQUEST: TypeInfo = TypeInfo {
 };
 
 /// `NetworkDeviceData` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NetworkDeviceData {
     /// `interfaceName`: optional.
     pub interface_name: Option<Str>,
@@ -1897,7 +1897,7 @@ pub static NETWORK_DEVICE_DATA: TypeInfo = TypeInfo {
 };
 
 /// `NodeAllocatableResourceMapping` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct NodeAllocatableResourceMapping {
     /// `capacityKey`: optional.
     pub capacity_key: Option<Str>,
@@ -1946,7 +1946,7 @@ pub static NODE_ALLOCATABLE_RESOURCE_MAPPING: TypeInfo = TypeInfo {
 };
 
 /// `OpaqueDeviceConfiguration` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct OpaqueDeviceConfiguration {
     /// `driver`: required.
     pub driver: Str,
@@ -1990,7 +1990,7 @@ pub static OPAQUE_DEVICE_CONFIGURATION: TypeInfo = TypeInfo {
 };
 
 /// `ResourceClaim` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceClaim {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -2053,7 +2053,7 @@ pub static RESOURCE_CLAIM: TypeInfo = TypeInfo {
 };
 
 /// `ResourceClaimConsumerReference` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceClaimConsumerReference {
     /// `apiGroup`: optional.
     pub api_group: Option<Str>,
@@ -2115,7 +2115,7 @@ pub static RESOURCE_CLAIM_CONSUMER_REFERENCE: TypeInfo = TypeInfo {
 };
 
 /// `ResourceClaimSpec` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceClaimSpec {
     /// `devices`: optional.
     pub devices: Option<Box<DeviceClaim>>,
@@ -2157,7 +2157,7 @@ pub static RESOURCE_CLAIM_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ResourceClaimStatus` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceClaimStatus {
     /// `allocation`: optional.
     pub allocation: Option<Box<AllocationResult>>,
@@ -2224,7 +2224,7 @@ pub static RESOURCE_CLAIM_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `ResourceClaimTemplate` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceClaimTemplate {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -2279,7 +2279,7 @@ pub static RESOURCE_CLAIM_TEMPLATE: TypeInfo = TypeInfo {
 };
 
 /// `ResourceClaimTemplateSpec` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceClaimTemplateSpec {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -2328,7 +2328,7 @@ pub static RESOURCE_CLAIM_TEMPLATE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `ResourcePool` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourcePool {
     /// `name`: required.
     pub name: Str,
@@ -2380,7 +2380,7 @@ pub static RESOURCE_POOL: TypeInfo = TypeInfo {
 };
 
 /// `ResourceSlice` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceSlice {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -2435,7 +2435,7 @@ pub static RESOURCE_SLICE: TypeInfo = TypeInfo {
 };
 
 /// `ResourceSliceSpec` of `io.k8s.api.resource.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct ResourceSliceSpec {
     /// `driver`: required.
     pub driver: Str,

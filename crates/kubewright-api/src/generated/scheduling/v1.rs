@@ -7,7 +7,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `PriorityClass` of `io.k8s.api.scheduling.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct PriorityClass {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,

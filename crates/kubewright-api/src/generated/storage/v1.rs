@@ -8,7 +8,7 @@ use kubewright_core::generated_prelude::*;
 use kubewright_core::meta::v1 as meta_v1;
 
 /// `CSIDriver` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CSIDriver {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -63,7 +63,7 @@ pub static CSI_DRIVER: TypeInfo = TypeInfo {
 };
 
 /// `CSIDriverSpec` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CSIDriverSpec {
     /// `attachRequired`: optional.
     pub attach_required: Option<bool>,
@@ -192,7 +192,7 @@ pub static CSI_DRIVER_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `CSINode` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CSINode {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -242,7 +242,7 @@ pub static CSI_NODE: TypeInfo = TypeInfo {
 };
 
 /// `CSINodeDriver` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CSINodeDriver {
     /// `name`: required.
     pub name: Str,
@@ -314,7 +314,7 @@ pub static CSI_NODE_DRIVER: TypeInfo = TypeInfo {
 };
 
 /// `CSINodeSpec` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CSINodeSpec {
     /// `drivers`: required.
     pub drivers: List<CSINodeDriver>,
@@ -356,7 +356,7 @@ pub static CSI_NODE_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `CSIStorageCapacity` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct CSIStorageCapacity {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -435,7 +435,7 @@ pub static CSI_STORAGE_CAPACITY: TypeInfo = TypeInfo {
 };
 
 /// `StorageClass` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct StorageClass {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -547,7 +547,7 @@ pub static STORAGE_CLASS: TypeInfo = TypeInfo {
 };
 
 /// `TokenRequest` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct TokenRequest {
     /// `audience`: required.
     pub audience: Str,
@@ -591,7 +591,7 @@ pub static TOKEN_REQUEST: TypeInfo = TypeInfo {
 };
 
 /// `VolumeAttachment` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeAttachment {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -659,7 +659,7 @@ pub static VOLUME_ATTACHMENT: TypeInfo = TypeInfo {
 };
 
 /// `VolumeAttachmentSource` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeAttachmentSource {
     /// `persistentVolumeName`: optional.
     pub persistent_volume_name: Option<Str>,
@@ -708,7 +708,7 @@ pub static VOLUME_ATTACHMENT_SOURCE: TypeInfo = TypeInfo {
 };
 
 /// `VolumeAttachmentSpec` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeAttachmentSpec {
     /// `attacher`: required.
     pub attacher: Str,
@@ -765,7 +765,7 @@ pub static VOLUME_ATTACHMENT_SPEC: TypeInfo = TypeInfo {
 };
 
 /// `VolumeAttachmentStatus` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeAttachmentStatus {
     /// `attached`: required.
     pub attached: bool,
@@ -837,7 +837,7 @@ pub static VOLUME_ATTACHMENT_STATUS: TypeInfo = TypeInfo {
 };
 
 /// `VolumeAttributesClass` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeAttributesClass {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
@@ -895,7 +895,7 @@ pub static VOLUME_ATTRIBUTES_CLASS: TypeInfo = TypeInfo {
 };
 
 /// `VolumeError` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeError {
     /// `time`: optional.
     pub time: Option<Time>,
@@ -951,7 +951,7 @@ pub static VOLUME_ERROR: TypeInfo = TypeInfo {
 };
 
 /// `VolumeNodeResources` of `io.k8s.api.storage.v1`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct VolumeNodeResources {
     /// `count`: optional.
     pub count: Option<i32>,

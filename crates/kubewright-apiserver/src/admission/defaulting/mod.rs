@@ -1,4 +1,4 @@
-//! Defaults of built-in kinds, as the server fills them in where a client says nothing.
+//! Defaults, as the server fills them in where a client says nothing.
 
 mod definition;
 mod network;
@@ -14,7 +14,9 @@ use crate::object::{Meta, text_map, tree};
 
 /// Fills in what is missing.
 pub(super) fn apply(resource: &Resource, value: &mut Value) {
-    if resource.is_custom() {
+    if let Some(custom) = &resource.custom {
+        // Bodies went through their schema already; this is for objects that the server has put together.
+        custom.schema.complete(value);
         return;
     }
     match (&*resource.group, &*resource.plural) {

@@ -1,52 +1,40 @@
-//! CustomResourceDefinitions. Their schemas are not looked into here.
+//! CustomResourceDefinitions: their names, their versions, and what each version says.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::dns1123_subdomain;
 
 use super::metadata::quoted;
 use super::number;
 use crate::object::{Meta, tree};
+use crate::schema::structural_complaints;
+
+/// What a name in a path has to be.
+const DNS1035_LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
+    with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used \
+    for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const DNS1035_LABEL_MAX: usize = 63;
 
 /// What is wrong with a definition.
 pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let text = |path: &[&str]| tree::text(value, path).to_owned();
-    let (group, plural, kind) =
-        (text(&["spec", "group"]), text(&["spec", "names", "plural"]), text(&["spec", "names", "kind"]));
-    for (field, text) in [("spec.group", &group), ("spec.names.plural", &plural), ("spec.names.kind", &kind)] {
-        if text.is_empty() {
-            causes.push(StatusCause::required(field, ""));
-        }
-    }
+    let (group, plural) = (tree::text(value, &["spec", "group"]), tree::text(value, &["spec", "names", "plural"]));
     if value.name() != format!("{plural}.{group}") {
         let why = "must be spec.names.plural+\".\"+spec.group";
         causes.push(StatusCause::invalid("metadata.name", quoted(value.name()), why));
     }
-    let scope = text(&["spec", "scope"]);
-    match &*scope {
+    causes.extend(check_group(group));
+    match tree::text(value, &["spec", "scope"]) {
         "" => causes.push(StatusCause::required("spec.scope", "")),
         scope => causes.extend(number::one_of("spec.scope", scope, &["Cluster", "Namespaced"])),
     }
-    let versions = tree::items(value, &["spec", "versions"]);
-    let stored = versions.iter().filter(|version| tree::is_true(version, &["storage"])).count();
-    if stored != 1 {
-        let shown = Value::from(versions.to_vec());
-        let why = "must have exactly one version marked as storage version";
-        causes.push(StatusCause::invalid("spec.versions", shown, why));
+    if tree::is_true(value, &["spec", "preserveUnknownFields"]) {
+        causes.push(StatusCause::invalid("spec.preserveUnknownFields", true, "must be false"));
     }
-    for (index, version) in versions.iter().enumerate() {
-        if tree::get(version, &["schema", "openAPIV3Schema"]).is_none() {
-            causes.push(StatusCause::required(
-                format!("spec.versions[{index}].schema.openAPIV3Schema"),
-                "schemas are required",
-            ));
-        }
-        let name = tree::text(version, &["name"]);
-        if versions[..index].iter().any(|other| tree::text(other, &["name"]) == name) {
-            causes.push(StatusCause::duplicate(format!("spec.versions[{index}].name"), quoted(name)));
-        }
-    }
+    causes.extend(check_names(value));
+    causes.extend(check_versions(value, old));
     if let Some(old) = old {
+        causes.extend(check_stored_versions(value));
         for path in
             [&["spec", "group"][..], &["spec", "scope"], &["spec", "names", "plural"], &["spec", "names", "kind"]]
         {
@@ -54,4 +42,126 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
         }
     }
     causes
+}
+
+fn check_group(group: &str) -> Option<StatusCause> {
+    if group.is_empty() {
+        return Some(StatusCause::required("spec.group", ""));
+    }
+    let complaints = dns1123_subdomain(group);
+    match complaints.is_empty() {
+        false => Some(StatusCause::invalid("spec.group", quoted(group), &complaints.join(","))),
+        true if !group.contains('.') => {
+            Some(StatusCause::invalid("spec.group", quoted(group), "should be a domain with at least one dot"))
+        }
+        true => None,
+    }
+}
+
+fn check_names(value: &Value) -> Vec<StatusCause> {
+    let text = |field: &str| tree::text(value, &["spec", "names", field]);
+    let mut causes = Vec::new();
+    for field in ["plural", "singular", "kind", "listKind"] {
+        let (path, name) = (format!("spec.names.{field}"), text(field));
+        let is_kind = matches!(field, "kind" | "listKind");
+        if name.is_empty() {
+            causes.push(StatusCause::required(path, ""));
+        } else if let Some(why) = dns1035_label(&if is_kind { name.to_lowercase() } else { name.to_owned() }) {
+            let why = if is_kind { format!("may have mixed case, but should otherwise match: {why}") } else { why };
+            causes.push(StatusCause::invalid(path, quoted(name), &why));
+        }
+    }
+    for (index, short) in tree::items(value, &["spec", "names", "shortNames"]).iter().enumerate() {
+        let name = short.as_str().unwrap_or_default();
+        let path = format!("spec.names.shortNames[{index}]");
+        causes.extend(dns1035_label(name).map(|why| StatusCause::invalid(path, quoted(name), &why)));
+    }
+    let kind = text("kind");
+    if !kind.is_empty() && kind == text("listKind") {
+        let why = "kind and listKind may not be the same";
+        causes.push(StatusCause::invalid("spec.names.listKind", quoted(kind), why));
+    }
+    causes
+}
+
+fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    let versions = tree::items(value, &["spec", "versions"]);
+    let known = old.map(|old| tree::items(old, &["spec", "versions"])).unwrap_or_default();
+    let known: Vec<_> = known.iter().map(|version| tree::get(version, &["schema", "openAPIV3Schema"])).collect();
+    for (index, version) in versions.iter().enumerate() {
+        let (path, name) = (format!("spec.versions[{index}]"), tree::text(version, &["name"]));
+        let why = dns1035_label(name);
+        causes.extend(why.map(|why| StatusCause::invalid(format!("{path}.name"), quoted(name), &why)));
+        causes.extend(check_scale(&path, version));
+        let path = format!("{path}.schema.openAPIV3Schema");
+        match tree::get(version, &["schema", "openAPIV3Schema"]) {
+            None => causes.push(StatusCause::required(path, "")),
+            // A schema that has been accepted is not refused later.
+            Some(schema) if !known.contains(&Some(schema)) => causes.extend(structural_complaints(&path, schema)),
+            Some(_) => {}
+        }
+    }
+    let mut complain =
+        |why: &str| causes.push(StatusCause::invalid("spec.versions", Value::from(versions.to_vec()), why));
+    let names: Vec<&str> = versions.iter().map(|version| tree::text(version, &["name"])).collect();
+    if (1..names.len()).any(|index| names[..index].contains(&names[index])) {
+        complain("must contain unique version names");
+    }
+    if versions.iter().filter(|version| tree::is_true(version, &["storage"])).count() != 1 {
+        complain("must have exactly one version marked as storage version");
+    }
+    causes
+}
+
+/// Replicas are found below the spec and the status.
+fn check_scale(path: &str, version: &Value) -> Vec<StatusCause> {
+    let Some(scale) = tree::get(version, &["subresources", "scale"]) else { return Vec::new() };
+    let mut causes = Vec::new();
+    for (name, parts, is_required) in [
+        ("specReplicasPath", &["spec"][..], true),
+        ("statusReplicasPath", &["status"], true),
+        ("labelSelectorPath", &["spec", "status"], false),
+    ] {
+        let (field, found) = (format!("{path}.subresources.scale.{name}"), tree::text(scale, &[name]));
+        let is_below = |part: &&str| {
+            found.strip_prefix('.').and_then(|rest| rest.strip_prefix(*part)).is_some_and(|rest| rest.starts_with('.'))
+        };
+        if found.is_empty() {
+            causes.extend(is_required.then(|| StatusCause::required(field, "")));
+        } else if !parts.iter().any(is_below) {
+            let why = match parts {
+                [part] => format!("should be a json path under .{part}"),
+                _ => "should be a json path under either .spec or .status".to_owned(),
+            };
+            causes.push(StatusCause::invalid(field, quoted(found), &why));
+        }
+    }
+    causes
+}
+
+/// A version that objects may be stored in cannot leave.
+fn check_stored_versions(value: &Value) -> Vec<StatusCause> {
+    let versions = tree::items(value, &["spec", "versions"]);
+    let stored = tree::items(value, &["status", "storedVersions"]).iter().enumerate();
+    let missing = stored.filter(|(_, name)| !versions.iter().any(|version| version.get("name") == Some(name)));
+    let complain = |(index, name): (usize, &Value)| {
+        let field = format!("status.storedVersions[{index}]");
+        StatusCause::invalid(field, name, "must appear in spec.versions")
+    };
+    missing.map(complain).collect()
+}
+
+/// What is wrong with a name of up to 63 letters, digits and dashes that begins with a letter.
+fn dns1035_label(name: &str) -> Option<String> {
+    let mut complaints = Vec::new();
+    if name.len() > DNS1035_LABEL_MAX {
+        complaints.push(format!("must be no more than {DNS1035_LABEL_MAX} characters"));
+    }
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
+    if !begins || name.ends_with('-') || !name.bytes().all(is_plain) {
+        complaints.push(DNS1035_LABEL_RULE.to_owned());
+    }
+    (!complaints.is_empty()).then(|| complaints.join(","))
 }

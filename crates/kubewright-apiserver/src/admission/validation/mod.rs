@@ -1,6 +1,7 @@
 //! Rules that objects have to keep, in the server's words for those who break them.
 
 mod config;
+mod custom;
 mod definition;
 mod event;
 mod metadata;
@@ -28,13 +29,16 @@ pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) 
     let mut causes = metadata::update(resource, old, new);
     match part {
         Part::Main => causes.extend(content(resource, new, Some(old))),
-        Part::Status => causes.extend(status(resource, new)),
+        Part::Status => causes.extend(status(resource, old, new)),
         Part::Internal => {}
     }
     causes
 }
 
-fn status(resource: &Resource, value: &Value) -> Vec<StatusCause> {
+fn status(resource: &Resource, old: &Value, value: &Value) -> Vec<StatusCause> {
+    if let Some(custom) = &resource.custom {
+        return custom::status(custom, old, value);
+    }
     match (&*resource.group, &*resource.plural) {
         ("apps", "deployments" | "replicasets" | "statefulsets") => workload::status(value),
         _ => Vec::new(),
@@ -42,8 +46,8 @@ fn status(resource: &Resource, value: &Value) -> Vec<StatusCause> {
 }
 
 fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    if resource.is_custom() {
-        return Vec::new();
+    if let Some(custom) = &resource.custom {
+        return custom::object(custom, old, value);
     }
     match (&*resource.group, &*resource.plural) {
         ("", "configmaps") => config::config_map(value, old),

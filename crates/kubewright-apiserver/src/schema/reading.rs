@@ -1,0 +1,91 @@
+//! Reads a schema from the tree of a definition. What cannot be read is left out; `structural` complains about it.
+
+use kubewright_core::{Map, Str, Value};
+
+use super::pattern::Pattern;
+use super::{Additional, Bounds, ListType, Schema};
+use crate::object::tree;
+
+impl Schema {
+    /// Reads the schema of a definition.
+    pub(crate) fn read(value: &Value) -> Schema {
+        let text = |field: &str| Str::from(tree::text(value, &[field]));
+        let flag = |field: &str| tree::is_true(value, &[field]);
+        let texts =
+            |field: &str| tree::items(value, &[field]).iter().filter_map(Value::as_str).map(Str::from).collect();
+        let schemas = |field: &str| tree::items(value, &[field]).iter().map(Schema::read).collect::<Vec<_>>();
+        let one = |field: &str| value.get(field).filter(|schema| schema.as_object().is_some()).map(Schema::read);
+        let properties = value.get("properties").and_then(Value::as_object);
+        let properties: Map<Schema> = properties
+            .map(|properties| properties.iter().map(|(name, schema)| (name.clone(), Schema::read(schema))).collect())
+            .unwrap_or_default();
+        let mut schema = Schema {
+            ty: text("type"),
+            format: text("format"),
+            nullable: flag("nullable"),
+            default: value.get("default").cloned(),
+            properties,
+            additional: value.get("additionalProperties").and_then(additional),
+            items: one("items").map(Box::new),
+            required: texts("required"),
+            bounds: bounds(value),
+            values: value.get("enum").and_then(Value::as_array).map(|values| values.to_vec()),
+            pattern: value.get("pattern").and_then(Value::as_str).and_then(|text| Pattern::new(text).ok()),
+            unique_items: flag("uniqueItems"),
+            all_of: schemas("allOf"),
+            any_of: schemas("anyOf"),
+            one_of: schemas("oneOf"),
+            not: one("not").map(Box::new),
+            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
+            embedded_resource: flag("x-kubernetes-embedded-resource"),
+            int_or_string: flag("x-kubernetes-int-or-string"),
+            list_type: match tree::text(value, &["x-kubernetes-list-type"]) {
+                "set" => ListType::Set,
+                "map" => ListType::Map,
+                _ => ListType::Atomic,
+            },
+            list_map_keys: texts("x-kubernetes-list-map-keys"),
+            has_defaults: false,
+            has_rules: false,
+        };
+        schema.has_defaults = schema.default.is_some() || schema.parts().any(|part| part.has_defaults);
+        schema.has_rules =
+            !tree::items(value, &["x-kubernetes-validations"]).is_empty() || schema.parts().any(|part| part.has_rules);
+        schema
+    }
+
+    /// The schemas of the values that are held by a value of this one.
+    fn parts(&self) -> impl Iterator<Item = &Schema> {
+        let additional = match &self.additional {
+            Some(Additional::Schema(schema)) => Some(&**schema),
+            _ => None,
+        };
+        self.properties.values().chain(additional).chain(self.items.as_deref())
+    }
+}
+
+fn additional(value: &Value) -> Option<Additional> {
+    match value {
+        Value::Bool(allowed) => Some(Additional::Any(*allowed)),
+        Value::Object(_) => Some(Additional::Schema(Box::new(Schema::read(value)))),
+        _ => None,
+    }
+}
+
+fn bounds(value: &Value) -> Bounds {
+    let number = |field: &str| value.get(field).and_then(Value::as_f64);
+    let size = |field: &str| tree::int(value, &[field]).and_then(|size| usize::try_from(size).ok());
+    Bounds {
+        minimum: number("minimum"),
+        exclusive_minimum: tree::is_true(value, &["exclusiveMinimum"]),
+        maximum: number("maximum"),
+        exclusive_maximum: tree::is_true(value, &["exclusiveMaximum"]),
+        multiple_of: number("multipleOf"),
+        min_length: size("minLength"),
+        max_length: size("maxLength"),
+        min_items: size("minItems"),
+        max_items: size("maxItems"),
+        min_properties: size("minProperties"),
+        max_properties: size("maxProperties"),
+    }
+}

@@ -1,0 +1,69 @@
+//! The places where a scale reads its replicas have to hold numbers.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+
+/// What is wrong with the replicas that are wanted, at a path with a leading dot.
+pub(crate) fn of_spec(object: &Value, path: &str) -> Vec<StatusCause> {
+    replicas(object, path).into_iter().collect()
+}
+
+/// What is wrong with the replicas that are there and with their selector, at paths with a leading dot.
+pub(crate) fn of_status(object: &Value, path: &str, selector: &str) -> Vec<StatusCause> {
+    let mut causes: Vec<StatusCause> = replicas(object, path).into_iter().collect();
+    if !selector.is_empty()
+        && let Err(why) = nested(object, selector, "string", |value| value.as_str())
+    {
+        causes.push(StatusCause::invalid(selector, "\"\"", &why));
+    }
+    causes
+}
+
+fn replicas(object: &Value, path: &str) -> Option<StatusCause> {
+    match nested(object, path, "int64", Value::as_i64) {
+        Err(why) => Some(StatusCause::invalid(path, 0, &why)),
+        Ok(Some(number)) if number < 0 => Some(StatusCause::invalid(path, number, "should be a non-negative integer")),
+        Ok(Some(number)) if number > i64::from(i32::MAX) => {
+            let why = format!("should be less than or equal to {}", i32::MAX);
+            Some(StatusCause::invalid(path, number, &why))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// The value at a path; none where the way ends early, and an error where it leads through something else.
+fn nested<'a, T>(
+    object: &'a Value,
+    path: &str,
+    wanted: &str,
+    read: impl Fn(&'a Value) -> Option<T>,
+) -> Result<Option<T>, String> {
+    let misfit = |upto: &[&str], value: &Value, wanted: &str| {
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!(".{} accessor error: {shown} is of the type {}, expected {wanted}", upto.join("."), go_type(value))
+    };
+    let steps: Vec<&str> = path.trim_start_matches('.').split('.').collect();
+    let mut here = object;
+    for (index, step) in steps.iter().enumerate() {
+        let Some(fields) = here.as_object() else {
+            return Err(misfit(&steps[..index], here, "map[string]interface{}"));
+        };
+        match fields.get(step) {
+            Some(next) => here = next,
+            None => return Ok(None),
+        }
+    }
+    read(here).map(Some).ok_or_else(|| misfit(&steps, here, wanted))
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

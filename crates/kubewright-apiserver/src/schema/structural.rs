@@ -1,0 +1,356 @@
+//! What a schema has to be so that the server can tell at each place what belongs there.
+//!
+//! Every value has a type, outside of `allOf`, `anyOf`, `oneOf` and `not`; those only say more about fields that are
+//! known outside of them already.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+
+use super::Schema;
+use super::pattern::Pattern;
+use super::validation::shown;
+use crate::object::tree;
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+/// Fields that say what a value is, and so have no place where only more is said about it.
+const STRUCTURE: [&str; 12] = [
+    "additionalProperties",
+    "default",
+    "description",
+    "nullable",
+    "title",
+    "type",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+];
+
+/// What is wrong with the schema at `path` of a definition.
+pub(crate) fn complaints(path: &str, schema: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    match tree::text(schema, &["type"]) {
+        "" => causes.push(StatusCause::required(format!("{path}.type"), "must not be empty at the root")),
+        "object" => {}
+        ty => {
+            let why = "must be object at the root";
+            causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), why));
+        }
+    }
+    if tree::is_true(schema, &["nullable"]) {
+        causes.push(StatusCause::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
+    }
+    if let Some(metadata) = tree::get(schema, &["properties", "metadata"]) {
+        check_metadata(&format!("{path}.properties[metadata]"), metadata, &mut causes);
+    }
+    check(path, schema, &mut causes);
+    causes
+}
+
+/// Metadata is the same for all objects; a schema may only ask for certain names.
+fn check_metadata(path: &str, metadata: &Value, causes: &mut Vec<StatusCause>) {
+    let is_plain = metadata
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(|name| matches!(name.as_str(), "type" | "description" | "properties")));
+    let properties = metadata.get("properties").and_then(Value::as_object);
+    let only_names =
+        properties.is_none_or(|fields| fields.keys().all(|name| matches!(name.as_str(), "name" | "generateName")));
+    if !is_plain || !only_names {
+        let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+        causes.push(StatusCause::forbidden(path, why));
+    }
+}
+
+fn check(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
+    let ty = tree::text(schema, &["type"]);
+    if !ty.is_empty() && !TYPES.contains(&ty) {
+        causes.push(StatusCause::not_supported(format!("{path}.type"), format!("{ty:?}"), &TYPES));
+    }
+    if let Some(Err(why)) = schema.get("pattern").and_then(Value::as_str).map(Pattern::new) {
+        let why = format!("must be a valid regular expression, but isn't: {why}");
+        let shown = shown(schema.get("pattern").unwrap_or(&Value::Null));
+        causes.push(StatusCause::invalid(format!("{path}.pattern"), shown, &why));
+    }
+    if tree::is_true(schema, &["uniqueItems"]) {
+        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        causes.push(StatusCause::forbidden(format!("{path}.uniqueItems"), why));
+    }
+    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+        let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
+        causes.push(StatusCause::invalid(field, "false", "must be true or undefined"));
+    }
+    check_kinds(path, schema, ty, causes);
+    check_map_type(path, schema, ty, causes);
+    check_list_type(path, schema, ty, causes);
+    check_parts(path, schema, ty, causes);
+    check_alternatives(path, schema, causes);
+    check_default(path, schema, causes);
+}
+
+/// Checks the extensions that say what kind of value is meant.
+fn check_kinds(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCause>) {
+    if tree::is_true(schema, &["x-kubernetes-embedded-resource"]) {
+        match ty {
+            "object" => {}
+            "" => causes.push(StatusCause::required(
+                format!("{path}.type"),
+                "must be object if x-kubernetes-embedded-resource is true",
+            )),
+            other => causes.push(StatusCause::invalid(
+                format!("{path}.type"),
+                format!("{other:?}"),
+                "must be object if x-kubernetes-embedded-resource is true",
+            )),
+        }
+        if !tree::is_true(schema, &["x-kubernetes-preserve-unknown-fields"]) && schema.get("properties").is_none() {
+            let why = "must not be empty if x-kubernetes-embedded-resource is true without \
+                       x-kubernetes-preserve-unknown-fields";
+            causes.push(StatusCause::required(format!("{path}.properties"), why));
+        }
+    }
+    if tree::is_true(schema, &["x-kubernetes-int-or-string"]) && !ty.is_empty() {
+        let why = "must be empty if x-kubernetes-int-or-string is true";
+        causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), why));
+    }
+}
+
+fn check_map_type(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCause>) {
+    const FIELD: &str = "x-kubernetes-map-type";
+    let Some(map_type) = schema.get(FIELD).and_then(Value::as_str) else { return };
+    let supported = ["atomic", "granular"];
+    if !supported.contains(&map_type) {
+        causes.push(StatusCause::not_supported(format!("{path}.{FIELD}"), format!("{map_type:?}"), &supported));
+    }
+    if ty != "object" {
+        let why = format!("must be object if {FIELD} is specified");
+        causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), &why));
+    }
+}
+
+fn check_list_type(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCause>) {
+    const FIELD: &str = "x-kubernetes-list-type";
+    const KEYS: &str = "x-kubernetes-list-map-keys";
+    let keys = tree::items(schema, &[KEYS]);
+    let list_type = tree::text(schema, &[FIELD]);
+    if schema.get(FIELD).is_some() {
+        let supported = ["atomic", "map", "set"];
+        if !supported.contains(&list_type) {
+            causes.push(StatusCause::not_supported(format!("{path}.{FIELD}"), format!("{list_type:?}"), &supported));
+        }
+        if ty != "array" {
+            let why = format!("must be array if {FIELD} is specified");
+            causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), &why));
+        }
+    }
+    if list_type != "map" {
+        if schema.get(KEYS).is_some() {
+            let why = format!("must be map if {KEYS} is non-empty");
+            causes.push(StatusCause::invalid(format!("{path}.{FIELD}"), format!("{list_type:?}"), &why));
+        }
+        return;
+    }
+    if keys.is_empty() {
+        let why = format!("must not be empty if {FIELD} is map");
+        causes.push(StatusCause::required(format!("{path}.{KEYS}"), &why));
+    }
+    for (index, key) in keys.iter().enumerate() {
+        let name = key.as_str().unwrap_or_default();
+        if tree::get(schema, &["items", "properties", name]).is_none() {
+            let why = "entries must all be names of item properties";
+            causes.push(StatusCause::invalid(format!("{path}.{KEYS}[{index}]"), shown(key), why));
+        }
+    }
+}
+
+fn check_parts(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCause>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, part) in properties.into_iter().flat_map(|properties| properties.iter()) {
+        check_part(
+            &format!("{path}.properties[{name}]"),
+            part,
+            "must not be empty for specified object fields",
+            causes,
+        );
+    }
+    let field = format!("{path}.additionalProperties");
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(false)) => {
+            causes.push(StatusCause::forbidden(field, "additionalProperties cannot be set to false"));
+        }
+        Some(_) if properties.is_some_and(|properties| !properties.is_empty()) => {
+            causes.push(StatusCause::forbidden(field, "additionalProperties and properties are mutual exclusive"));
+        }
+        Some(part @ Value::Object(_)) => {
+            check_part(&field, part, "must not be empty for specified object fields", causes);
+        }
+        _ => {}
+    }
+    match schema.get("items") {
+        Some(part @ Value::Object(_)) => {
+            check_part(&format!("{path}.items"), part, "must not be empty for specified array items", causes);
+        }
+        Some(Value::Array(_)) => {
+            let why = "items must be a schema object and not an array";
+            causes.push(StatusCause::forbidden(format!("{path}.items"), why));
+        }
+        _ if ty == "array" => causes.push(StatusCause::required(format!("{path}.items"), "must be specified")),
+        _ => {}
+    }
+}
+
+fn check_part(path: &str, part: &Value, why: &str, causes: &mut Vec<StatusCause>) {
+    let is_open = tree::is_true(part, &["x-kubernetes-preserve-unknown-fields"])
+        || tree::is_true(part, &["x-kubernetes-int-or-string"]);
+    if tree::text(part, &["type"]).is_empty() && !is_open {
+        causes.push(StatusCause::required(format!("{path}.type"), why));
+    }
+    check(path, part, causes);
+}
+
+fn check_alternatives(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
+    // Both of the customary ways to say that a value is a number or a text are allowed.
+    let is_int_or_string = tree::is_true(schema, &["x-kubernetes-int-or-string"]);
+    for kind in ["allOf", "anyOf", "oneOf"] {
+        for (index, part) in tree::items(schema, &[kind]).iter().enumerate() {
+            check_alternative(&format!("{path}.{kind}[{index}]"), part, (path, schema), is_int_or_string, causes);
+        }
+    }
+    if let Some(part) = schema.get("not") {
+        check_alternative(&format!("{path}.not"), part, (path, schema), false, causes);
+    }
+}
+
+/// Checks what is said beyond the structure; `outside` is the place that it says more about, none if that is missing.
+fn check_alternative(
+    path: &str,
+    part: &Value,
+    outside: (&str, &Value),
+    may_have_type: bool,
+    causes: &mut Vec<StatusCause>,
+) {
+    for field in STRUCTURE {
+        let is_set = part.get(field).is_some_and(|value| !value.is_null() && *value != Value::Bool(false));
+        if is_set && !(may_have_type && field == "type") {
+            causes.push(StatusCause::forbidden(format!("{path}.{field}"), "must be empty to be structural"));
+        }
+    }
+    let (outside_path, outside) = outside;
+    let properties = part.get("properties").and_then(Value::as_object);
+    for (name, inner) in properties.into_iter().flat_map(|properties| properties.iter()) {
+        let here = format!("{path}.properties[{name}]");
+        let there = format!("{outside_path}.properties[{name}]");
+        match tree::get(outside, &["properties", name]) {
+            Some(known) => check_alternative(&here, inner, (&there, known), false, causes),
+            None => causes.push(StatusCause::required(there, &format!("because it is defined in {here}"))),
+        }
+    }
+    if let Some(inner) = part.get("items") {
+        let (here, there) = (format!("{path}.items"), format!("{outside_path}.items"));
+        match outside.get("items") {
+            Some(known) => check_alternative(&here, inner, (&there, known), false, causes),
+            None => causes.push(StatusCause::required(there, &format!("because it is defined in {here}"))),
+        }
+    }
+    for kind in ["allOf", "anyOf", "oneOf"] {
+        for (index, inner) in tree::items(part, &[kind]).iter().enumerate() {
+            let here = format!("{path}.{kind}[{index}]");
+            check_alternative(&here, inner, (outside_path, outside), may_have_type, causes);
+        }
+    }
+    if let Some(inner) = part.get("not") {
+        check_alternative(&format!("{path}.not"), inner, (outside_path, outside), false, causes);
+    }
+}
+
+/// A default has to be what the schema allows, and nothing that would be dropped again.
+fn check_default(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
+    let Some(default) = schema.get("default") else { return };
+    let (field, read) = (format!("{path}.default"), Schema::read(schema));
+    if default.is_null() && !read.nullable {
+        return;
+    }
+    if read.has_unknown_default(default) {
+        return causes.push(StatusCause::invalid(field, shown(default), "must not have unknown fields"));
+    }
+    let mut filled = default.clone();
+    read.fill_in_default(&mut filled);
+    causes.extend(read.complaints_about_default(&field, &filled));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_generators_write_is_structural() {
+        let schema = r#"{"type":"object","description":"d","required":["spec"],"properties":{
+            "apiVersion":{"type":"string"},"kind":{"type":"string"},"metadata":{"type":"object"},
+            "spec":{"type":"object","properties":{
+                "limits":{"type":"object","additionalProperties":{"anyOf":[{"type":"integer"},{"type":"string"}],
+                    "x-kubernetes-int-or-string":true,
+                    "pattern":"^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE])?$"}},
+                "protocol":{"type":"string","default":"TCP","enum":["TCP","UDP"]},
+                "replicas":{"type":"integer","format":"int32","default":1,"minimum":0},
+                "template":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+                "selector":{"type":"object","x-kubernetes-map-type":"atomic","properties":{
+                    "matchLabels":{"type":"object","additionalProperties":{"type":"string"}}}},
+                "source":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},
+                    "oneOf":[{"required":["a"]},{"required":["b"]}],"not":{"required":["a","b"]}}}},
+            "status":{"type":"object","properties":{"conditions":{"type":"array","x-kubernetes-list-type":"map",
+                "x-kubernetes-list-map-keys":["type"],"items":{"type":"object","required":["type"],"properties":{
+                    "type":{"type":"string","maxLength":316},"message":{"type":"string"},
+                    "lastTransitionTime":{"type":"string","format":"date-time"}}}}}}}}"#;
+        let schema: Value = schema.parse().expect("valid JSON");
+        assert_eq!(complaints("s", &schema), []);
+        let object = r#"{"spec":{"limits":{"cpu":"100m","pods":3},"source":{"a":"x"},"replicas":2}}"#;
+        assert_eq!(Schema::read(&schema).complaints(&object.parse().expect("valid JSON"), None), []);
+    }
+
+    #[test]
+    fn violations_are_named_with_their_place() {
+        for (schema, want) in [
+            (r#"{"type":"object","properties":{"a":{"type":"string","default":"x"}}}"#, ""),
+            (r#"{}"#, "s.type: Required value: must not be empty at the root"),
+            (
+                r#"{"type":"object","properties":{"a":{}}}"#,
+                "s.properties[a].type: Required value: must not be empty for specified object fields",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"array"}}}"#,
+                "s.properties[a].items: Required value: must be specified",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"integer","default":"x"}}}"#,
+                r#"s.properties[a].default: Invalid value: "string":  in body must be of type integer: "string""#,
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"string"}},"anyOf":[{"properties":{"b":{}}}]}"#,
+                "s.properties[b]: Required value: because it is defined in s.anyOf[0].properties[b]",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"string","anyOf":[{"type":"string"}]}}}"#,
+                "s.properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"x-kubernetes-int-or-string":true,
+                    "anyOf":[{"type":"integer"},{"type":"string"}]}}}"#,
+                "",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"object"},
+                    "x-kubernetes-list-type":"map"}}}"#,
+                "s.properties[a].x-kubernetes-list-map-keys: Required value: \
+                 must not be empty if x-kubernetes-list-type is map",
+            ),
+        ] {
+            let causes = complaints("s", &schema.parse().expect("valid JSON"));
+            let text = |cause: StatusCause| {
+                format!("{}: {}", cause.field.unwrap_or_default(), cause.message.unwrap_or_default())
+            };
+            assert_eq!(causes.into_iter().map(text).collect::<Vec<_>>().join("; "), want, "{schema}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Custom resources and their schemas.
+
+use crate::client::{Client, server, text};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/shop.example.com/v1/namespaces/default/widgets";
+
+/// A definition of widgets with these versions.
+fn definition(versions: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+        "metadata":{{"name":"widgets.shop.example.com"}},"spec":{{"group":"shop.example.com","scope":"Namespaced",
+        "names":{{"plural":"widgets","kind":"Widget"}},"versions":[{versions}]}}}}"#
+    )
+}
+
+/// A version that is served, with these fields in its spec.
+fn version(name: &str, stored: bool, fields: &str) -> String {
+    format!(
+        r#"{{"name":"{name}","served":true,"storage":{stored},"subresources":{{"status":{{}}}},
+        "schema":{{"openAPIV3Schema":{{"type":"object","properties":{{
+        "spec":{{"type":"object","properties":{{{fields}}}}},
+        "status":{{"type":"object","properties":{{"ready":{{"type":"boolean"}}}}}}}}}}}}}}"#
+    )
+}
+
+fn widget(version: &str, spec: &str) -> String {
+    format!(r#"{{"apiVersion":"shop.example.com/{version}","kind":"Widget","metadata":{{"name":"w"}},"spec":{spec}}}"#)
+}
+
+async fn define(client: &mut Client, versions: &str) {
+    let (code, answer) = client.call("POST", DEFINITIONS, &definition(versions)).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+const SIZE: &str = r#""size":{"type":"integer"}"#;
+
+#[tokio::test]
+async fn objects_are_pruned_completed_and_checked() {
+    let (_server, mut client) = server().await;
+    define(&mut client, &version("v1", true, &format!(r#"{SIZE},"mode":{{"type":"string","default":"auto"}}"#))).await;
+    let (code, refused) = client.call("POST", WIDGETS, &widget("v1", r#"{"size":"big"}"#)).await;
+    let want = r#"Widget.shop.example.com "w" is invalid: spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#;
+    assert_eq!((code, text(&refused, "message").as_str()), (422, want));
+    let (code, _) =
+        client.call("POST", &format!("{WIDGETS}?fieldValidation=Strict"), &widget("v1", r#"{"x":1}"#)).await;
+    assert_eq!(code, 400);
+    let (code, created) = client.call("POST", WIDGETS, &widget("v1", r#"{"size":1,"x":1}"#)).await;
+    assert_eq!((code, text(&created, "spec").as_str()), (201, r#"{"mode":"auto","size":1}"#));
+}
+
+#[tokio::test]
+async fn a_status_is_pruned_and_checked_as_well() {
+    let (_server, mut client) = server().await;
+    define(&mut client, &version("v1", true, SIZE)).await;
+    client.call("POST", WIDGETS, &widget("v1", r#"{"size":1}"#)).await;
+    let status = format!("{WIDGETS}/w/status");
+    let (code, changed) = client.call("PATCH", &status, r#"{"status":{"ready":true,"x":1}}"#).await;
+    assert_eq!((code, text(&changed, "status").as_str()), (200, r#"{"ready":true}"#));
+    assert_eq!(client.call("PATCH", &status, r#"{"status":{"ready":"yes"}}"#).await.0, 422);
+}
+
+#[tokio::test]
+async fn a_new_schema_shows_old_objects_in_its_light() {
+    let (_server, mut client) = server().await;
+    define(&mut client, &version("v1", true, &format!(r#"{SIZE},"old":{{"type":"string"}}"#))).await;
+    client.call("POST", WIDGETS, &widget("v1", r#"{"size":9,"old":"x"}"#)).await;
+    let stricter = r#""size":{"type":"integer","maximum":5},"new":{"type":"string","default":"n"}"#;
+    let change = format!(r#"{{"spec":{{"versions":[{}]}}}}"#, version("v1", true, stricter));
+    let path = format!("{DEFINITIONS}/widgets.shop.example.com");
+    let (code, answer) = client.call("PATCH", &path, &change).await;
+    assert_eq!(code, 200, "{answer}");
+    let (_, seen) = client.call("GET", &format!("{WIDGETS}/w"), "").await;
+    assert_eq!(text(&seen, "spec"), r#"{"new":"n","size":9}"#);
+    // What is too large now stays, but cannot become another value that is too large.
+    assert_eq!(client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"spec":{"new":"m"}}"#).await.0, 200);
+    assert_eq!(client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"spec":{"size":8}}"#).await.0, 422);
+}
+
+#[tokio::test]
+async fn objects_move_to_a_new_storage_version_when_they_are_written() {
+    let (_server, mut client) = server().await;
+    let (first, second) = (version("v1", true, SIZE), version("v2", false, SIZE));
+    define(&mut client, &format!("{first},{second}")).await;
+    client.call("POST", WIDGETS, &widget("v1", r#"{"size":1}"#)).await;
+    let path = format!("{DEFINITIONS}/widgets.shop.example.com");
+    let (first, second) = (version("v1", false, SIZE), version("v2", true, SIZE));
+    let (code, changed) =
+        client.call("PATCH", &path, &format!(r#"{{"spec":{{"versions":[{first},{second}]}}}}"#)).await;
+    assert_eq!((code, text(&changed, "status/storedVersions").as_str()), (200, r#"["v1","v2"]"#));
+    let (code, kept) = client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"metadata":{"labels":{"l":"1"}}}"#).await;
+    assert_eq!((code, text(&kept, "apiVersion").as_str()), (200, "shop.example.com/v1"));
+    assert_eq!(text(&kept, "metadata/generation"), "1");
+    let (code, refused) = client.call("PATCH", &path, &format!(r#"{{"spec":{{"versions":[{second}]}}}}"#)).await;
+    assert_eq!(code, 422);
+    assert!(text(&refused, "message").contains(r#"status.storedVersions[0]: Invalid value: "v1": must appear in"#));
+}
+
+#[tokio::test]
+async fn a_schema_that_is_not_structural_is_refused() {
+    let (_server, mut client) = server().await;
+    let (code, refused) = client.call("POST", DEFINITIONS, &definition(&version("v1", true, r#""size":{}"#))).await;
+    assert_eq!(code, 422);
+    let want = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[size].type: Required value: \
+                must not be empty for specified object fields";
+    assert!(text(&refused, "message").ends_with(want), "{refused}");
+}
