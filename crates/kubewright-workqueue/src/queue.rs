@@ -64,6 +64,8 @@ pub(crate) struct Shared<T> {
     drained: Notify,
     hasher: RandomState,
     epoch: Instant,
+    /// Whether how long work takes is counted; where it is not, a look at the clock is saved.
+    is_observed: bool,
     pub(crate) labels: Labels,
 }
 
@@ -93,6 +95,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             drained: Notify::new(),
             hasher: RandomState::new(),
             epoch: Instant::now(),
+            is_observed: metrics.is_some(),
             labels: Labels { name: options.name, controller },
         });
         if let Some(metrics) = metrics {
@@ -250,7 +253,7 @@ impl<T> Shared<T> {
 
     /// Ends the work on a key, if `ticket` is still valid.
     pub(crate) fn finish(&self, number: u32, ticket: u64) {
-        let now = self.now();
+        let now = if self.is_observed { self.now() } else { 0 };
         // Returned rather than dropped inside, since the key's own drop may be slow, or use the queue.
         let _forgotten = self.change(|locked, woken| {
             let finished = locked.state.finish(number, ticket, now)?;

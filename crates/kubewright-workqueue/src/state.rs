@@ -185,7 +185,7 @@ impl<T> State<T> {
         self.deadlines.soonest(|deadline, number| is_planned(table, deadline, number)).map(|(deadline, _)| deadline)
     }
 
-    /// Notes that the work on a key is over. Without effect unless `ticket` is that of the work under way.
+    /// Notes that the work on a key is over; `now` matters to statistics alone. Without effect unless `ticket` is that of the work under way.
     pub(crate) fn finish(&mut self, number: u32, ticket: u64, now: u64) -> Option<Finished<T>> {
         let entry = self.table.get(number)?;
         let place = entry.place as usize;
