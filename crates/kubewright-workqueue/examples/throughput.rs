@@ -1,4 +1,4 @@
-//! Measures add, get and done: `cargo run --release -p kubewright-workqueue --example throughput [runs]`.
+//! Measures add, get and done: `cargo run --release -p kubewright-workqueue --example throughput [runs] [case]`.
 //!
 //! Prints a line for each case: items handed out in a second, and processor time for each add.
 
@@ -13,50 +13,66 @@ use tokio::task::JoinSet;
 
 const ADDS: u64 = 1_000_000;
 
+/// Like the names of pods, shared so that what is measured is the queue and not the copying of text.
+type Key = Arc<str>;
+
+/// Makes a queue of some kind.
+type Make<'a> = &'a dyn Fn() -> WorkQueue<Key>;
+
 fn main() {
     let runs = std::env::args().nth(1).and_then(|runs| runs.parse().ok()).unwrap_or(3);
+    let only = std::env::args().nth(2).unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().expect("threads");
+    let keys: Arc<[Key]> = (0..ADDS).map(|key| format!("namespace-{}/pod-{key:07}", key % 200).into()).collect();
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
     for _ in 0..runs {
-        let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
-        let plain = || WorkQueue::new(Options::new());
-        runtime.block_on(pass("1 to 1, distinct", plain(), 1, ADDS));
-        runtime.block_on(pass("4 to 4, distinct", plain(), 4, ADDS));
-        runtime.block_on(pass("1 to 1, 1000 hot", plain(), 1, 1000));
-        runtime.block_on(pass("4 to 4, 1000 hot", plain(), 4, 1000));
-        let observed = WorkQueue::new(Options::new().name("observed").metrics(&metrics));
-        runtime.block_on(pass("1 to 1, distinct, metrics", observed, 1, ADDS));
-        let fair = WorkQueue::new(Options::new().fair_by(|key: &u64| key % 50));
-        runtime.block_on(pass("1 to 1, distinct, 50 groups", fair, 1, ADDS));
-        let limiter = ItemExponential::new(Duration::from_millis(5), Duration::from_secs(1000));
-        let priority = PriorityQueue::new(limiter, Ageing::default(), Options::new());
-        runtime.block_on(pass("1 to 1, distinct, priority", (*priority).clone(), 1, ADDS));
-        runtime.block_on(retry());
-        runtime.block_on(delay());
-        println!();
+        let observed = || Options::new().name("observed").metrics(&metrics);
+        let fair = || Options::new().fair_by(|key: &Key| key[..13].to_owned());
+        let limiter = || ItemExponential::new(Duration::from_millis(5), Duration::from_secs(1000));
+        let ranked = || PriorityQueue::new(limiter(), Ageing::default(), Options::new());
+        let cases: [(&str, Make<'_>, usize, usize); 7] = [
+            ("1 to 1, distinct", &|| WorkQueue::new(Options::new()), 1, keys.len()),
+            ("4 to 4, distinct", &|| WorkQueue::new(Options::new()), 4, keys.len()),
+            ("1 to 1, 1000 hot", &|| WorkQueue::new(Options::new()), 1, 1000),
+            ("4 to 4, 1000 hot", &|| WorkQueue::new(Options::new()), 4, 1000),
+            ("1 to 1, distinct, metrics", &|| WorkQueue::new(observed()), 1, keys.len()),
+            ("1 to 1, distinct, groups", &|| WorkQueue::new(fair()), 1, keys.len()),
+            ("1 to 1, distinct, priority", &|| (*ranked()).clone(), 1, keys.len()),
+        ];
+        for (case, queue, workers, distinct) in cases.into_iter().filter(|(case, ..)| case.contains(&only)) {
+            runtime.block_on(pass(case, queue(), workers, keys.clone(), distinct));
+        }
+        if only.is_empty() {
+            runtime.block_on(retry(keys.clone()));
+            runtime.block_on(delay(&keys[..100_000]));
+            runtime.block_on(delay(&keys));
+            println!();
+        }
     }
 }
 
 /// Passes keys from as many producers to as many consumers.
-async fn pass(case: &str, queue: WorkQueue<u64>, workers: u64, keys: u64) {
+async fn pass(case: &str, queue: WorkQueue<Key>, workers: usize, keys: Arc<[Key]>, distinct: usize) {
     let clock = Clock::start();
     let delivered = Arc::new(AtomicU64::new(0));
     let mut consumers = JoinSet::new();
     let mut producers = JoinSet::new();
+    let share = keys.len() / workers;
     for worker in 0..workers {
         let (consumer, delivered) = (queue.clone(), delivered.clone());
         consumers.spawn(async move {
             let mut count = 0;
             while let Some(claim) = consumer.get().await {
-                std::hint::black_box(*claim);
+                std::hint::black_box(claim.key());
                 count += 1;
             }
             delivered.fetch_add(count, Ordering::Relaxed);
         });
-        let producer = queue.clone();
+        let (producer, keys) = (queue.clone(), keys.clone());
         producers.spawn(async move {
-            for add in 0..ADDS / workers {
-                producer.add((worker * ADDS / workers + add) % keys);
+            for add in worker * share..(worker + 1) * share {
+                producer.add(keys[add % distinct].clone());
             }
         });
     }
@@ -66,43 +82,47 @@ async fn pass(case: &str, queue: WorkQueue<u64>, workers: u64, keys: u64) {
     clock.report(case, ADDS, delivered.load(Ordering::Relaxed));
 }
 
-/// Rate-limited adds of distinct keys, each of which succeeds the second time.
-async fn retry() {
-    const KEYS: u64 = 100_000;
-    let queue = RateLimitingQueue::new(ItemExponential::new(Duration::ZERO, Duration::ZERO), Options::new());
+/// Rate-limited adds of distinct keys, each of which succeeds at once.
+async fn retry(keys: Arc<[Key]>) {
+    const COUNT: usize = 100_000;
+    let limiter = ItemExponential::new(Duration::from_micros(1), Duration::from_secs(1));
+    let queue = RateLimitingQueue::new(limiter, Options::new());
     let clock = Clock::start();
     let producer = tokio::spawn({
         let queue = queue.clone();
-        async move { (0..KEYS).for_each(|key| queue.add_rate_limited(key)) }
+        async move { keys[..COUNT].iter().for_each(|key| queue.add_rate_limited(key.clone())) }
     });
-    for _ in 0..KEYS {
+    for _ in 0..COUNT {
         let claim = queue.get().await.expect("the queue is open");
         queue.forget(&claim);
     }
     producer.await.expect("adding does not fail");
-    clock.report("rate limited, forgotten", KEYS, KEYS);
+    clock.report("rate limited, forgotten", COUNT as u64, COUNT as u64);
 }
 
-/// A million keys that fall due between two and three seconds from now.
-async fn delay() {
+/// Keys that fall due between two and three seconds from now.
+async fn delay(keys: &[Key]) {
     let queue = DelayingQueue::new(Options::new());
     let clock = Clock::start();
-    let memory = resident();
     let start = Instant::now();
-    let due = |key: u64| Duration::from_micros(2_000_000 + key * 7919 % 1_000_003);
-    for key in 0..ADDS {
-        queue.add_after(key, due(key));
+    let due = |number: usize| Duration::from_micros(2_000_000 + number as u64 * 7919 % 1_000_003);
+    let mut deadlines = vec![Duration::ZERO; keys.len()];
+    let memory = resident();
+    for (number, key) in keys.iter().enumerate() {
+        deadlines[number] = start.elapsed() + due(number);
+        queue.add_after((number, key.clone()), due(number));
     }
     let memory = resident().saturating_sub(memory);
     let mut late = Vec::new();
-    for _ in 0..ADDS {
+    for _ in keys {
         let claim = queue.get().await.expect("the queue is open");
-        late.push(start.elapsed().saturating_sub(due(*claim)));
+        late.push(start.elapsed().saturating_sub(deadlines[claim.0]));
     }
     late.sort_unstable();
-    clock.report("delayed 2 to 3 s", ADDS, ADDS);
+    let count = keys.len() as u64;
+    clock.report(&format!("{count} delayed 2 to 3 s"), count, count);
     let at = |part: usize| late[late.len() * part / 100];
-    println!("    late: median {:?}, 99 % {:?}; {} bytes a key", at(50), at(99), memory / ADDS);
+    println!("    late: median {:?}, 99 % {:?}; {} bytes a key", at(50), at(99), memory / count);
 }
 
 /// Wall time and processor time since a moment.

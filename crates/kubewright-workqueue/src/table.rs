@@ -45,15 +45,21 @@ pub(crate) struct Table<T> {
     free: Vec<u32>,
     /// Open addressing with linear probing; an element is `hash << 32 | number + 1`, and zero is a gap.
     ///
-    /// Invariant: a power of two long (or empty), at least a quarter of it gaps, and no gap between an element and the
-    /// place its hash points to.
+    /// A key that is removed leaves its element behind: far apart in memory as elements are, taking it out would cost as
+    /// much as all else that is done with a key. An outdated element is told by its number, which is free or belongs to
+    /// a key with another hash.
+    ///
+    /// Invariant: a power of two long (or empty), at least a quarter of it gaps, no gap between an element and the place
+    /// its hash points to, and at most one outdated element for each hash that is not in use.
     index: Vec<u64>,
+    /// How many elements are not gaps.
+    used: usize,
     live: usize,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), index: Vec::new(), live: 0 }
+        Self { slots: Vec::new(), free: Vec::new(), index: Vec::new(), used: 0, live: 0 }
     }
 }
 
@@ -69,9 +75,11 @@ impl<T: Eq> Table<T> {
             if element == 0 {
                 return None;
             }
-            let number = (element as u32) - 1;
-            if (element >> 32) as u32 == hash && self[number].key == *key {
-                return Some(number);
+            if (element >> 32) as u32 == hash {
+                let number = element as u32 - 1;
+                if self.get(number).is_some_and(|entry| entry.hash == hash && entry.key == *key) {
+                    return Some(number);
+                }
             }
             at = (at + 1) & self.mask();
         }
@@ -81,8 +89,8 @@ impl<T: Eq> Table<T> {
 impl<T> Table<T> {
     /// Gives a number to `key`, which must not be known yet.
     pub(crate) fn insert(&mut self, hash: u32, key: T) -> u32 {
-        if (self.live + 1) * 4 > self.index.len() * 3 {
-            self.grow_index();
+        if (self.used + 1) * 4 > self.index.len() * 3 {
+            self.rebuild_index();
         }
         let entry = Entry { key, hash, priority: i32::MIN, status: Status::Idle, since: 0, deadline: NEVER, place: 0 };
         let number = match self.free.pop() {
@@ -104,7 +112,6 @@ impl<T> Table<T> {
     /// Forgets the key with this number and returns it, for its owner to drop outside of the lock.
     pub(crate) fn remove(&mut self, number: u32) -> T {
         let entry = self.slots[number as usize].take().expect("a number is valid until its removal");
-        self.unlink(entry.hash, number);
         self.free.push(number);
         self.live -= 1;
         if self.live == 0 && self.slots.len() > KEPT_SLOTS {
@@ -127,43 +134,37 @@ impl<T> Table<T> {
         self.index.len() - 1
     }
 
+    /// Writes an element into the first gap, or over an outdated element of the same hash.
     fn link(&mut self, hash: u32, number: u32) {
         let mut at = hash as usize & self.mask();
-        while self.index[at] != 0 {
+        loop {
+            let element = self.index[at];
+            if element == 0 {
+                self.used += 1;
+                break;
+            }
+            if (element >> 32) as u32 == hash {
+                let other = element as u32 - 1;
+                if other == number || self.get(other).is_none_or(|entry| entry.hash != hash) {
+                    break;
+                }
+            }
             at = (at + 1) & self.mask();
         }
         self.index[at] = u64::from(hash) << 32 | u64::from(number + 1);
     }
 
-    /// Takes one element out and moves those behind it up, so that no search ends too early at the gap.
-    fn unlink(&mut self, hash: u32, number: u32) {
-        let mask = self.mask();
-        let wanted = u64::from(hash) << 32 | u64::from(number + 1);
-        let mut gap = hash as usize & mask;
-        while self.index[gap] != wanted {
-            gap = (gap + 1) & mask;
-        }
-        let mut at = gap;
-        loop {
-            at = (at + 1) & mask;
-            let element = self.index[at];
-            if element == 0 {
-                break;
+    /// Leaves outdated elements out, and makes room for as many keys again.
+    fn rebuild_index(&mut self) {
+        let len = (self.live * 8 / 3 + 1).next_power_of_two().max(16);
+        self.index.clear();
+        self.index.resize(len, 0);
+        self.index.shrink_to(len);
+        self.used = 0;
+        for number in 0..self.slots.len() as u32 {
+            if let Some(hash) = self.get(number).map(|entry| entry.hash) {
+                self.link(hash, number);
             }
-            let home = (element >> 32) as usize & mask;
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(gap) & mask {
-                self.index[gap] = element;
-                gap = at;
-            }
-        }
-        self.index[gap] = 0;
-    }
-
-    fn grow_index(&mut self) {
-        let elements = std::mem::take(&mut self.index);
-        self.index = vec![0; (elements.len() * 2).max(16)];
-        for element in elements.into_iter().filter(|&element| element != 0) {
-            self.link((element >> 32) as u32, element as u32 - 1);
         }
     }
 }
