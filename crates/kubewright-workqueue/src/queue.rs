@@ -60,7 +60,7 @@ pub struct WorkQueue<T> {
 
 /// What all handles of a queue share.
 pub(crate) struct Shared<T> {
-    locked: Mutex<Locked<T>>,
+    locked: Apart<Mutex<Locked<T>>>,
     drained: Notify,
     hasher: RandomState,
     epoch: Instant,
@@ -68,6 +68,11 @@ pub(crate) struct Shared<T> {
     is_observed: bool,
     pub(crate) labels: Labels,
 }
+
+/// Keeps a value off the cache lines of its neighbours: claims count their references to the queue right beside it, and
+/// each count would take the lock's line away from whoever waits for it.
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// What the lock protects.
 pub(crate) struct Locked<T> {
@@ -88,10 +93,10 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         let stats = metrics.as_ref().map(|_| Box::<Stats>::default());
         let controller = options.controller.unwrap_or_else(|| options.name.clone());
         let shared = Arc::new(Shared {
-            locked: Mutex::new(Locked {
+            locked: Apart(Mutex::new(Locked {
                 state: State::new(Order::new(ageing, options.group_of), stats),
                 waiters: Waiters::default(),
-            }),
+            })),
             drained: Notify::new(),
             hasher: RandomState::new(),
             epoch: Instant::now(),
@@ -155,7 +160,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// Does nothing if no worker has the key; a claim that is still held for it has no effect any more.
     pub fn done(&self, key: &T) {
         let hash = self.shared.hash(key);
-        let ticket = lock(&self.shared.locked).state.ticket(hash, key);
+        let ticket = lock(&self.shared.locked.0).state.ticket(hash, key);
         if let Some((number, ticket)) = ticket {
             self.shared.finish(number, ticket);
         }
@@ -205,7 +210,7 @@ impl<T> WorkQueue<T> {
         loop {
             let drained = self.shared.drained.notified();
             {
-                let locked = lock(&self.shared.locked);
+                let locked = lock(&self.shared.locked.0);
                 if locked.state.phase == Phase::Closed || locked.state.is_drained() {
                     return;
                 }
@@ -218,7 +223,7 @@ impl<T> WorkQueue<T> {
     #[doc(alias = "ShuttingDown")]
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        lock(&self.shared.locked).state.phase != Phase::Open
+        lock(&self.shared.locked.0).state.phase != Phase::Open
     }
 
     /// The name given in the options, or an empty string.
@@ -237,7 +242,7 @@ impl<T> Shared<T> {
     /// Does something under the lock, and wakes the chosen workers after it.
     pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>, &mut Vec<Waker>) -> R) -> R {
         let mut woken = Vec::new();
-        let result = work(&mut lock(&self.locked), &mut woken);
+        let result = work(&mut lock(&self.locked.0), &mut woken);
         woken.into_iter().for_each(Waker::wake);
         result
     }

@@ -232,6 +232,35 @@ async fn a_view_says_what_waits_since_when_and_what_was_retried() {
 }
 
 proptest! {
+    // WQ-12: what is due, and how often each key failed, follows from the failures since it was forgotten.
+    #[test]
+    fn failures_are_counted_for_each_key_until_it_is_forgotten(steps in vec((0..3u8, 0..4u8), 0..80)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let queue = RateLimitingQueue::new(ItemExponential::new(MS, 50 * MS), Options::new());
+            let mut failures: BTreeMap<u8, u32> = BTreeMap::new();
+            for (step, key) in steps {
+                let failed = failures.entry(key).or_default();
+                match step {
+                    0 => {
+                        queue.forget(&key);
+                        *failed = 0;
+                    }
+                    _ => {
+                        let start = Instant::now();
+                        queue.add_rate_limited(key);
+                        assert_eq!(queue.get().await.map(|claim| *claim), Some(key));
+                        assert_eq!(start.elapsed(), Duration::from_millis(1 << (*failed).min(6)).min(50 * MS));
+                        *failed += 1;
+                    }
+                }
+                for (key, &failed) in &failures {
+                    assert_eq!(queue.num_requeues(key), failed);
+                }
+            }
+        });
+    }
+
     // WQ-9 to WQ-11: each firing is at the earliest of the deadlines set since the last one, to the millisecond.
     #[test]
     fn every_key_fires_at_its_earliest_deadline(
