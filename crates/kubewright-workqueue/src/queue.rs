@@ -3,29 +3,23 @@
 //! This module owns the lock, the clock and the waking up; what follows from what is decided in `state`.
 
 use std::fmt;
-use std::future::Future;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::coop;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use crate::ageing::Ageing;
-use crate::claim::Claim;
 use crate::fairness::Order;
+use crate::get::Get;
 use crate::metrics::{Labels, Stats};
 use crate::options::Options;
-use crate::state::{Phase, State, Taken};
+use crate::state::{Phase, State};
 use crate::sync::{Mutex, lock};
 use crate::view::View;
 use crate::waiters::Waiters;
-
-/// A timer is never set further ahead than this; it is set again if it rings too early.
-const LONGEST_SLEEP: u64 = 30 * 24 * 3600 * 1_000_000_000;
 
 /// Keys in need of processing, first come first served.
 ///
@@ -63,7 +57,7 @@ pub(crate) struct Shared<T> {
     locked: Apart<Mutex<Locked<T>>>,
     drained: Notify,
     hasher: RandomState,
-    epoch: Instant,
+    pub(crate) epoch: Instant,
     /// Whether how long work takes is counted; where it is not, a look at the clock is saved.
     is_observed: bool,
     pub(crate) labels: Labels,
@@ -77,7 +71,7 @@ struct Apart<T>(T);
 /// What the lock protects.
 pub(crate) struct Locked<T> {
     pub(crate) state: State<T>,
-    waiters: Waiters,
+    pub(crate) waiters: Waiters,
 }
 
 impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
@@ -152,10 +146,10 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// timer enabled if keys are added with a delay.
     #[must_use = "futures do nothing unless polled"]
     pub fn get(&self) -> Get<'_, T> {
-        Get { shared: &self.shared, waiter: None, alarm: None }
+        Get::new(&self.shared)
     }
 
-    /// Notes that work on `key` is over, for a key whose claim was taken apart by [`Claim::into_key`].
+    /// Notes that work on `key` is over, for a key whose claim was taken apart by [`Claim::into_key`](crate::Claim::into_key).
     ///
     /// Does nothing if no worker has the key; a claim that is still held for it has no effect any more.
     pub fn done(&self, key: &T) {
@@ -289,115 +283,6 @@ impl<T: Hash> Shared<T> {
     }
 }
 
-/// A worker's waiting for a key; see [`WorkQueue::get`].
-#[must_use = "futures do nothing unless polled"]
-pub struct Get<'a, T> {
-    shared: &'a Arc<Shared<T>>,
-    /// Our name among the waiters, once we had to wait.
-    waiter: Option<u64>,
-    /// Set while it is on us to watch the clock.
-    alarm: Option<Pin<Box<Sleep>>>,
-}
-
-/// What a look at the queue led to.
-enum Look<T> {
-    Taken(Taken<T>),
-    Over,
-    Wait,
-    WaitUntil(u64),
-}
-
-impl<T: Clone + Eq> Future for Get<'_, T> {
-    type Output = Option<Claim<T>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let budget = ready!(coop::poll_proceed(context));
-        loop {
-            match this.look(context.waker()) {
-                Look::Taken(taken) => {
-                    budget.made_progress();
-                    return Poll::Ready(Some(Claim::new(this.shared.clone(), taken)));
-                }
-                Look::Over => return Poll::Ready(None),
-                Look::Wait => {
-                    this.alarm = None;
-                    return Poll::Pending;
-                }
-                Look::WaitUntil(deadline) => ready!(this.sleep(deadline, context)),
-            }
-        }
-    }
-}
-
-impl<T: Clone + Eq> Get<'_, T> {
-    fn look(&mut self, waker: &Waker) -> Look<T> {
-        let now = self.shared.now();
-        self.shared.change(|locked, woken| {
-            if let Some(id) = self.waiter {
-                locked.waiters.unregister(id);
-            }
-            let due = locked.state.advance(now);
-            let taken = locked.state.take(now);
-            // Of the keys that have just come into line, one is ours.
-            locked.waiters.pick(due.saturating_sub(usize::from(taken.is_some())), woken);
-            if locked.state.is_over() {
-                locked.waiters.pick_all(woken);
-            }
-            if let Some(taken) = taken {
-                leave(&mut self.waiter, locked, woken);
-                return Look::Taken(taken);
-            }
-            if locked.state.is_over() {
-                return Look::Over;
-            }
-            let id = locked.waiters.register(self.waiter, waker);
-            self.waiter = Some(id);
-            match locked.state.soonest() {
-                Some(deadline) if locked.waiters.keep_time(id) => Look::WaitUntil(deadline),
-                Some(_) => Look::Wait,
-                None => {
-                    locked.waiters.stop_keeping_time(id);
-                    Look::Wait
-                }
-            }
-        })
-    }
-
-    fn sleep(&mut self, deadline: u64, context: &mut Context<'_>) -> Poll<()> {
-        let deadline = deadline.min(self.shared.now().saturating_add(LONGEST_SLEEP));
-        let deadline = self.shared.epoch + Duration::from_nanos(deadline);
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if alarm.deadline() != deadline {
-            alarm.as_mut().reset(deadline);
-        }
-        alarm.as_mut().poll(context)
-    }
-}
-
-/// Ends a worker's waiting, and sees to it that the clock is watched by somebody else.
-fn leave<T>(waiter: &mut Option<u64>, locked: &mut Locked<T>, woken: &mut Vec<Waker>) {
-    if let Some(id) = waiter.take() {
-        locked.waiters.stop_keeping_time(id);
-    }
-    if !locked.waiters.is_empty() && !locked.waiters.has_timekeeper() && !locked.state.deadlines.is_empty() {
-        locked.waiters.pick(1, woken);
-    }
-}
-
-impl<T> Drop for Get<'_, T> {
-    fn drop(&mut self) {
-        let Some(id) = self.waiter else { return };
-        self.shared.change(|locked, woken| {
-            // Woken but never asked again: the key we were woken for is somebody else's now.
-            if !locked.waiters.unregister(id) && locked.state.len() > 0 {
-                locked.waiters.pick(1, woken);
-            }
-            leave(&mut self.waiter, locked, woken);
-        });
-    }
-}
-
 impl<T: Clone + Eq + Hash + Send + 'static> Default for WorkQueue<T> {
     fn default() -> Self {
         Self::new(Options::default())
@@ -413,11 +298,5 @@ impl<T> Clone for WorkQueue<T> {
 impl<T> fmt::Debug for WorkQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkQueue").field("name", &self.name()).field("len", &self.len()).finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for Get<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Get").field("waiting", &self.waiter.is_some()).finish_non_exhaustive()
     }
 }
