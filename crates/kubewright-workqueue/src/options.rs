@@ -51,7 +51,7 @@ impl<T> Options<T> {
     /// Lets groups of keys take turns, for example namespaces: each time one key of the group whose turn it is.
     ///
     /// With a priority queue, priorities decide within a group. Off by default. The function is called with the queue
-    /// locked: it must be quick, and must not use the queue.
+    /// locked: it must be quick, must not panic, must not use the queue, and must give a key the same group each time.
     #[must_use]
     pub fn fair_by<G: Hash>(mut self, group_of: impl Fn(&T) -> G + Send + Sync + 'static) -> Self {
         self.group_of = Some(numbered(group_of));

@@ -11,7 +11,7 @@ pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 /// Whoever comes back at once snatches the lock, and with it the memory it protects, from a thread that needs it again in
 /// a moment; what is done under it is so short that moving the memory to and fro would cost more than the work.
 #[cfg(not(shuttle))]
-const PAUSES: [u32; 3] = [8, 16, 32];
+const PAUSES: [u32; 4] = [16, 32, 64, 64];
 
 /// Locks even after a panic of another holder: a user's `Clone` or `Eq` may panic, and our state is whole at each such
 /// call.
