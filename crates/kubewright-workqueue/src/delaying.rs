@@ -1,0 +1,75 @@
+//! A queue that can hold a key back for a while.
+
+use std::fmt;
+use std::hash::Hash;
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::options::Options;
+use crate::queue::WorkQueue;
+
+/// A [`WorkQueue`] that also adds keys after a delay.
+///
+/// It is used like the queue within, to which it dereferences. Clones are handles to the same queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// # tokio::time::pause();
+/// use std::time::Duration;
+/// use kubewright_workqueue::{DelayingQueue, Options};
+///
+/// let queue = DelayingQueue::new(Options::new());
+/// queue.add_after("late", Duration::from_secs(60));
+/// queue.add_after("soon", Duration::from_secs(1));
+/// assert!(queue.is_empty());
+/// assert_eq!(*queue.get().await.unwrap(), "soon");
+/// # }
+/// ```
+#[doc(alias = "TypedDelayingInterface")]
+pub struct DelayingQueue<T> {
+    queue: WorkQueue<T>,
+}
+
+impl<T: Clone + Eq + Hash + Send + 'static> DelayingQueue<T> {
+    /// An empty queue.
+    #[doc(alias = "NewTypedDelayingQueueWithConfig")]
+    #[must_use]
+    pub fn new(options: Options<T>) -> Self {
+        Self { queue: WorkQueue::new(options) }
+    }
+
+    /// Adds `key` when `delay` is over, or when an earlier delay of the same key is.
+    ///
+    /// Never waits. Delays are kept apart from adds: a key that is added meanwhile is processed, and comes again when its
+    /// delay is over. Ignored once the queue is shutting down; a delay not over by then is dropped. Counts as a retry in
+    /// metrics, also when there is no delay and the key is added at once.
+    pub fn add_after(&self, key: T, delay: Duration) {
+        self.queue.add_after_with_priority(key, delay, 0);
+    }
+}
+
+impl<T> Deref for DelayingQueue<T> {
+    type Target = WorkQueue<T>;
+
+    fn deref(&self) -> &WorkQueue<T> {
+        &self.queue
+    }
+}
+
+impl<T: Clone + Eq + Hash + Send + 'static> Default for DelayingQueue<T> {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
+impl<T> Clone for DelayingQueue<T> {
+    fn clone(&self) -> Self {
+        Self { queue: self.queue.clone() }
+    }
+}
+
+impl<T> fmt::Debug for DelayingQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DelayingQueue").field(&self.queue).finish()
+    }
+}

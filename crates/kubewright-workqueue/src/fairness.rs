@@ -1,0 +1,157 @@
+//! Decides which waiting key is handed out next.
+//!
+//! Keys stand in one line, or in one for each group with the groups taking turns, so that a group with a thousand keys
+//! delays a group with one by a single key at a time. Within a line they go by arrival, or by rank (see `ageing`).
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::hash::{BuildHasher, Hash, RandomState};
+
+use crate::ageing::{Aged, Ageing};
+use crate::table::Entry;
+
+/// Lines up to this length keep their memory when they are emptied.
+const KEPT_PLACES: usize = 4096;
+
+/// Tells the group of a key, as a number: two groups may share a number, and then share their turns.
+pub(crate) type GroupOf<T> = Box<dyn Fn(&T) -> u64 + Send + Sync>;
+
+/// Turns a function to any hashable group into one to numbers, so that the type of the group stays out of ours.
+pub(crate) fn numbered<T, G: Hash>(group_of: impl Fn(&T) -> G + Send + Sync + 'static) -> GroupOf<T> {
+    let hasher = RandomState::new();
+    Box::new(move |key| hasher.hash_one(group_of(key)))
+}
+
+/// Numbers of waiting keys in the order in which they are handed out.
+pub(crate) struct Order<T> {
+    ageing: Option<Ageing>,
+    lines: Lines<T>,
+    len: usize,
+}
+
+enum Lines<T> {
+    One(Line),
+    ByGroup {
+        group_of: GroupOf<T>,
+        /// Invariant: holds no empty line, and its groups are exactly those of `turns`, each once.
+        line_of: HashMap<u64, Line>,
+        turns: VecDeque<u64>,
+    },
+}
+
+#[derive(Debug)]
+enum Line {
+    Fifo(VecDeque<u32>),
+    Aged(Aged),
+}
+
+impl<T> Order<T> {
+    pub(crate) fn new(ageing: Option<Ageing>, group_of: Option<GroupOf<T>>) -> Self {
+        let lines = match group_of {
+            None => Lines::One(Line::new(ageing)),
+            Some(group_of) => Lines::ByGroup { group_of, line_of: HashMap::new(), turns: VecDeque::new() },
+        };
+        Self { ageing, lines, len: 0 }
+    }
+
+    /// How many keys wait.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether a change of priority changes the order.
+    pub(crate) fn has_priorities(&self) -> bool {
+        self.ageing.is_some()
+    }
+
+    /// Puts a key in line at the place its entry gives it.
+    pub(crate) fn push(&mut self, number: u32, entry: &Entry<T>) {
+        self.len += 1;
+        match &mut self.lines {
+            Lines::One(line) => line.push(number, entry),
+            Lines::ByGroup { group_of, line_of, turns } => {
+                let group = group_of(&entry.key);
+                let line = line_of.entry(group).or_insert_with(|| {
+                    turns.push_back(group);
+                    Line::new(self.ageing)
+                });
+                line.push(number, entry);
+            }
+        }
+    }
+
+    /// Takes out the key that is next.
+    pub(crate) fn pop(&mut self) -> Option<u32> {
+        let number = match &mut self.lines {
+            Lines::One(line) => line.pop()?,
+            Lines::ByGroup { line_of, turns, .. } => {
+                let group = turns.pop_front()?;
+                let line = line_of.get_mut(&group).expect("a group with a turn has a line");
+                let number = line.pop().expect("no line is empty");
+                if line.len() > 0 {
+                    turns.push_back(group);
+                } else {
+                    line_of.remove(&group);
+                }
+                number
+            }
+        };
+        self.len -= 1;
+        Some(number)
+    }
+
+    /// Moves a waiting key to where another priority puts it. Its time of arrival, and so its age, stays.
+    pub(crate) fn change_priority(&mut self, number: u32, entry: &mut Entry<T>, priority: i32) {
+        let line = match &mut self.lines {
+            Lines::One(line) => Some(line),
+            Lines::ByGroup { group_of, line_of, .. } => line_of.get_mut(&group_of(&entry.key)),
+        };
+        if let Some(Line::Aged(aged)) = line {
+            aged.remove(number, entry.since, entry.priority, entry.place);
+            aged.push(number, entry.since, priority, entry.place);
+        }
+        entry.priority = priority;
+    }
+}
+
+impl Line {
+    fn new(ageing: Option<Ageing>) -> Self {
+        match ageing {
+            None => Self::Fifo(VecDeque::new()),
+            Some(ageing) => Self::Aged(Aged::new(ageing)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Fifo(numbers) => numbers.len(),
+            Self::Aged(aged) => aged.len(),
+        }
+    }
+
+    fn push<T>(&mut self, number: u32, entry: &Entry<T>) {
+        match self {
+            Self::Fifo(numbers) => numbers.push_back(number),
+            Self::Aged(aged) => aged.push(number, entry.since, entry.priority, entry.place),
+        }
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        match self {
+            Self::Fifo(numbers) => {
+                let number = numbers.pop_front();
+                if numbers.is_empty() && numbers.capacity() > KEPT_PLACES {
+                    *numbers = VecDeque::new();
+                }
+                number
+            }
+            Self::Aged(aged) => aged.pop(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Order<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Order").field("ageing", &self.ageing).field("len", &self.len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,139 @@
+//! A worker's waiting for a key, and its share in watching the clock.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use tokio::task::coop;
+use tokio::time::{Sleep, sleep_until};
+
+use crate::claim::Claim;
+use crate::queue::{Locked, Shared};
+use crate::state::Taken;
+
+/// A timer is never set further ahead than this; it is set again if it rings too early.
+const LONGEST_SLEEP: u64 = 30 * 24 * 3600 * 1_000_000_000;
+
+/// A worker's waiting for a key; see [`WorkQueue::get`](crate::WorkQueue::get).
+#[must_use = "futures do nothing unless polled"]
+pub struct Get<'a, T> {
+    shared: &'a Arc<Shared<T>>,
+    /// Our name among the waiters, once we had to wait.
+    waiter: Option<u64>,
+    /// Set while it is on us to watch the clock.
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+/// What a look at the queue led to.
+enum Look<T> {
+    Taken(Taken<T>),
+    Over,
+    Wait,
+    WaitUntil(u64),
+}
+
+impl<'a, T> Get<'a, T> {
+    pub(crate) fn new(shared: &'a Arc<Shared<T>>) -> Self {
+        Self { shared, waiter: None, alarm: None }
+    }
+}
+
+impl<T: Clone + Eq> Future for Get<'_, T> {
+    type Output = Option<Claim<T>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let budget = ready!(coop::poll_proceed(context));
+        loop {
+            match this.look(context.waker()) {
+                Look::Taken(taken) => {
+                    budget.made_progress();
+                    return Poll::Ready(Some(Claim::new(this.shared.clone(), taken)));
+                }
+                Look::Over => return Poll::Ready(None),
+                Look::Wait => {
+                    this.alarm = None;
+                    return Poll::Pending;
+                }
+                Look::WaitUntil(deadline) => ready!(this.sleep(deadline, context)),
+            }
+        }
+    }
+}
+
+impl<T: Clone + Eq> Get<'_, T> {
+    fn look(&mut self, waker: &Waker) -> Look<T> {
+        let now = self.shared.now();
+        self.shared.change(|locked, woken| {
+            if let Some(id) = self.waiter {
+                locked.waiters.unregister(id);
+            }
+            let due = locked.state.advance(now);
+            let taken = locked.state.take(now);
+            // Of the keys that have just come into line, one is ours.
+            locked.waiters.pick(due.saturating_sub(usize::from(taken.is_some())), woken);
+            if locked.state.is_over() {
+                locked.waiters.pick_all(woken);
+            }
+            if let Some(taken) = taken {
+                leave(&mut self.waiter, locked, woken);
+                return Look::Taken(taken);
+            }
+            if locked.state.is_over() {
+                return Look::Over;
+            }
+            let id = locked.waiters.register(self.waiter, waker);
+            self.waiter = Some(id);
+            match locked.state.soonest() {
+                Some(deadline) if locked.waiters.keep_time(id) => Look::WaitUntil(deadline),
+                Some(_) => Look::Wait,
+                None => {
+                    locked.waiters.stop_keeping_time(id);
+                    Look::Wait
+                }
+            }
+        })
+    }
+
+    fn sleep(&mut self, deadline: u64, context: &mut Context<'_>) -> Poll<()> {
+        let deadline = deadline.min(self.shared.now().saturating_add(LONGEST_SLEEP));
+        let deadline = self.shared.epoch + Duration::from_nanos(deadline);
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if alarm.deadline() != deadline {
+            alarm.as_mut().reset(deadline);
+        }
+        alarm.as_mut().poll(context)
+    }
+}
+
+/// Ends a worker's waiting, and sees to it that the clock is watched by somebody else.
+fn leave<T>(waiter: &mut Option<u64>, locked: &mut Locked<T>, woken: &mut Vec<Waker>) {
+    if let Some(id) = waiter.take() {
+        locked.waiters.stop_keeping_time(id);
+    }
+    if !locked.waiters.is_empty() && !locked.waiters.has_timekeeper() && !locked.state.deadlines.is_empty() {
+        locked.waiters.pick(1, woken);
+    }
+}
+
+impl<T> Drop for Get<'_, T> {
+    fn drop(&mut self) {
+        let Some(id) = self.waiter else { return };
+        self.shared.change(|locked, woken| {
+            // Woken but never asked again: the key we were woken for is somebody else's now.
+            if !locked.waiters.unregister(id) && locked.state.len() > 0 {
+                locked.waiters.pick(1, woken);
+            }
+            leave(&mut self.waiter, locked, woken);
+        });
+    }
+}
+
+impl<T> fmt::Debug for Get<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Get").field("waiting", &self.waiter.is_some()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,55 @@
+//! Doubles the delay of a key with each failure.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use super::{FOREVER, RateLimiter};
+
+/// Delays of `base × 2ⁿ` after `n` failures of the same key, up to a maximum.
+#[doc(alias = "TypedItemExponentialFailureRateLimiter")]
+#[derive(Clone, Debug)]
+pub struct ItemExponential<T> {
+    base: Duration,
+    max: Duration,
+    failures_of: HashMap<T, u32>,
+}
+
+impl<T> ItemExponential<T> {
+    /// Starts at `base` and stops growing at `max`.
+    #[must_use]
+    pub fn new(base: Duration, max: Duration) -> Self {
+        Self { base, max, failures_of: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for ItemExponential<T> {
+    fn when(&mut self, key: &T) -> Duration {
+        let failures = count(&mut self.failures_of, key) - 1;
+        // In floating point, as in Go: rounding is part of the sequence, and what overflows becomes infinite.
+        let exponent = i32::try_from(failures).unwrap_or(i32::MAX);
+        let nanoseconds = self.base.as_nanos() as f64 * 2f64.powi(exponent);
+        if nanoseconds > FOREVER.as_nanos() as f64 {
+            return self.max;
+        }
+        Duration::from_nanos(nanoseconds as u64).min(self.max)
+    }
+
+    fn forget(&mut self, key: &T) {
+        self.failures_of.remove(key);
+    }
+
+    fn num_requeues(&self, key: &T) -> u32 {
+        self.failures_of.get(key).copied().unwrap_or(0)
+    }
+}
+
+/// Counts one more failure of `key`, and returns how many there are now.
+pub(super) fn count<T: Clone + Eq + Hash>(failures_of: &mut HashMap<T, u32>, key: &T) -> u32 {
+    if let Some(failures) = failures_of.get_mut(key) {
+        *failures = failures.saturating_add(1);
+        return *failures;
+    }
+    failures_of.insert(key.clone(), 1);
+    1
+}

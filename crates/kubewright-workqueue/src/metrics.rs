@@ -1,0 +1,228 @@
+//! Shows queues in Prometheus' format, under the names that Go's queues use.
+//!
+//! A queue counts for itself under its own lock; numbers are read when metrics are scraped, so gauges are exact at that
+//! moment and nothing has to refresh them. A queue that is dropped is gone from the next scrape.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::queue::Shared;
+
+/// Upper bounds of the buckets in nanoseconds: ten nanoseconds, and eleven times ten times more.
+const BOUNDS: [u64; 12] = {
+    let mut bounds = [10; 12];
+    let mut at = 1;
+    while at < bounds.len() {
+        bounds[at] = bounds[at - 1] * 10;
+        at += 1;
+    }
+    bounds
+};
+
+/// The metrics of all queues that are shown in one registry.
+///
+/// Made once for each registry and given to queues by [`Options::metrics`](crate::Options::metrics). Queues with the
+/// same labels are shown as one.
+///
+/// ```
+/// use kubewright_workqueue::{Metrics, Options, WorkQueue};
+/// use prometheus_client::{encoding::text::encode, registry::Registry};
+///
+/// let mut registry = Registry::default();
+/// let metrics = Metrics::register(&mut registry);
+/// let queue = WorkQueue::new(Options::new().name("pods").metrics(&metrics));
+/// queue.add("default/web");
+///
+/// let mut text = String::new();
+/// encode(&mut text, &registry).unwrap();
+/// assert!(text.contains(r#"workqueue_depth{name="pods",controller="pods"} 1"#));
+/// ```
+#[doc(alias = "MetricsProvider")]
+#[derive(Clone, Default)]
+pub struct Metrics {
+    queues: Arc<Mutex<Vec<Weak<dyn Observed>>>>,
+}
+
+impl Metrics {
+    /// Adds the metrics of queues to `registry`; call it once for each.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register_collector(Box::new(metrics.clone()));
+        metrics
+    }
+
+    /// Shows a queue for as long as it lives.
+    pub(crate) fn watch(&self, queue: Arc<dyn Observed>) {
+        let mut queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+    }
+
+    fn samples(&self) -> Vec<(Labels, Sample)> {
+        let queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let mut samples: Vec<(Labels, Sample)> = Vec::new();
+        for (labels, sample) in queues.iter().filter_map(Weak::upgrade).map(|queue| queue.observe()) {
+            match samples.iter_mut().find(|(other, _)| *other == labels) {
+                Some((_, sum)) => sum.merge(&sample),
+                None => samples.push((labels, sample)),
+            }
+        }
+        samples
+    }
+}
+
+/// Who a queue is in metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Labels {
+    pub(crate) name: String,
+    pub(crate) controller: String,
+}
+
+/// A queue as metrics see it.
+pub(crate) trait Observed: Send + Sync {
+    fn observe(&self) -> (Labels, Sample);
+}
+
+impl<T: Send> Observed for Shared<T> {
+    fn observe(&self) -> (Labels, Sample) {
+        let now = self.now();
+        let sample = self.look_at(now, |state| {
+            let ages = state.running.iter().map(|running| seconds(now.saturating_sub(running.started)));
+            Sample {
+                depth: state.depth() as u64,
+                unfinished: ages.clone().sum(),
+                longest: ages.fold(0.0, f64::max),
+                stats: state.stats.as_deref().cloned().unwrap_or_default(),
+            }
+        });
+        (self.labels.clone(), sample)
+    }
+}
+
+/// What a queue counts while it works.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) adds: u64,
+    pub(crate) retries: u64,
+    pub(crate) queue_duration: Durations,
+    pub(crate) work_duration: Durations,
+}
+
+/// All numbers of a queue at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    depth: u64,
+    unfinished: f64,
+    longest: f64,
+    stats: Stats,
+}
+
+impl Sample {
+    fn merge(&mut self, other: &Self) {
+        self.depth += other.depth;
+        self.unfinished += other.unfinished;
+        self.longest = self.longest.max(other.longest);
+        self.stats.adds += other.stats.adds;
+        self.stats.retries += other.stats.retries;
+        self.stats.queue_duration.merge(&other.stats.queue_duration);
+        self.stats.work_duration.merge(&other.stats.work_duration);
+    }
+}
+
+/// A histogram of durations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Durations {
+    /// One for each bound, and one for what is above the last.
+    counts: [u64; BOUNDS.len() + 1],
+    /// In nanoseconds.
+    sum: u128,
+}
+
+impl Durations {
+    pub(crate) fn observe(&mut self, nanoseconds: u64) {
+        self.counts[BOUNDS.partition_point(|&bound| bound < nanoseconds)] += 1;
+        self.sum += u128::from(nanoseconds);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
+        self.sum += other.sum;
+    }
+
+    fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+        let bounds = BOUNDS.iter().map(|&bound| seconds(bound)).chain([f64::MAX]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(self.counts).collect();
+        let count = self.counts.iter().sum();
+        encoder.encode_histogram::<[(&str, &str); 0]>(self.sum as f64 / 1e9, count, &buckets, None)
+    }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+/// How one number of a sample is written.
+type Encode = fn(&Sample, &mut MetricEncoder<'_>) -> fmt::Result;
+
+/// Name, help, type and value of each metric; the format adds `_total` to counters.
+const METRICS: [(&str, &str, MetricType, Encode); 7] = [
+    ("workqueue_depth", "Keys that need processing", MetricType::Gauge, |sample, encoder| {
+        encoder.encode_gauge(&sample.depth)
+    }),
+    ("workqueue_adds", "Keys that came to need processing", MetricType::Counter, |sample, encoder| {
+        encoder.encode_counter::<[(&str, &str); 0], _, u64>(&sample.stats.adds, None)
+    }),
+    (
+        "workqueue_queue_duration_seconds",
+        "How long keys waited for a worker",
+        MetricType::Histogram,
+        |sample, encoder| sample.stats.queue_duration.encode(encoder),
+    ),
+    ("workqueue_work_duration_seconds", "How long workers took for a key", MetricType::Histogram, |sample, encoder| {
+        sample.stats.work_duration.encode(encoder)
+    }),
+    (
+        "workqueue_unfinished_work_seconds",
+        "How long the work under way has taken so far, in sum",
+        MetricType::Gauge,
+        |sample, encoder| encoder.encode_gauge(&sample.unfinished),
+    ),
+    (
+        "workqueue_longest_running_processor_seconds",
+        "How long the oldest work under way has taken so far",
+        MetricType::Gauge,
+        |sample, encoder| encoder.encode_gauge(&sample.longest),
+    ),
+    ("workqueue_retries", "Keys added with a delay", MetricType::Counter, |sample, encoder| {
+        encoder.encode_counter::<[(&str, &str); 0], _, u64>(&sample.stats.retries, None)
+    }),
+];
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let samples = self.samples();
+        if samples.is_empty() {
+            return Ok(());
+        }
+        for (name, help, kind, encode) in METRICS {
+            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+            for (labels, sample) in &samples {
+                let labels = [("name", labels.name.as_str()), ("controller", labels.controller.as_str())];
+                encode(sample, &mut metric.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}

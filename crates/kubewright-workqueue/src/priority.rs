@@ -1,0 +1,166 @@
+//! A queue that hands out important keys first, and every key in the end.
+
+use std::fmt;
+use std::hash::Hash;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ageing::Ageing;
+use crate::limiter::RateLimiter;
+use crate::options::Options;
+use crate::queue::WorkQueue;
+use crate::sync::{Mutex, lock};
+use crate::view::View;
+
+/// The priority of keys that come from a first list or a resync: changes that people wait for go before them.
+#[doc(alias = "LowPriority")]
+pub const LOW_PRIORITY: i32 = -100;
+
+/// A [`WorkQueue`] with priorities, delays and rate limits, in which waiting counts as well (see [`Ageing`]).
+///
+/// It is used like the queue within, to which it dereferences; [`add`](WorkQueue::add) adds with priority 0. A key that is
+/// added again while it waits keeps the higher priority, the earlier time and its age. Clones are handles to the same
+/// queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use kubewright_workqueue::{AddOptions, Ageing, Options, PriorityQueue, limiter};
+///
+/// let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), Options::new());
+/// queue.add_initial("listed");
+/// queue.add("changed");
+/// queue.add_with("urgent", AddOptions::new().priority(10));
+/// for expected in ["urgent", "changed", "listed"] {
+///     assert_eq!(*queue.get().await.unwrap(), expected);
+/// }
+/// # }
+/// ```
+#[doc(alias = "priorityqueue")]
+pub struct PriorityQueue<T> {
+    queue: WorkQueue<T>,
+    limiter: Arc<Mutex<Box<dyn RateLimiter<T>>>>,
+}
+
+/// How a key is added to a [`PriorityQueue`]: by default at once, with priority 0.
+#[doc(alias = "AddOpts")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddOptions {
+    priority: i32,
+    after: Duration,
+    is_rate_limited: bool,
+}
+
+impl AddOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the priority; higher goes first. 0 by default.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Holds the key back for `delay`. None by default.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.after = delay;
+        self
+    }
+
+    /// Holds the key back until the limiter allows it; with a delay as well, until both are over. Off by default.
+    #[must_use]
+    pub fn rate_limited(mut self) -> Self {
+        self.is_rate_limited = true;
+        self
+    }
+}
+
+impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(limiter: impl RateLimiter<T> + 'static, ageing: Ageing, options: Options<T>) -> Self {
+        Self { queue: WorkQueue::ordered(options, Some(ageing)), limiter: Arc::new(Mutex::new(Box::new(limiter))) }
+    }
+
+    /// Adds `key` as `options` say.
+    #[doc(alias = "AddWithOpts")]
+    pub fn add_with(&self, key: T, options: AddOptions) {
+        let mut delay = options.after;
+        if options.is_rate_limited {
+            delay = delay.max(lock(&self.limiter).when(&key));
+        }
+        if delay.is_zero() && !options.is_rate_limited {
+            self.queue.add_with_priority(key, options.priority);
+        } else {
+            self.queue.add_after_with_priority(key, delay, options.priority);
+        }
+    }
+
+    /// Adds a key of a first list, with [`LOW_PRIORITY`].
+    pub fn add_initial(&self, key: T) {
+        self.queue.add_with_priority(key, LOW_PRIORITY);
+    }
+
+    /// Adds `key` with priority 0 when `delay` is over, or when an earlier delay of the same key is.
+    pub fn add_after(&self, key: T, delay: Duration) {
+        self.add_with(key, AddOptions::new().after(delay));
+    }
+
+    /// Adds `key` with priority 0 when the limiter allows it.
+    pub fn add_rate_limited(&self, key: T) {
+        self.add_with(key, AddOptions::new().rate_limited());
+    }
+
+    /// Gives a key that waits another priority, higher or lower; false if the key does not wait.
+    ///
+    /// A key also waits while its delay lasts, and when it was added while in work. It keeps its age.
+    pub fn set_priority(&self, key: &T, priority: i32) -> bool {
+        self.queue.set_priority(key, priority)
+    }
+
+    /// A picture of the queue for people: up to `limit` keys of each kind with their retries, and how many there are.
+    #[must_use]
+    pub fn view(&self, limit: usize) -> View<T> {
+        let view = self.queue.view(limit);
+        let limiter = lock(&self.limiter);
+        view.with_retries(|key| limiter.num_requeues(key))
+    }
+}
+
+impl<T> PriorityQueue<T> {
+    /// Lets the limiter forget the failures of `key`: it succeeded, or was given up.
+    pub fn forget(&self, key: &T) {
+        lock(&self.limiter).forget(key);
+    }
+
+    /// How often `key` was added with a rate limit since it was last forgotten.
+    #[must_use]
+    pub fn num_requeues(&self, key: &T) -> u32 {
+        lock(&self.limiter).num_requeues(key)
+    }
+}
+
+impl<T> Deref for PriorityQueue<T> {
+    type Target = WorkQueue<T>;
+
+    fn deref(&self) -> &WorkQueue<T> {
+        &self.queue
+    }
+}
+
+impl<T> Clone for PriorityQueue<T> {
+    fn clone(&self) -> Self {
+        Self { queue: self.queue.clone(), limiter: self.limiter.clone() }
+    }
+}
+
+impl<T> fmt::Debug for PriorityQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PriorityQueue").field(&self.queue).finish()
+    }
+}

@@ -1,0 +1,302 @@
+//! The plain queue: ordered, without duplicates, and never one key with two workers.
+//!
+//! This module owns the lock, the clock and the waking up; what follows from what is decided in `state`.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::ageing::Ageing;
+use crate::fairness::Order;
+use crate::get::Get;
+use crate::metrics::{Labels, Stats};
+use crate::options::Options;
+use crate::state::{Phase, State};
+use crate::sync::{Mutex, lock};
+use crate::view::View;
+use crate::waiters::Waiters;
+
+/// Keys in need of processing, first come first served.
+///
+/// A key that is added while it waits stays where it is. A key that is added while a worker has it comes back into line
+/// when that worker is done, once, however often it was added: so no two workers ever have the same key, and a key is
+/// always processed after it was last added. Clones are handles to the same queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use kubewright_workqueue::{Options, WorkQueue};
+///
+/// let queue = WorkQueue::new(Options::new());
+/// queue.add("default/web");
+/// queue.add("default/web");
+/// assert_eq!(queue.len(), 1);
+///
+/// let claim = queue.get().await.expect("a key waits");
+/// queue.add("default/web");
+/// assert_eq!((*claim, queue.len()), ("default/web", 0));
+/// drop(claim);
+/// assert_eq!(queue.len(), 1);
+///
+/// queue.shut_down();
+/// assert!(queue.get().await.is_some());
+/// assert!(queue.get().await.is_none());
+/// # }
+/// ```
+#[doc(alias = "TypedInterface")]
+pub struct WorkQueue<T> {
+    pub(crate) shared: Arc<Shared<T>>,
+}
+
+/// What all handles of a queue share.
+pub(crate) struct Shared<T> {
+    locked: Apart<Mutex<Locked<T>>>,
+    drained: Notify,
+    hasher: RandomState,
+    pub(crate) epoch: Instant,
+    /// Whether how long work takes is counted; where it is not, a look at the clock is saved.
+    is_observed: bool,
+    pub(crate) labels: Labels,
+}
+
+/// Keeps a value off the cache lines of its neighbours: claims count their references to the queue right beside it, and
+/// each count would take the lock's line away from whoever waits for it.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// What the lock protects.
+pub(crate) struct Locked<T> {
+    pub(crate) state: State<T>,
+    pub(crate) waiters: Waiters,
+}
+
+impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
+    /// An empty queue.
+    #[doc(alias = "NewTypedWithConfig")]
+    #[must_use]
+    pub fn new(options: Options<T>) -> Self {
+        Self::ordered(options, None)
+    }
+
+    pub(crate) fn ordered(options: Options<T>, ageing: Option<Ageing>) -> Self {
+        let metrics = options.metrics.filter(|_| !options.name.is_empty());
+        let stats = metrics.as_ref().map(|_| Box::<Stats>::default());
+        let controller = options.controller.unwrap_or_else(|| options.name.clone());
+        let shared = Arc::new(Shared {
+            locked: Apart(Mutex::new(Locked {
+                state: State::new(Order::new(ageing, options.group_of), stats),
+                waiters: Waiters::default(),
+            })),
+            drained: Notify::new(),
+            hasher: RandomState::new(),
+            epoch: Instant::now(),
+            is_observed: metrics.is_some(),
+            labels: Labels { name: options.name, controller },
+        });
+        if let Some(metrics) = metrics {
+            let observed: Arc<Shared<T>> = shared.clone();
+            metrics.watch(observed);
+        }
+        Self { shared }
+    }
+
+    /// Marks `key` as in need of processing. Ignored once the queue is shutting down.
+    pub fn add(&self, key: T) {
+        self.add_with_priority(key, 0);
+    }
+
+    pub(crate) fn add_with_priority(&self, key: T, priority: i32) {
+        let hash = self.shared.hash(&key);
+        let now = self.shared.now();
+        self.shared.change(|locked, woken| {
+            let added = locked.state.advance(now) + usize::from(locked.state.add(hash, key, priority, now));
+            locked.waiters.pick(added, woken);
+        });
+    }
+
+    pub(crate) fn add_after_with_priority(&self, key: T, delay: Duration, priority: i32) {
+        let hash = self.shared.hash(&key);
+        let now = self.shared.now();
+        self.shared.change(|locked, woken| {
+            let mut added = locked.state.advance(now);
+            if locked.state.phase == Phase::Open
+                && let Some(stats) = &mut locked.state.stats
+            {
+                stats.retries += 1;
+            }
+            if delay.is_zero() {
+                added += usize::from(locked.state.add(hash, key, priority, now));
+            } else {
+                let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+                if locked.state.add_at(hash, key, priority, now.saturating_add(delay)) {
+                    locked.waiters.pick_timekeeper(woken);
+                }
+            }
+            locked.waiters.pick(added, woken);
+        });
+    }
+
+    /// Waits for the next key, and claims it until the claim is dropped. `None` when the queue is shut down and empty.
+    ///
+    /// Cancel safe: dropping the future loses no key, and whoever else waits gets it. Needs a tokio runtime with its
+    /// timer enabled if keys are added with a delay.
+    #[must_use = "futures do nothing unless polled"]
+    pub fn get(&self) -> Get<'_, T> {
+        Get::new(&self.shared)
+    }
+
+    /// Notes that work on `key` is over, for a key whose claim was taken apart by [`Claim::into_key`](crate::Claim::into_key).
+    ///
+    /// Does nothing if no worker has the key; a claim that is still held for it has no effect any more.
+    pub fn done(&self, key: &T) {
+        let hash = self.shared.hash(key);
+        let ticket = lock(&self.shared.locked.0).state.ticket(hash, key);
+        if let Some((number, ticket)) = ticket {
+            self.shared.finish(number, ticket);
+        }
+    }
+
+    pub(crate) fn set_priority(&self, key: &T, priority: i32) -> bool {
+        let hash = self.shared.hash(key);
+        self.shared.change(|locked, _| locked.state.set_priority(hash, key, priority))
+    }
+
+    /// A picture of the queue for people: up to `limit` keys of each kind, and how many there are.
+    #[must_use]
+    pub fn view(&self, limit: usize) -> View<T> {
+        let view = |state: &State<T>| View::of(state, &self.shared.labels.name, self.shared.epoch, limit);
+        self.shared.look_at(self.shared.now(), view)
+    }
+}
+
+impl<T> WorkQueue<T> {
+    /// How many keys wait for a worker; neither those in work nor those whose delay is not over.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.look_at(self.shared.now(), State::len)
+    }
+
+    /// Whether no key waits for a worker.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Refuses keys from now on. Those that wait are still handed out; those whose delay is not over are dropped.
+    ///
+    /// Returns at once, and ends the waiting of [`shut_down_with_drain`](Self::shut_down_with_drain).
+    pub fn shut_down(&self) {
+        self.shared.shut_down(Phase::Closed);
+    }
+
+    /// Refuses keys from now on, and waits until every key that was added has been processed.
+    ///
+    /// That is, until no key waits or is in work, keys included that were added again while in work; keys whose delay is
+    /// not over are dropped. Workers must go on calling [`get`](WorkQueue::get): while this waits, `get` ends only when
+    /// no key can come any more. A worker that never finishes can be abandoned by [`shut_down`](Self::shut_down).
+    /// Cancel safe: dropping the future only stops the waiting.
+    pub async fn shut_down_with_drain(&self) {
+        self.shared.shut_down(Phase::Draining);
+        loop {
+            let drained = self.shared.drained.notified();
+            {
+                let locked = lock(&self.shared.locked.0);
+                if locked.state.phase == Phase::Closed || locked.state.is_drained() {
+                    return;
+                }
+            }
+            drained.await;
+        }
+    }
+
+    /// Whether keys are refused.
+    #[doc(alias = "ShuttingDown")]
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        lock(&self.shared.locked.0).state.phase != Phase::Open
+    }
+
+    /// The name given in the options, or an empty string.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.labels.name
+    }
+}
+
+impl<T> Shared<T> {
+    /// Nanoseconds since the queue was made.
+    pub(crate) fn now(&self) -> u64 {
+        Instant::now().saturating_duration_since(self.epoch).as_nanos() as u64
+    }
+
+    /// Does something under the lock, and wakes the chosen workers after it.
+    pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>, &mut Vec<Waker>) -> R) -> R {
+        let mut woken = Vec::new();
+        let result = work(&mut lock(&self.locked.0), &mut woken);
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Looks at the state as of `now`.
+    pub(crate) fn look_at<R>(&self, now: u64, look: impl FnOnce(&State<T>) -> R) -> R {
+        self.change(|locked, woken| {
+            let added = locked.state.advance(now);
+            locked.waiters.pick(added, woken);
+            look(&locked.state)
+        })
+    }
+
+    /// Ends the work on a key, if `ticket` is still valid.
+    pub(crate) fn finish(&self, number: u32, ticket: u64) {
+        let now = if self.is_observed { self.now() } else { 0 };
+        // Returned rather than dropped inside, since the key's own drop may be slow, or use the queue.
+        let _forgotten = self.change(|locked, woken| {
+            let finished = locked.state.finish(number, ticket, now)?;
+            locked.waiters.pick(usize::from(finished.requeued), woken);
+            if locked.state.phase == Phase::Draining && locked.state.is_drained() {
+                self.drained.notify_waiters();
+            }
+            finished.forgotten
+        });
+    }
+
+    fn shut_down(&self, phase: Phase) {
+        let now = self.now();
+        let _forgotten = self.change(|locked, woken| {
+            if locked.state.phase == Phase::Open {
+                locked.state.advance(now);
+            }
+            locked.waiters.pick_all(woken);
+            locked.state.shut_down(phase)
+        });
+        self.drained.notify_waiters();
+    }
+}
+
+impl<T: Hash> Shared<T> {
+    fn hash(&self, key: &T) -> u32 {
+        self.hasher.hash_one(key) as u32
+    }
+}
+
+impl<T: Clone + Eq + Hash + Send + 'static> Default for WorkQueue<T> {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
+impl<T> Clone for WorkQueue<T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T> fmt::Debug for WorkQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueue").field("name", &self.name()).field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,98 @@
+//! A queue that holds a key back for as long as a limiter says.
+
+use std::fmt;
+use std::hash::Hash;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::delaying::DelayingQueue;
+use crate::limiter::RateLimiter;
+use crate::options::Options;
+use crate::sync::{Mutex, lock};
+use crate::view::View;
+
+/// A [`DelayingQueue`] whose delays come from a [`RateLimiter`].
+///
+/// It is used like the queue within, to which it dereferences. Clones are handles to the same queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// # tokio::time::pause();
+/// use kubewright_workqueue::{Options, RateLimitingQueue, limiter};
+///
+/// let queue = RateLimitingQueue::new(limiter::controller_default(), Options::new());
+/// queue.add("default/web");
+/// while let Some(key) = queue.get().await {
+///     // The work fails each time.
+///     if queue.num_requeues(&key) < 5 {
+///         queue.add_rate_limited(*key);
+///     } else {
+///         queue.forget(&key);
+///         queue.shut_down();
+///     }
+/// }
+/// # }
+/// ```
+#[doc(alias = "TypedRateLimitingInterface")]
+pub struct RateLimitingQueue<T> {
+    queue: DelayingQueue<T>,
+    limiter: Arc<Mutex<Box<dyn RateLimiter<T>>>>,
+}
+
+impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
+    /// An empty queue whose delays are decided by `limiter`.
+    #[doc(alias = "NewTypedRateLimitingQueueWithConfig")]
+    #[must_use]
+    pub fn new(limiter: impl RateLimiter<T> + 'static, options: Options<T>) -> Self {
+        Self { queue: DelayingQueue::new(options), limiter: Arc::new(Mutex::new(Box::new(limiter))) }
+    }
+
+    /// Adds `key` when the limiter allows it.
+    pub fn add_rate_limited(&self, key: T) {
+        let delay = lock(&self.limiter).when(&key);
+        self.queue.add_after(key, delay);
+    }
+
+    /// A picture of the queue for people: up to `limit` keys of each kind with their retries, and how many there are.
+    #[must_use]
+    pub fn view(&self, limit: usize) -> View<T> {
+        let view = self.queue.view(limit);
+        let limiter = lock(&self.limiter);
+        view.with_retries(|key| limiter.num_requeues(key))
+    }
+}
+
+impl<T> RateLimitingQueue<T> {
+    /// Lets the limiter forget the failures of `key`: it succeeded, or was given up.
+    ///
+    /// Concerns the limiter alone: a claim on the key stays, and so does a delay.
+    pub fn forget(&self, key: &T) {
+        lock(&self.limiter).forget(key);
+    }
+
+    /// How often `key` was added with a rate limit since it was last forgotten.
+    #[must_use]
+    pub fn num_requeues(&self, key: &T) -> u32 {
+        lock(&self.limiter).num_requeues(key)
+    }
+}
+
+impl<T> Deref for RateLimitingQueue<T> {
+    type Target = DelayingQueue<T>;
+
+    fn deref(&self) -> &DelayingQueue<T> {
+        &self.queue
+    }
+}
+
+impl<T> Clone for RateLimitingQueue<T> {
+    fn clone(&self) -> Self {
+        Self { queue: self.queue.clone(), limiter: self.limiter.clone() }
+    }
+}
+
+impl<T> fmt::Debug for RateLimitingQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RateLimitingQueue").field(&self.queue).finish()
+    }
+}

@@ -1,0 +1,138 @@
+//! Metrics as a scrape shows them, on simulated time.
+
+use std::time::Duration;
+
+use kubewright_workqueue::{DelayingQueue, Metrics, Options, WorkQueue};
+use prometheus_client::{encoding::text::encode, registry::Registry};
+use tokio::time::sleep;
+
+const LABELS: &str = r#"{name="pods",controller="pod-watcher"}"#;
+
+fn scrape(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    text
+}
+
+/// The value of a series with our labels.
+fn value(registry: &Registry, name: &str) -> f64 {
+    let text = scrape(registry);
+    let prefix = format!("{name}{LABELS} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+    line.unwrap_or_else(|| panic!("no {name} in:\n{text}")).parse().unwrap()
+}
+
+fn options<T>(metrics: &Metrics) -> Options<T> {
+    Options::new().name("pods").controller("pod-watcher").metrics(metrics)
+}
+
+// WQ-8: Go's TestMetrics.
+#[tokio::test(start_paused = true)]
+async fn each_number_is_exact() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let queue = WorkQueue::new(options(&metrics));
+    queue.add("foo");
+    // The first time of adding counts; adding again does not.
+    sleep(Duration::from_micros(50_000)).await;
+    queue.add("foo");
+    assert_eq!((value(&registry, "workqueue_adds_total"), value(&registry, "workqueue_depth")), (1.0, 1.0));
+    let claim = queue.get().await.unwrap();
+    assert_eq!(value(&registry, "workqueue_queue_duration_seconds_sum"), 0.05);
+    assert_eq!(value(&registry, "workqueue_queue_duration_seconds_count"), 1.0);
+    assert_eq!(value(&registry, "workqueue_depth"), 0.0);
+    // Added in work, it needs processing, though it is not in line.
+    sleep(Duration::from_millis(25)).await;
+    queue.add("foo");
+    queue.add("foo");
+    assert_eq!((value(&registry, "workqueue_adds_total"), value(&registry, "workqueue_depth")), (2.0, 1.0));
+    assert_eq!(value(&registry, "workqueue_unfinished_work_seconds"), 0.025);
+    assert_eq!(value(&registry, "workqueue_longest_running_processor_seconds"), 0.025);
+    drop(claim);
+    assert_eq!(value(&registry, "workqueue_work_duration_seconds_sum"), 0.025);
+    assert_eq!(value(&registry, "workqueue_work_duration_seconds_count"), 1.0);
+    assert_eq!(value(&registry, "workqueue_unfinished_work_seconds"), 0.0);
+    assert_eq!(value(&registry, "workqueue_longest_running_processor_seconds"), 0.0);
+    sleep(Duration::from_millis(10)).await;
+    let _again = queue.get().await.unwrap();
+    assert_eq!(value(&registry, "workqueue_queue_duration_seconds_sum"), 0.06);
+    assert_eq!(value(&registry, "workqueue_retries_total"), 0.0);
+}
+
+// WQ-8
+#[tokio::test(start_paused = true)]
+async fn unfinished_work_is_a_sum_and_the_longest_is_not() {
+    let mut registry = Registry::default();
+    let queue = WorkQueue::new(options(&Metrics::register(&mut registry)));
+    queue.add(1);
+    queue.add(2);
+    let _first = queue.get().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let _second = queue.get().await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(value(&registry, "workqueue_unfinished_work_seconds"), 5.0);
+    assert_eq!(value(&registry, "workqueue_longest_running_processor_seconds"), 3.0);
+}
+
+// WQ-8, WQ-9
+#[tokio::test(start_paused = true)]
+async fn a_delayed_key_counts_as_a_retry_and_as_added_when_due() {
+    let mut registry = Registry::default();
+    let queue = DelayingQueue::new(options(&Metrics::register(&mut registry)));
+    queue.add_after("foo", Duration::from_secs(1));
+    queue.add_after("bar", Duration::ZERO);
+    assert_eq!((value(&registry, "workqueue_retries_total"), value(&registry, "workqueue_adds_total")), (2.0, 1.0));
+    sleep(Duration::from_secs(3)).await;
+    // Nobody asked for a key meanwhile, and still it waits since it was due.
+    assert_eq!((value(&registry, "workqueue_adds_total"), value(&registry, "workqueue_depth")), (2.0, 2.0));
+    queue.get().await.unwrap().done();
+    queue.get().await.unwrap().done();
+    assert_eq!(value(&registry, "workqueue_queue_duration_seconds_sum"), 3.0 + 2.0);
+    queue.shut_down();
+    queue.add_after("foo", Duration::from_secs(1));
+    assert_eq!(value(&registry, "workqueue_retries_total"), 2.0);
+}
+
+// WQ-8
+#[tokio::test(start_paused = true)]
+async fn buckets_are_those_of_go() {
+    let mut registry = Registry::default();
+    let queue = WorkQueue::new(options(&Metrics::register(&mut registry)));
+    queue.add("foo");
+    sleep(Duration::from_millis(100)).await;
+    queue.get().await.unwrap().done();
+    let text = scrape(&registry);
+    let buckets: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("workqueue_queue_duration_seconds_bucket"))
+        .map(|line| {
+            let (bound, count) = line.rsplit_once("le=\"").unwrap().1.split_once('"').unwrap();
+            let count = count.rsplit_once(' ').unwrap().1;
+            (bound.parse::<f64>().unwrap(), count.parse::<u64>().unwrap())
+        })
+        .collect();
+    let expected: Vec<_> = (-8..=3).map(|power| 10f64.powi(power)).chain([f64::INFINITY]).collect();
+    assert_eq!(buckets.len(), expected.len());
+    for ((bound, count), expected) in buckets.into_iter().zip(expected) {
+        assert!(bound == expected || (bound / expected - 1.0).abs() < 1e-9, "{bound} is not {expected}");
+        assert_eq!(count, u64::from(expected >= 0.09));
+    }
+}
+
+#[tokio::test]
+async fn only_named_queues_are_shown_and_only_while_they_live() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let unnamed = WorkQueue::new(Options::new().metrics(&metrics));
+    unnamed.add(1);
+    assert_eq!(scrape(&registry), "# EOF\n");
+    let queue = WorkQueue::new(options(&metrics));
+    let twin = WorkQueue::new(options(&metrics));
+    queue.add(1);
+    twin.add(1);
+    assert_eq!(value(&registry, "workqueue_depth"), 2.0);
+    drop(twin);
+    assert_eq!(value(&registry, "workqueue_depth"), 1.0);
+    drop(queue);
+    assert_eq!(scrape(&registry), "# EOF\n");
+}
