@@ -239,17 +239,16 @@ impl TypeInfo {
     /// Looks from `hint` on, because sources write fields in order and the next one is mostly the
     /// one after the last.
     #[inline]
-    pub fn field_index(&self, name: &str, hint: usize) -> Option<usize> {
-        let found = |range: std::ops::Range<usize>| {
-            let start = range.start;
-            self.fields.get(range)?.iter().position(|field| field.name == name).map(|at| start + at)
-        };
-        found(hint..self.fields.len()).or_else(|| found(0..hint.min(self.fields.len())))
+    pub(crate) fn field_index(&self, name: &[u8], hint: usize) -> Option<usize> {
+        let is = |field: &FieldInfo| field.name.as_bytes() == name;
+        let from = hint.min(self.fields.len());
+        let (before, after) = self.fields.split_at(from);
+        after.iter().position(is).map(|at| from + at).or_else(|| before.iter().position(is))
     }
 
     /// The field that JSON calls `name`.
     pub fn field(&self, name: &str) -> Option<&'static FieldInfo> {
-        self.field_index(name, 0).map(|index| &self.fields[index])
+        self.field_index(name.as_bytes(), 0).map(|index| &self.fields[index])
     }
 }
 

@@ -18,7 +18,7 @@ impl Reader<'_, '_> {
         let (mut next, mut seen, mut escaped) = (0, 0u64, Vec::new());
         loop {
             let key = self.key(&mut escaped)?;
-            let Some(index) = find(scheme, key, next) else {
+            let Some(index) = scheme.field_index(key, next) else {
                 self.other_field(scheme, key)?;
                 if self.more(b'}')? {
                     continue;
@@ -202,14 +202,6 @@ impl Reader<'_, '_> {
         }
         Err(DecodeError::new(format!("expected {wanted}, found {found}")).within_field(name))
     }
-}
-
-#[inline]
-fn find(scheme: &TypeInfo, key: &[u8], hint: usize) -> Option<usize> {
-    let fields = scheme.fields;
-    let is = |field: &FieldInfo| field.name.as_bytes() == key;
-    let from = hint.min(fields.len());
-    fields[from..].iter().position(is).map(|at| from + at).or_else(|| fields[..from].iter().position(is))
 }
 
 fn clear(slot: Slot<'_>) {
