@@ -1,0 +1,11 @@
+//! Clients of the Kubernetes API.
+//!
+//! A [`Transport`](transport::Transport) carries requests to a server, whichever way: TCP, TLS, or a
+//! function call. All clients stand on one [`Client`], a cheap handle on a transport.
+
+mod client;
+mod error;
+pub mod transport;
+
+pub use client::Client;
+pub use error::{Error, Result};

@@ -1,0 +1,87 @@
+//! How requests reach a server: the seam between the clients and the network.
+
+mod body;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::{Request, Response};
+
+pub use body::Body;
+
+/// An answer that is on its way.
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, TransportError>> + Send>>;
+
+/// Something that carries requests to an API server: connections, or the server itself in the same process.
+///
+/// Requests have paths such as `/api/v1/pods?limit=1`, without scheme and host: where the server is, and who asks,
+/// is the transport's business. Dropping the future or the body gives the request up.
+pub trait Transport: Send + Sync + 'static {
+    /// Sends a request. Resolves when the head of the answer has come.
+    fn send(&self, request: Request<Bytes>) -> ResponseFuture;
+}
+
+impl<F> Transport for F
+where
+    F: Fn(Request<Bytes>) -> ResponseFuture + Send + Sync + 'static,
+{
+    fn send(&self, request: Request<Bytes>) -> ResponseFuture {
+        self(request)
+    }
+}
+
+/// Why a request was not answered, or not to the end.
+#[derive(Debug)]
+pub struct TransportError {
+    kind: TransportErrorKind,
+    source: Box<dyn StdError + Send + Sync>,
+}
+
+/// What a caller can conclude from a [`TransportError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransportErrorKind {
+    /// No connection came about: the server has not seen the request.
+    Connect,
+    /// The connection was made but its identity or encryption failed; trying again will not help.
+    Tls,
+    /// Credentials could not be had; the server has not seen the request.
+    Credentials,
+    /// Nothing came in time.
+    Timeout,
+    /// The connection broke; whether the server has done its work is not known.
+    Disconnected,
+}
+
+impl TransportError {
+    /// An error of this kind.
+    pub fn new(kind: TransportErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        TransportError { kind, source: source.into() }
+    }
+
+    /// What can be concluded.
+    pub fn kind(&self) -> TransportErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            TransportErrorKind::Connect => "cannot connect to the server",
+            TransportErrorKind::Tls => "no secure connection to the server",
+            TransportErrorKind::Credentials => "no credentials for the server",
+            TransportErrorKind::Timeout => "the server did not answer in time",
+            TransportErrorKind::Disconnected => "the connection to the server broke",
+        })
+    }
+}
+
+impl StdError for TransportError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.source)
+    }
+}
