@@ -56,7 +56,7 @@ impl Ageing {
 }
 
 /// Rank, then the higher priority, then arrival; last the number of the key.
-type Place = (i64, Reverse<i32>, u64, u32);
+type Place = (i64, Reverse<i32>, u32, u32);
 
 /// Waiting keys by rank.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Aged {
         self.places.len()
     }
 
-    pub(crate) fn push(&mut self, number: u32, since: u64, priority: i32, arrival: u64) {
+    pub(crate) fn push(&mut self, number: u32, since: u64, priority: i32, arrival: u32) {
         self.places.insert((self.ageing.rank(since, priority), Reverse(priority), arrival, number));
     }
 
@@ -83,7 +83,7 @@ impl Aged {
     }
 
     /// Takes a key out of the line, given what it was pushed with.
-    pub(crate) fn remove(&mut self, number: u32, since: u64, priority: i32, arrival: u64) {
+    pub(crate) fn remove(&mut self, number: u32, since: u64, priority: i32, arrival: u32) {
         self.places.remove(&(self.ageing.rank(since, priority), Reverse(priority), arrival, number));
     }
 }

@@ -12,9 +12,10 @@ const UNSWEPT: usize = 1024;
 /// Numbers of keys, soonest deadline first, in order of arrival where deadlines are equal.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    /// Deadline, arrival, number of the key.
-    heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    arrivals: u64,
+    /// Deadline, arrival, number of the key. Arrivals are half a word, because a million keys may wait: after four
+    /// thousand million the count starts anew, and equal deadlines on either side of that moment change places.
+    heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    arrivals: u32,
     /// How many elements count; the rest of the heap is outdated.
     live: usize,
 }
@@ -32,7 +33,7 @@ impl Deadlines {
 
     /// Notes that the key with this number, not delayed until now, falls due at `deadline`.
     pub(crate) fn push(&mut self, deadline: u64, number: u32) {
-        self.arrivals += 1;
+        self.arrivals = self.arrivals.wrapping_add(1);
         self.live += 1;
         self.heap.push(Reverse((deadline, self.arrivals, number)));
     }
@@ -40,7 +41,7 @@ impl Deadlines {
     /// Notes that a delayed key falls due at `deadline` instead. `is_valid` tells by deadline and number which elements
     /// still count.
     pub(crate) fn change(&mut self, deadline: u64, number: u32, is_valid: impl Fn(u64, u32) -> bool) {
-        self.arrivals += 1;
+        self.arrivals = self.arrivals.wrapping_add(1);
         self.heap.push(Reverse((deadline, self.arrivals, number)));
         if self.heap.len() > UNSWEPT && self.heap.len() > self.live * 2 {
             self.heap.retain(|&Reverse((deadline, _, number))| is_valid(deadline, number));

@@ -3,11 +3,12 @@
 //! This module owns the lock, the clock and the waking up; what follows from what is decided in `state`.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -92,7 +93,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
                 waiters: Waiters::default(),
             })),
             drained: Notify::new(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             epoch: Instant::now(),
             is_observed: metrics.is_some(),
             labels: Labels { name: options.name, controller },
@@ -110,18 +111,22 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     }
 
     pub(crate) fn add_with_priority(&self, key: T, priority: i32) {
-        let hash = self.shared.hash(&key);
-        let now = self.shared.now();
-        self.shared.change(|locked, woken| {
-            let added = locked.state.advance(now) + usize::from(locked.state.add(hash, key, priority, now));
-            locked.waiters.pick(added, woken);
+        let shared = &*self.shared;
+        let hash = shared.hash(&key);
+        // A key that was known already is dropped after the lock is free, since its own drop may be slow, or use the queue.
+        let _unused = shared.change(|locked, woken| {
+            let due = if locked.state.deadlines.is_empty() { 0 } else { locked.state.advance(shared.now()) };
+            let (is_added, unused) = locked.state.add(hash, key, priority, || shared.now());
+            locked.waiters.pick(due + usize::from(is_added), woken);
+            unused
         });
     }
 
     pub(crate) fn add_after_with_priority(&self, key: T, delay: Duration, priority: i32) {
         let hash = self.shared.hash(&key);
         let now = self.shared.now();
-        self.shared.change(|locked, woken| {
+        let _unused = self.shared.change(|locked, woken| {
+            let mut unused = None;
             let mut added = locked.state.advance(now);
             if locked.state.phase == Phase::Open
                 && let Some(stats) = &mut locked.state.stats
@@ -129,7 +134,9 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
                 stats.retries += 1;
             }
             if delay.is_zero() {
-                added += usize::from(locked.state.add(hash, key, priority, now));
+                let (is_added, key) = locked.state.add(hash, key, priority, || now);
+                added += usize::from(is_added);
+                unused = key;
             } else {
                 let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
                 if locked.state.add_at(hash, key, priority, now.saturating_add(delay)) {
@@ -137,6 +144,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
                 }
             }
             locked.waiters.pick(added, woken);
+            unused
         });
     }
 
@@ -253,7 +261,6 @@ impl<T> Shared<T> {
     /// Ends the work on a key, if `ticket` is still valid.
     pub(crate) fn finish(&self, number: u32, ticket: u64) {
         let now = if self.is_observed { self.now() } else { 0 };
-        // Returned rather than dropped inside, since the key's own drop may be slow, or use the queue.
         let _forgotten = self.change(|locked, woken| {
             let finished = locked.state.finish(number, ticket, now)?;
             locked.waiters.pick(usize::from(finished.requeued), woken);

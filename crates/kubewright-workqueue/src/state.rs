@@ -58,23 +58,27 @@ pub(crate) struct State<T> {
     pub(crate) deadlines: Deadlines,
     pub(crate) running: Vec<Running>,
     redirtied: usize,
-    arrivals: u64,
+    arrivals: u32,
     tickets: u64,
     pub(crate) phase: Phase,
     pub(crate) stats: Option<Box<Stats>>,
 }
 
 impl<T: Clone + Eq> State<T> {
-    /// Marks `key` as in need of processing. True if it came into line.
-    pub(crate) fn add(&mut self, hash: u32, key: T, priority: i32, now: u64) -> bool {
+    /// Marks `key` as in need of processing. Says whether it came into line, and gives it back if it was known already
+    /// or is refused.
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u32, key: T, priority: i32, now: impl FnOnce() -> u64) -> (bool, Option<T>) {
         if self.phase != Phase::Open {
-            return false;
+            return (false, Some(key));
         }
-        let number = match self.table.find(hash, &key) {
-            Some(number) => number,
-            None => self.table.insert(hash, key),
-        };
-        self.make_dirty(number, priority, now)
+        match self.table.find(hash, &key) {
+            Some(number) => (self.make_dirty(number, priority, now), Some(key)),
+            None => {
+                let number = self.table.insert(hash, key);
+                (self.make_dirty(number, priority, now), None)
+            }
+        }
     }
 
     /// Has `key` added at `deadline`, or earlier if that is already planned. True if no deadline is sooner than this.
@@ -113,7 +117,7 @@ impl<T: Clone + Eq> State<T> {
             entry.priority = i32::MIN;
         }
         entry.status = Status::Processing;
-        entry.place = self.running.len() as u64;
+        entry.place = self.running.len() as u32;
         let waited = now.saturating_sub(entry.since);
         self.running.push(Running { number, ticket, started: now });
         if let Some(stats) = &mut self.stats {
@@ -171,7 +175,7 @@ impl<T> State<T> {
             entry.deadline = NEVER;
             let priority = entry.priority;
             // It waits since it fell due, even if nobody looked at the clock until now.
-            added += usize::from(self.make_dirty(number, priority, deadline));
+            added += usize::from(self.make_dirty(number, priority, || deadline));
         }
         added
     }
@@ -199,7 +203,7 @@ impl<T> State<T> {
         }
         let started = self.running.swap_remove(place).started;
         if let Some(moved) = self.running.get(place) {
-            self.table[moved.number].place = place as u64;
+            self.table[moved.number].place = place as u32;
         }
         if let Some(stats) = &mut self.stats {
             stats.work_duration.observe(now.saturating_sub(started));
@@ -258,12 +262,13 @@ impl<T> State<T> {
         }
     }
 
-    fn make_dirty(&mut self, number: u32, priority: i32, now: u64) -> bool {
+    #[inline]
+    fn make_dirty(&mut self, number: u32, priority: i32, now: impl FnOnce() -> u64) -> bool {
         self.raise_priority(number, priority);
         let entry = &mut self.table[number];
         match entry.status {
             Status::Queued | Status::ProcessingDirty => return false,
-            Status::Idle | Status::Processing => entry.since = now,
+            Status::Idle | Status::Processing => entry.since = now(),
         }
         if let Some(stats) = &mut self.stats {
             stats.adds += 1;
@@ -277,14 +282,16 @@ impl<T> State<T> {
         true
     }
 
+    #[inline]
     fn push(&mut self, number: u32) {
-        self.arrivals += 1;
+        self.arrivals = self.arrivals.wrapping_add(1);
         let entry = &mut self.table[number];
         entry.status = Status::Queued;
         entry.place = self.arrivals;
         self.order.push(number, entry);
     }
 
+    #[inline]
     fn raise_priority(&mut self, number: u32, priority: i32) {
         let entry = &mut self.table[number];
         if priority <= entry.priority {

@@ -35,7 +35,10 @@ pub(crate) struct Entry<T> {
     /// When a delayed add falls due, or [`NEVER`].
     pub(crate) deadline: u64,
     /// While queued: how many came into line before it. While processing: its index in the list of work under way.
-    pub(crate) place: u64,
+    ///
+    /// Half a word, because a million keys may wait: after four thousand million arrivals the count starts anew, and two
+    /// keys of equal rank that stand on either side of that moment change places.
+    pub(crate) place: u32,
 }
 
 /// Every known key, by number and by value.
@@ -65,6 +68,7 @@ impl<T> Default for Table<T> {
 
 impl<T: Eq> Table<T> {
     /// The number of `key`, if it is known.
+    #[inline]
     pub(crate) fn find(&self, hash: u32, key: &T) -> Option<u32> {
         if self.index.is_empty() {
             return None;
@@ -154,9 +158,10 @@ impl<T> Table<T> {
         self.index[at] = u64::from(hash) << 32 | u64::from(number + 1);
     }
 
-    /// Leaves outdated elements out, and makes room for as many keys again.
+    /// Leaves outdated elements out, and makes room for as many keys again: as are known, and as there are places to go
+    /// through here, so that going through them is paid for by the keys that come until the next time.
     fn rebuild_index(&mut self) {
-        let len = (self.live * 8 / 3 + 1).next_power_of_two().max(16);
+        let len = (self.live * 8 / 3 + 1).max(self.slots.len() * 2).next_power_of_two().max(16);
         self.index.clear();
         self.index.resize(len, 0);
         self.index.shrink_to(len);

@@ -55,6 +55,9 @@ impl Waiters {
 
     /// Picks up to `count` workers to wake.
     pub(crate) fn pick(&mut self, count: usize, woken: &mut Vec<Waker>) {
+        if count == 0 || self.waiting.is_empty() {
+            return;
+        }
         let kept = self.waiting.len().saturating_sub(count);
         woken.extend(self.waiting.drain(kept..).map(|(_, waker)| waker));
     }

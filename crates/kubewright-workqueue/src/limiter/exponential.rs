@@ -1,8 +1,9 @@
 //! Doubles the delay of a key with each failure.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
+
+use foldhash::HashMap;
 
 use super::{FOREVER, RateLimiter};
 
@@ -19,7 +20,7 @@ impl<T> ItemExponential<T> {
     /// Starts at `base` and stops growing at `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { base, max, failures_of: HashMap::new() }
+        Self { base, max, failures_of: HashMap::default() }
     }
 }
 

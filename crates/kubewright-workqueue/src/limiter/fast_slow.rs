@@ -1,8 +1,9 @@
 //! A few quick attempts, then slow ones.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
+
+use foldhash::HashMap;
 
 use super::RateLimiter;
 use super::exponential::count;
@@ -21,7 +22,7 @@ impl<T> ItemFastSlow<T> {
     /// The delay is `fast` for as many failures as `fast_attempts`, then `slow`.
     #[must_use]
     pub fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
-        Self { fast, slow, fast_attempts, failures_of: HashMap::new() }
+        Self { fast, slow, fast_attempts, failures_of: HashMap::default() }
     }
 }
 
