@@ -7,14 +7,13 @@ use kubewright_core::{GroupKind, Value};
 
 use crate::accept::Offer;
 use crate::authentication::User;
-use crate::authorization;
+use crate::authorization::{self, Action, Decision};
 use crate::catalog::Resource;
 use crate::decoding::Expected;
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
-use crate::request::{RequestInfo, Target};
 use crate::routes;
 use crate::service::Call;
 
@@ -43,16 +42,24 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
         }
         ("authorization.k8s.io", "selfsubjectaccessreviews") => {
             check_attributes(&review)?;
-            let allowed = authorization::is_allowed(call.user, &attributes(&review));
-            tree::set(&mut review, &["status"], tree::map([("allowed", allowed.into())]));
+            let decision = authorization::decide(call.registry, call.user, Action::of_review(&review));
+            tree::set(&mut review, &["status"], decided(decision));
         }
         ("authorization.k8s.io", "subjectaccessreviews" | "localsubjectaccessreviews") => {
             check_attributes(&review)?;
             let mut user = User { name: tree::text(&review, &["spec", "user"]).into(), ..User::default() };
             let groups = tree::items(&review, &["spec", "groups"]).iter().filter_map(Value::as_str);
             user.groups = groups.map(Into::into).collect();
-            let allowed = authorization::is_allowed(&user, &attributes(&review));
-            tree::set(&mut review, &["status"], tree::map([("allowed", allowed.into())]));
+            let decision = authorization::decide(call.registry, &user, Action::of_review(&review));
+            tree::set(&mut review, &["status"], decided(decision));
+        }
+        ("authorization.k8s.io", "selfsubjectrulesreviews") => {
+            let namespace = match tree::text(&review, &["spec", "namespace"]) {
+                "" => return Err(Status::bad_request("no namespace on request").into()),
+                namespace => namespace,
+            };
+            let rules = authorization::rules_of(call.registry, call.user, namespace);
+            tree::set(&mut review, &["status"], rules_status(&rules));
         }
         (_, plural) => return Err(Rejection::not_implemented(plural)),
     }
@@ -87,24 +94,27 @@ fn check_attributes(review: &Value) -> Result<(), Rejection> {
     Err(Status::invalid(&GroupKind::from_static("authorization.k8s.io", ""), "", [cause]).into())
 }
 
-/// What a review asks about, as if it were requested.
-fn attributes(review: &Value) -> RequestInfo {
-    const VERBS: [&str; 11] =
-        ["create", "delete", "deletecollection", "get", "head", "list", "patch", "post", "put", "update", "watch"];
-    let known = |verb: &str| VERBS.into_iter().find(|known| *known == verb).unwrap_or("unknown");
-    if let Some(path) = tree::get(review, &["spec", "nonResourceAttributes"]) {
-        let verb = known(tree::text(path, &["verb"]));
-        return RequestInfo { verb, path: tree::text(path, &["path"]).into(), target: None };
+fn decided(decision: Decision) -> Value {
+    let mut status = tree::map([("allowed", decision.is_allowed.into())]);
+    if !decision.reason.is_empty() {
+        tree::set(&mut status, &["reason"], decision.reason);
     }
-    let text = |field: &str| tree::text(review, &["spec", "resourceAttributes", field]);
-    let target = Target {
-        group: text("group").into(),
-        version: text("version").into(),
-        namespace: text("namespace").into(),
-        resource: text("resource").into(),
-        name: text("name").into(),
-        subresource: text("subresource").into(),
-        ..Target::default()
+    status
+}
+
+/// Rules, those about resources apart from those about paths.
+fn rules_status(rules: &[Value]) -> Value {
+    let with = |field: &str, fields: &[&str]| {
+        let chosen = rules.iter().filter(|rule| tree::get(rule, &[field]).is_some());
+        let shown = chosen.map(|rule| {
+            let kept = fields.iter().filter_map(|field| Some((*field, tree::get(rule, &[field])?.clone())));
+            Value::Object(kept.collect())
+        });
+        Value::Array(shown.collect())
     };
-    RequestInfo { verb: known(text("verb")), path: "".into(), target: Some(target) }
+    tree::map([
+        ("resourceRules", with("resources", &["verbs", "apiGroups", "resources", "resourceNames"])),
+        ("nonResourceRules", with("nonResourceURLs", &["verbs", "nonResourceURLs"])),
+        ("incomplete", false.into()),
+    ])
 }

@@ -10,7 +10,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::Query;
 
 use crate::authentication::{self, Peer, Tokens, User};
-use crate::authorization;
+use crate::authorization::{self, Action};
 use crate::encoding::Wanted;
 use crate::http::{Answer, Body, accepts_gzip, compress, is_too_large};
 use crate::metrics::Metrics;
@@ -87,9 +87,10 @@ impl Service {
         body: &Bytes,
     ) -> Result<Answer, Rejection> {
         let user = authentication::authenticate(peer, headers, &self.shared.tokens)?;
-        let user = authentication::impersonate(user, headers)?;
-        authorization::authorize(&user, info, selected_name(query).as_ref())?;
         let Shared { registry, metrics, tokens } = &*self.shared;
+        let user = authentication::impersonate(registry, user, headers)?;
+        let selected = selected_name(query).unwrap_or_default();
+        authorization::authorize(registry, &user, Action::of_request(info, &selected))?;
         let mut call =
             Call { registry, metrics, tokens, user: &user, info, method, query, headers, body, warnings: Vec::new() };
         let answer = match &info.target {

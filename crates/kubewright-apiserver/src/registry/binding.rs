@@ -28,8 +28,16 @@ impl Registry {
             return Err(Rejection::unexpected("target.name: Required value"));
         }
         let (part, origin) = (Part::Internal, Origin::Patch);
-        let request =
-            UpdateRequest { resource: pods, namespace, name, part, origin, ownership: Ownership::Keep, dry_run };
+        let request = UpdateRequest {
+            resource: pods,
+            namespace,
+            name,
+            part,
+            origin,
+            user: None,
+            ownership: Ownership::Keep,
+            dry_run,
+        };
         let change = |pod: &Value| {
             let refused =
                 |why: String| Err(Status::conflict(&GroupResource::from_static("", "pods/binding"), name, why).into());

@@ -8,6 +8,8 @@ use kubewright_core::{CauseType, Str, Time, Value};
 use super::ownership::track;
 use super::{Ownership, Registry, refusal};
 use crate::admission;
+use crate::authentication::User;
+use crate::authorization;
 use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject};
@@ -28,6 +30,8 @@ pub(crate) struct CreateRequest<'a> {
     /// The namespace of the path.
     pub(crate) namespace: &'a str,
     pub(crate) value: Value,
+    /// Who asks; nobody where the server itself does.
+    pub(crate) user: Option<&'a User>,
     pub(crate) ownership: Ownership,
     pub(crate) dry_run: bool,
 }
@@ -35,7 +39,7 @@ pub(crate) struct CreateRequest<'a> {
 impl Registry {
     /// Creates an object.
     pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
-        let CreateRequest { resource, namespace, value, ownership, dry_run } = request;
+        let CreateRequest { resource, namespace, value, user, ownership, dry_run } = request;
         let managers = match &ownership {
             Ownership::Keep => None,
             Ownership::Given => value.meta("managedFields").cloned(),
@@ -62,6 +66,9 @@ impl Registry {
         value.set_meta("creationTimestamp", Time::now().to_string());
         let _turn = resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
         admission::create(self, resource, &mut value)?;
+        if let Some(user) = user {
+            authorization::check_escalation(self, user, resource, &value)?;
+        }
         conversion::settle(resource, &mut value);
         let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {

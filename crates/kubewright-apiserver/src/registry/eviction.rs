@@ -72,8 +72,16 @@ impl Registry {
         let catalog = self.catalog();
         let Some(resource) = catalog.of_storage("poddisruptionbudgets.policy") else { return Ok(()) };
         let (part, origin) = (super::Part::Internal, super::Origin::Patch);
-        let request =
-            UpdateRequest { resource, namespace, name, part, origin, ownership: super::Ownership::Keep, dry_run };
+        let request = UpdateRequest {
+            resource,
+            namespace,
+            name,
+            part,
+            origin,
+            user: None,
+            ownership: super::Ownership::Keep,
+            dry_run,
+        };
         self.update(&request, |budget| {
             if tree::int(budget, &["status", "observedGeneration"]).unwrap_or_default() < budget.generation() {
                 return Err(refuse(format!("The disruption budget {name} is still being processed by the server.")));

@@ -30,6 +30,7 @@ pub(crate) use selection::Selection;
 pub(crate) use update::{Origin, Part, UpdateRequest};
 pub(crate) use watch::WatchStream;
 
+use crate::authorization;
 use crate::catalog::custom::CustomResources;
 use crate::catalog::{Catalog, Resource};
 use crate::object::StoredObject;
@@ -100,6 +101,8 @@ impl Registry {
     fn after_write(&self, resource: &Resource) {
         if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
             self.refresh_catalog();
+        } else if resource.is("rbac.authorization.k8s.io", "clusterroles") {
+            authorization::collect_rules(self);
         }
     }
 }

@@ -9,6 +9,8 @@ use super::create::check_namespace;
 use super::ownership::{is_unchanged, track};
 use super::{Ownership, Registry, refusal};
 use crate::admission;
+use crate::authentication::User;
+use crate::authorization;
 use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject};
@@ -45,6 +47,8 @@ pub(crate) struct UpdateRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) part: Part,
     pub(crate) origin: Origin,
+    /// Who asks; nobody where the server itself does.
+    pub(crate) user: Option<&'a User>,
     pub(crate) ownership: Ownership,
     pub(crate) dry_run: bool,
 }
@@ -84,6 +88,9 @@ impl Registry {
                 // Custom objects are checked in the version of the request.
                 let before = if resource.is_custom() { &seen } else { old };
                 admission::update(self, resource, before, &mut new, part)?;
+                if let Some(user) = request.user {
+                    authorization::check_escalation(self, user, resource, &new)?;
+                }
             }
             conversion::settle(resource, &mut new);
             new.set_meta("resourceVersion", old.resource_version());
@@ -130,8 +137,16 @@ impl Registry {
         change: impl FnMut(&Value) -> Result<Value, Rejection>,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let (part, origin) = (Part::Internal, Origin::Patch);
-        let request =
-            UpdateRequest { resource, namespace, name, part, origin, ownership: Ownership::Keep, dry_run: false };
+        let request = UpdateRequest {
+            resource,
+            namespace,
+            name,
+            part,
+            origin,
+            user: None,
+            ownership: Ownership::Keep,
+            dry_run: false,
+        };
         self.update(&request, change)
     }
 }

@@ -111,7 +111,14 @@ impl Endpoint<'_, '_> {
         }
         value.remove_meta("resourceVersion");
         let (namespace, dry_run, ownership) = (&self.target.namespace, options.dry_run, Ownership::Given);
-        self.call.registry.create(CreateRequest { resource, namespace, value, ownership, dry_run })
+        self.call.registry.create(CreateRequest {
+            resource,
+            namespace,
+            value,
+            user: Some(self.call.user),
+            ownership,
+            dry_run,
+        })
     }
 
     /// The configuration in the body, which has to be of the kind that the path names.

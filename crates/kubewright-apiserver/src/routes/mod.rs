@@ -145,7 +145,8 @@ impl<'a> Endpoint<'a, '_> {
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
         let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
-        let request = CreateRequest { resource: self.resource, namespace, value, ownership, dry_run };
+        let request =
+            CreateRequest { resource: self.resource, namespace, value, user: Some(self.call.user), ownership, dry_run };
         let object = self.call.registry.create(request)?;
         self.stored(StatusCode::CREATED, wanted, &object)
     }
@@ -159,7 +160,14 @@ impl<'a> Endpoint<'a, '_> {
             Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part, &value) => {
                 let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
                 let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
-                let request = CreateRequest { resource: self.resource, namespace, value, ownership, dry_run };
+                let request = CreateRequest {
+                    resource: self.resource,
+                    namespace,
+                    value,
+                    user: Some(self.call.user),
+                    ownership,
+                    dry_run,
+                };
                 let object = self.call.registry.create(request)?;
                 self.stored(StatusCode::CREATED, wanted, &object)
             }
@@ -226,7 +234,8 @@ impl<'a> Endpoint<'a, '_> {
 
     fn update_request(&self, part: Part, origin: Origin, ownership: Ownership, dry_run: bool) -> UpdateRequest<'a> {
         let (resource, target) = (self.resource, self.target);
-        UpdateRequest { resource, namespace: &target.namespace, name: &target.name, part, origin, ownership, dry_run }
+        let (namespace, name, user) = (&*target.namespace, &*target.name, Some(self.call.user));
+        UpdateRequest { resource, namespace, name, part, origin, user, ownership, dry_run }
     }
 
     /// An update by which the writer takes over what it changes.

@@ -2,7 +2,7 @@
 
 use kubewright_core::Value;
 
-use super::StartError;
+use super::{StartError, roles};
 use crate::decoding::{self, Expected, yaml};
 use crate::object::{Meta, tree};
 use crate::registry::{CreateRequest, Ownership, Registry};
@@ -48,7 +48,8 @@ pub(super) fn create_system_objects(registry: &Registry) -> Result<(), StartErro
     for name in NAMESPACES {
         preload(registry, &format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"))?;
     }
-    preload(registry, OBJECTS)
+    preload(registry, OBJECTS)?;
+    roles::create_roles(registry)
 }
 
 /// Creates the objects of YAML documents; a list counts as its items.
@@ -67,7 +68,7 @@ pub(super) fn preload(registry: &Registry, documents: &str) -> Result<(), StartE
     Ok(())
 }
 
-fn create(registry: &Registry, value: &Value) -> Result<(), String> {
+pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
     let (api_version, kind) = (tree::text(value, &["apiVersion"]), tree::text(value, &["kind"]));
     let catalog = registry.catalog();
     let resource =
@@ -82,7 +83,13 @@ fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         (true, "") => "default",
         (true, namespace) => namespace,
     };
-    let request =
-        CreateRequest { resource, namespace, value: decoded.value, ownership: Ownership::Keep, dry_run: false };
+    let request = CreateRequest {
+        resource,
+        namespace,
+        value: decoded.value,
+        user: None,
+        ownership: Ownership::Keep,
+        dry_run: false,
+    };
     registry.create(request).map(|_| ()).map_err(in_words)
 }

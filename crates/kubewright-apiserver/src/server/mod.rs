@@ -3,6 +3,7 @@
 mod bootstrap;
 mod certificates;
 mod kubeconfig;
+mod roles;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

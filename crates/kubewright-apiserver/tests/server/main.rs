@@ -1,5 +1,6 @@
 //! The server as its clients see it: over sockets, through memory, and as a function.
 
+mod access;
 mod applying;
 mod client;
 mod custom;

@@ -1,0 +1,91 @@
+//! What somebody wants to do, in the words that rules are written in.
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{GroupResource, Value};
+
+use crate::authentication::User;
+use crate::object::tree;
+use crate::request::RequestInfo;
+
+/// What somebody wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action<'a> {
+    /// With objects.
+    Resource {
+        /// Any word: besides those of requests there are `bind`, `escalate`, `impersonate`, `use` and more.
+        verb: &'a str,
+        group: &'a str,
+        resource: &'a str,
+        subresource: &'a str,
+        /// Empty for objects of the cluster, and for those of all namespaces.
+        namespace: &'a str,
+        /// Empty for collections.
+        name: &'a str,
+    },
+    /// With something beside the objects.
+    Path { verb: &'a str, path: &'a str },
+}
+
+impl<'a> Action<'a> {
+    /// What a request wants; `selected` is the only name that its field selector allows.
+    pub(crate) fn of_request(info: &'a RequestInfo, selected: &'a str) -> Self {
+        match &info.target {
+            Some(target) => Action::Resource {
+                verb: info.verb,
+                group: &target.group,
+                resource: &target.resource,
+                subresource: &target.subresource,
+                namespace: target.authorized_namespace(),
+                name: info.authorized_name(selected),
+            },
+            None => Action::Path { verb: info.verb, path: &info.path },
+        }
+    }
+
+    /// What an access review asks about.
+    pub(crate) fn of_review(review: &'a Value) -> Self {
+        if let Some(path) = tree::get(review, &["spec", "nonResourceAttributes"]) {
+            return Action::Path { verb: tree::text(path, &["verb"]), path: tree::text(path, &["path"]) };
+        }
+        let text = |field: &str| tree::text(review, &["spec", "resourceAttributes", field]);
+        Action::Resource {
+            verb: text("verb"),
+            group: text("group"),
+            resource: text("resource"),
+            subresource: text("subresource"),
+            namespace: text("namespace"),
+            name: text("name"),
+        }
+    }
+
+    /// The namespace whose roles count, besides those of the cluster.
+    pub(crate) fn namespace(&self) -> &'a str {
+        match self {
+            Action::Resource { namespace, .. } => namespace,
+            Action::Path { .. } => "",
+        }
+    }
+
+    /// 403, in the words of the real server; `more` is what went wrong on the way.
+    pub(crate) fn forbidden(&self, user: &User, more: &str) -> Status {
+        let who = &user.name;
+        match *self {
+            Action::Path { verb, path } => {
+                let why = format!("User {who:?} cannot {verb} path {path:?}{more}");
+                Status::forbidden(&GroupResource::default(), "", why)
+            }
+            Action::Resource { verb, group, resource, subresource, namespace, name } => {
+                let part = match subresource {
+                    "" => resource.to_owned(),
+                    subresource => format!("{resource}/{subresource}"),
+                };
+                let place = match namespace {
+                    "" => "at the cluster scope".to_owned(),
+                    namespace => format!("in the namespace {namespace:?}"),
+                };
+                let why = format!("User {who:?} cannot {verb} resource {part:?} in API group {group:?} {place}{more}");
+                Status::forbidden(&GroupResource::new(group, resource), name, why)
+            }
+        }
+    }
+}

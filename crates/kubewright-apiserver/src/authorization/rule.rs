@@ -1,0 +1,185 @@
+//! One rule of a role: which verbs on which resources or paths.
+
+use std::fmt;
+
+use kubewright_core::Value;
+
+use super::Action;
+use crate::object::tree;
+
+/// A rule as it stands in a role.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule<'a>(pub(crate) &'a Value);
+
+impl<'a> Rule<'a> {
+    /// Whether the rule allows an action.
+    pub(crate) fn allows(self, action: Action<'_>) -> bool {
+        match action {
+            Action::Path { verb, path } => self.has("verbs", verb) && self.has_path(path),
+            Action::Resource { verb, group, resource, subresource, name, .. } => {
+                self.has("verbs", verb)
+                    && self.has("apiGroups", group)
+                    && self.has_resource(resource, subresource)
+                    && self.has_name(name)
+            }
+        }
+    }
+
+    pub(crate) fn texts(self, field: &str) -> impl Iterator<Item = &'a str> + Clone {
+        tree::items(self.0, &[field]).iter().filter_map(Value::as_str)
+    }
+
+    fn has(self, field: &str, wanted: &str) -> bool {
+        self.texts(field).any(|have| have == "*" || have == wanted)
+    }
+
+    /// `pods`, `pods/log`, `*/scale` or `*`; the last stands for subresources too.
+    fn has_resource(self, resource: &str, subresource: &str) -> bool {
+        self.texts("resources").any(|have| match have.split_once('/') {
+            _ if have == "*" => true,
+            None => subresource.is_empty() && have == resource,
+            Some((of, part)) => part == subresource && (of == "*" || of == resource),
+        })
+    }
+
+    fn has_name(self, name: &str) -> bool {
+        let mut names = self.texts("resourceNames").peekable();
+        names.peek().is_none() || names.any(|have| have == name)
+    }
+
+    /// `/healthz`, `/healthz/*` or `*`.
+    fn has_path(self, path: &str) -> bool {
+        self.texts("nonResourceURLs").any(|have| match have.strip_suffix('*') {
+            Some(prefix) => path.starts_with(prefix),
+            None => have == path,
+        })
+    }
+
+    /// The rule as one action for each combination of what it names.
+    pub(crate) fn single_actions(self) -> Vec<Single<'a>> {
+        let mut singles = Vec::new();
+        for verb in self.texts("verbs") {
+            singles.extend(self.texts("nonResourceURLs").map(|path| Single { verb, path, ..Single::default() }));
+            for group in self.texts("apiGroups") {
+                for resource in self.texts("resources") {
+                    let whole = Single { verb, group, resource, ..Single::default() };
+                    let before = singles.len();
+                    singles.extend(self.texts("resourceNames").map(|name| Single { name, ..whole }));
+                    if singles.len() == before {
+                        singles.push(whole);
+                    }
+                }
+            }
+        }
+        singles
+    }
+}
+
+/// One verb on one resource or path, wildcards included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Single<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) group: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) path: &'a str,
+}
+
+impl Single<'_> {
+    /// Whether a rule grants all of this. A wildcard is granted by a wildcard only.
+    pub(crate) fn is_covered_by(&self, rule: Rule<'_>) -> bool {
+        if !self.path.is_empty() {
+            let covers = |have: &str| match have.strip_suffix('*') {
+                Some(prefix) => self.path.starts_with(prefix),
+                None => have == self.path,
+            };
+            return rule.has("verbs", self.verb) && rule.texts("nonResourceURLs").any(covers);
+        }
+        let (resource, subresource) = self.resource.split_once('/').unwrap_or((self.resource, ""));
+        let is_all = self.resource == "*";
+        rule.has("verbs", self.verb)
+            && rule.has("apiGroups", self.group)
+            && if is_all {
+                rule.texts("resources").any(|have| have == "*")
+            } else {
+                rule.has_resource(resource, subresource)
+            }
+            && rule.has_name(self.name)
+    }
+}
+
+/// Singles as rules, in Go's words: verbs on the same thing are shown together.
+pub(crate) struct Shown<'a>(pub(crate) &'a [Single<'a>]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut seen: Vec<Single<'_>> = Vec::new();
+        for single in self.0 {
+            let thing = Single { verb: "", ..*single };
+            if seen.contains(&thing) {
+                continue;
+            }
+            seen.push(thing);
+            let verbs: Vec<String> = self
+                .0
+                .iter()
+                .filter(|other| Single { verb: "", ..**other } == thing)
+                .map(|other| format!("{:?}", other.verb))
+                .collect();
+            f.write_str("\n{")?;
+            if !thing.path.is_empty() {
+                write!(f, "NonResourceURLs:[{:?}], ", thing.path)?;
+            } else {
+                write!(f, "APIGroups:[{:?}], Resources:[{:?}], ", thing.group, thing.resource)?;
+                if !thing.name.is_empty() {
+                    write!(f, "ResourceNames:[{:?}], ", thing.name)?;
+                }
+            }
+            write!(f, "Verbs:[{}]}}", verbs.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(rule: &str, action: Action<'_>) -> bool {
+        Rule(&Value::from_json(rule.as_bytes()).unwrap()).allows(action)
+    }
+
+    fn pods<'a>(verb: &'a str, subresource: &'a str, name: &'a str) -> Action<'a> {
+        Action::Resource { verb, group: "", resource: "pods", subresource, namespace: "a", name }
+    }
+
+    #[test]
+    fn a_rule_allows_what_it_names_and_no_more() {
+        let reads = r#"{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]}"#;
+        assert!(allows(reads, pods("get", "", "web")));
+        assert!(!allows(reads, pods("delete", "", "web")));
+        assert!(!allows(reads, pods("get", "log", "web")));
+        assert!(allows(reads, pods("get", "scale", "web")));
+        let named = r#"{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["web"]}"#;
+        assert!(allows(named, pods("evict", "log", "web")));
+        assert!(!allows(named, pods("get", "", "db")));
+        // A list has no name, so a rule for names does not allow it.
+        assert!(!allows(named, pods("list", "", "")));
+        let paths = r#"{"verbs": ["get"], "nonResourceURLs": ["/healthz/*", "/version"]}"#;
+        assert!(allows(paths, Action::Path { verb: "get", path: "/healthz/etcd" }));
+        assert!(!allows(paths, Action::Path { verb: "get", path: "/version/" }));
+    }
+
+    #[test]
+    fn a_wildcard_is_covered_by_a_wildcard_only() {
+        let value = |json: &str| Value::from_json(json.as_bytes()).unwrap();
+        let all = value(r#"{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}"#);
+        let some = value(r#"{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}"#);
+        let covered = |servant: &Value, owner: &Value| {
+            Rule(servant).single_actions().iter().all(|single| single.is_covered_by(Rule(owner)))
+        };
+        assert!(covered(&some, &all));
+        assert!(!covered(&all, &some));
+        assert!(covered(&all, &all));
+    }
+}

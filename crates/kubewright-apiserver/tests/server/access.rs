@@ -1,0 +1,169 @@
+//! Who may do what, by roles and their bindings.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use kubewright_apiserver::{ApiServer, Tokens};
+use kubewright_core::Value;
+
+use crate::client::{Client, server, text};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// Asks as somebody else.
+async fn call_as(client: &mut Client, user: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let request = Request::builder().method(method).uri(path).header("host", "test").header("impersonate-user", user);
+    let request = request.header("content-type", "application/json").body(Full::from(Bytes::from(body.to_owned())));
+    let response = client.send(request.expect("a valid request")).await;
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.expect("the body ends").to_bytes();
+    (code, Value::from_json(&body).expect("JSON"))
+}
+
+/// Creates what YAML says, as the owner of the server.
+async fn create(client: &mut Client, path: &str, object: &str) {
+    let (code, answer) = client.call("POST", path, object).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+fn role(kind: &str, name: &str, verbs: &str, resources: &str) -> String {
+    format!(
+        r#"{{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "{kind}", "metadata": {{"name": "{name}"}},
+            "rules": [{{"verbs": {verbs}, "apiGroups": [""], "resources": {resources}}}]}}"#
+    )
+}
+
+fn binding(kind: &str, name: &str, role_kind: &str, role: &str, subject: &str) -> String {
+    format!(
+        r#"{{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "{kind}", "metadata": {{"name": "{name}"}},
+            "roleRef": {{"apiGroup": "rbac.authorization.k8s.io", "kind": "{role_kind}", "name": "{role}"}},
+            "subjects": [{subject}]}}"#
+    )
+}
+
+const ALICE: &str = r#"{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}"#;
+
+#[tokio::test]
+async fn a_role_counts_in_its_namespace_and_a_cluster_role_everywhere() {
+    let (_server, mut client) = server().await;
+    let roles = format!("{RBAC}/namespaces/default");
+    let reader = role("Role", "reader", r#"["get", "list"]"#, r#"["pods", "pods/log"]"#);
+    create(&mut client, &format!("{roles}/roles"), &reader).await;
+    let bound = binding("RoleBinding", "reader", "Role", "reader", ALICE);
+    create(&mut client, &format!("{roles}/rolebindings"), &bound).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    assert_eq!(call_as(&mut client, "alice", "GET", pods, "").await.0, 200);
+    let (code, refused) = call_as(&mut client, "alice", "DELETE", &format!("{pods}/web"), "").await;
+    assert_eq!(code, 403);
+    let why = r#"pods "web" is forbidden: User "alice" cannot delete resource "pods" in API group "" in the namespace "default""#;
+    assert_eq!(text(&refused, "message"), why);
+    assert_eq!(call_as(&mut client, "alice", "GET", "/api/v1/pods", "").await.0, 403);
+    assert_eq!(call_as(&mut client, "bob", "GET", pods, "").await.0, 403);
+
+    let bound = binding("ClusterRoleBinding", "view", "ClusterRole", "view", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    assert_eq!(call_as(&mut client, "alice", "GET", "/api/v1/pods", "").await.0, 200);
+    assert_eq!(call_as(&mut client, "alice", "GET", "/api/v1/secrets", "").await.0, 403);
+}
+
+#[tokio::test]
+async fn service_accounts_and_groups_are_bound_too() {
+    let (_server, mut client) = server().await;
+    let reader = role("ClusterRole", "reader", r#"["list"]"#, r#"["nodes"]"#);
+    create(&mut client, &format!("{RBAC}/clusterroles"), &reader).await;
+    let account = r#"{"kind": "ServiceAccount", "namespace": "default", "name": "robot"}"#;
+    let bound = binding("ClusterRoleBinding", "robot", "ClusterRole", "reader", account);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let (nodes, robot) = ("/api/v1/nodes", "system:serviceaccount:default:robot");
+    assert_eq!(call_as(&mut client, robot, "GET", nodes, "").await.0, 200);
+    assert_eq!(call_as(&mut client, "system:serviceaccount:other:robot", "GET", nodes, "").await.0, 403);
+
+    let review = r#"{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec":
+        {"user": "system:serviceaccount:default:robot", "resourceAttributes": {"verb": "list", "resource": "nodes"}}}"#;
+    let (_, review) = client.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review).await;
+    assert_eq!(text(&review, "status/allowed"), "true");
+    let why =
+        r#"RBAC: allowed by ClusterRoleBinding "robot" of ClusterRole "reader" to ServiceAccount "robot/default""#;
+    assert_eq!(text(&review, "status/reason"), why);
+}
+
+#[tokio::test]
+async fn a_binding_to_a_role_that_is_not_there_grants_nothing_and_says_so() {
+    let (_server, mut client) = server().await;
+    let bound = binding("ClusterRoleBinding", "lost", "ClusterRole", "lost", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let (code, refused) = call_as(&mut client, "alice", "GET", "/api/v1/nodes", "").await;
+    assert_eq!(code, 403);
+    let why = r#": RBAC: clusterrole.rbac.authorization.k8s.io "lost" not found"#;
+    assert!(text(&refused, "message").ends_with(why), "{refused}");
+}
+
+#[tokio::test]
+async fn a_collecting_role_follows_the_roles_it_collects() {
+    let (_server, mut client) = server().await;
+    let view = format!("{RBAC}/clusterroles/view");
+    let rules = |role: &Value| role.get("rules").and_then(Value::as_array).map_or(0, |rules| rules.len());
+    let before = rules(&client.call("GET", &view, "").await.1);
+    assert!(before > 5);
+    let more = r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "see-widgets", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["widgets"]}]}"#;
+    create(&mut client, &format!("{RBAC}/clusterroles"), more).await;
+    assert_eq!(rules(&client.call("GET", &view, "").await.1), before + 1);
+    // What collects a collecting role has it too.
+    let admin = client.call("GET", &format!("{RBAC}/clusterroles/admin"), "").await.1;
+    assert!(admin.to_string().contains("widgets"), "{admin}");
+    client.call("DELETE", &format!("{RBAC}/clusterroles/see-widgets"), "").await;
+    assert_eq!(rules(&client.call("GET", &view, "").await.1), before);
+}
+
+#[tokio::test]
+async fn nobody_grants_what_they_do_not_have() {
+    let (_server, mut client) = server().await;
+    let bound = binding("ClusterRoleBinding", "alice", "ClusterRole", "admin", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let held = role("Role", "held", r#"["get"]"#, r#"["pods"]"#);
+    assert_eq!(call_as(&mut client, "alice", "POST", &roles, &held).await.0, 201);
+    let greedy = role("Role", "greedy", r#"["get", "delete"]"#, r#"["nodes"]"#);
+    let (code, refused) = call_as(&mut client, "alice", "POST", &roles, &greedy).await;
+    assert_eq!(code, 403);
+    let why = "roles.rbac.authorization.k8s.io \"greedy\" is forbidden: user \"alice\" (groups=[\"system:authenticated\"]) is \
+               attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"nodes\"], \
+               Verbs:[\"get\" \"delete\"]}";
+    assert_eq!(text(&refused, "message"), why);
+    let bound = binding("RoleBinding", "all", "ClusterRole", "cluster-admin", ALICE);
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    assert_eq!(call_as(&mut client, "alice", "POST", &bindings, &bound).await.0, 403);
+}
+
+#[tokio::test]
+async fn users_are_told_which_rules_they_have() {
+    let (_server, mut client) = server().await;
+    let reader = role("ClusterRole", "reader", r#"["list"]"#, r#"["nodes"]"#);
+    create(&mut client, &format!("{RBAC}/clusterroles"), &reader).await;
+    let bound = binding("ClusterRoleBinding", "reader", "ClusterRole", "reader", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let review = r#"{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "default"}}"#;
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let (code, review) = call_as(&mut client, "alice", "POST", path, review).await;
+    assert_eq!(code, 201);
+    let rules = review.get("status").map(ToString::to_string).unwrap_or_default();
+    assert!(rules.contains("nodes") && rules.contains("/healthz"), "{rules}");
+}
+
+#[tokio::test]
+async fn acting_as_another_needs_the_right_to() {
+    let tokens = Tokens::from_csv("a,alice,1\nb,bob,2").expect("lines of the right form");
+    let server = ApiServer::in_memory().tokens(tokens).start().await.expect("nothing can fail without a socket");
+    let mut client = Client::over(server.connect()).await;
+    let actor = role("ClusterRole", "actor", r#"["impersonate"]"#, r#"["users"]"#);
+    create(&mut client, &format!("{RBAC}/clusterroles"), &actor).await;
+    let bound = binding("ClusterRoleBinding", "actor", "ClusterRole", "actor", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    for (token, code) in [("a", 200), ("b", 403)] {
+        let request = Request::builder().uri("/version").header("host", "test").header("impersonate-user", "carol");
+        let request = request.header("authorization", format!("Bearer {token}")).body(Full::default());
+        assert_eq!(client.send(request.expect("a valid request")).await.status().as_u16(), code);
+    }
+}
