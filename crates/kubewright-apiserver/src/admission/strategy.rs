@@ -154,6 +154,8 @@ fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
     *new = old.clone();
     reset(new, "status", status.as_ref());
     if resource.is_custom() {
+        // Of the metadata, only who owns what goes along.
+        reset_at(new, &["metadata", "managedFields"], metadata.get("managedFields"));
         return;
     }
     tree::set(new, &["metadata"], metadata);

@@ -162,7 +162,7 @@ pub(crate) fn check_configuration(config: &Value, entry: Option<&'static TypeEnt
 }
 
 /// The fields that `kubectl` applied on its side and nobody has changed since: it may take these over.
-fn last_applied_paths(live: &Value, schema: Schema) -> Vec<String> {
+fn last_applied_paths(live: &Value, schema: Schema<'_>) -> Vec<String> {
     let text = tree::text(live, &["metadata", "annotations", LAST_APPLIED]);
     let Ok(applied) = text.parse::<Value>() else { return Vec::new() };
     let found = compare(live, &applied, schema);
@@ -194,10 +194,13 @@ pub(crate) fn group_version(api_version: &str) -> String {
     if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") }
 }
 
-fn schema(resource: &Resource) -> Schema {
-    match resource.entry {
-        Some(entry) => Schema::of(entry.info),
-        None => Schema::custom(ObjectMeta::default().scheme()),
+fn schema(resource: &Resource) -> Schema<'_> {
+    let metadata = ObjectMeta::default().scheme();
+    let described = resource.custom.as_ref().and_then(|custom| custom.version.get("schema")?.get("openAPIV3Schema"));
+    match (resource.entry, described) {
+        (Some(entry), _) => Schema::of(entry.info),
+        (None, Some(schema)) => Schema::described(schema, metadata),
+        (None, None) => Schema::custom(metadata),
     }
 }
 

@@ -8,13 +8,13 @@ use crate::quote::Quoted;
 use crate::scheme::Type;
 
 /// What does not fit the type in a configuration: a message for each place, in the words of the real server.
-pub fn check(value: &Value, schema: Schema) -> Vec<String> {
+pub fn check(value: &Value, schema: Schema<'_>) -> Vec<String> {
     let mut problems = Vec::new();
     walk(value, schema, "", &mut problems);
     problems
 }
 
-fn walk(value: &Value, schema: Schema, path: &str, problems: &mut Vec<String>) {
+fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String>) {
     let mut complain = |message: String| problems.push(format!("{path}: {message}"));
     if value.is_null() {
         return;

@@ -39,7 +39,7 @@ impl Comparison {
 }
 
 /// Compares two objects.
-pub fn compare(old: &Value, new: &Value, schema: Schema) -> Comparison {
+pub fn compare(old: &Value, new: &Value, schema: Schema<'_>) -> Comparison {
     let mut walker = Walker { path: Vec::new(), found: Comparison::default() };
     walker.walk(Some(old), Some(new), schema);
     walker.found
@@ -51,7 +51,7 @@ struct Walker {
 }
 
 impl Walker {
-    fn walk<'a>(&mut self, old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema) {
+    fn walk<'a>(&mut self, old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema<'_>) {
         match schema.parts(old, new) {
             Parts::Leaf => match (old, new) {
                 (Some(old), Some(new)) if !equal(old, new) => self.found.modified.insert(&self.path),
@@ -81,7 +81,7 @@ impl Walker {
         }
     }
 
-    fn items(&mut self, old: &[Value], new: &[Value], schema: Schema) {
+    fn items(&mut self, old: &[Value], new: &[Value], schema: Schema<'_>) {
         let mut pairs: BTreeMap<Element, [Vec<&Value>; 2]> = BTreeMap::new();
         for (side, items) in [old, new].into_iter().enumerate() {
             for item in items {
@@ -110,7 +110,7 @@ impl Walker {
         }
     }
 
-    fn descend(&mut self, element: Element, old: Option<&Value>, new: Option<&Value>, schema: Schema) {
+    fn descend(&mut self, element: Element, old: Option<&Value>, new: Option<&Value>, schema: Schema<'_>) {
         self.path.push(element);
         self.walk(old, new, schema);
         self.path.pop();

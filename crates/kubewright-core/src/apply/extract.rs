@@ -8,13 +8,13 @@ use crate::Value;
 ///
 /// Objects and lists that only hold others are not among them, unless they are empty.
 #[doc(alias = "ToFieldSet")]
-pub fn field_set(value: &Value, schema: Schema) -> FieldSet {
+pub fn field_set(value: &Value, schema: Schema<'_>) -> FieldSet {
     let mut set = FieldSet::new();
     collect(value, schema, &mut Vec::new(), &mut set);
     set
 }
 
-fn collect(value: &Value, schema: Schema, path: &mut Vec<Element>, set: &mut FieldSet) {
+fn collect(value: &Value, schema: Schema<'_>, path: &mut Vec<Element>, set: &mut FieldSet) {
     if value.is_null() {
         return;
     }

@@ -162,7 +162,7 @@ impl Managers {
         &mut self,
         old: &Value,
         new: &Value,
-        schema: Schema,
+        schema: Schema<'_>,
         ignored: &FieldSet,
         manager: &Manager,
         now: Option<&str>,
@@ -197,7 +197,7 @@ impl Managers {
         &mut self,
         live: &Value,
         config: &Value,
-        schema: Schema,
+        schema: Schema<'_>,
         ignored: &FieldSet,
         manager: &Manager,
         force: bool,
@@ -233,10 +233,10 @@ impl Managers {
     }
 
     /// The object without what was applied `last` and is nobody's now.
-    fn prune(&self, merged: Value, last: &FieldSet, schema: Schema) -> Value {
-        let step = |schema: Schema, element: &Element| schema.step(element);
+    fn prune<'s>(&self, merged: Value, last: &FieldSet, schema: Schema<'s>) -> Value {
+        let step = |schema: Schema<'s>, element: &Element| schema.step(element);
         let is_named =
-            |schema: Schema, element: &Element| element.field_name().is_some_and(|name| schema.is_named(name));
+            |schema: Schema<'s>, element: &Element| element.field_name().is_some_and(|name| schema.is_named(name));
         let named = |set: &FieldSet| set.with_members(schema, &step, &is_named);
         let last = named(last);
         let pruned = remove_fields(&merged, &last, schema);

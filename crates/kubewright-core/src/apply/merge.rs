@@ -9,11 +9,11 @@ use crate::{List, Map, Value};
 /// What `live` becomes when `config` is laid over it.
 ///
 /// Items of lists that both have come in the order of the configuration, the others stay where they are between them.
-pub fn merge(live: &Value, config: &Value, schema: Schema) -> Value {
+pub fn merge(live: &Value, config: &Value, schema: Schema<'_>) -> Value {
     merged(Some(live), Some(config), schema).unwrap_or_default()
 }
 
-fn merged(live: Option<&Value>, config: Option<&Value>, schema: Schema) -> Option<Value> {
+fn merged(live: Option<&Value>, config: Option<&Value>, schema: Schema<'_>) -> Option<Value> {
     if config.is_none() {
         return live.cloned();
     }
@@ -33,7 +33,7 @@ fn merged(live: Option<&Value>, config: Option<&Value>, schema: Schema) -> Optio
     }
 }
 
-fn merge_items(live: &[Value], config: &[Value], schema: Schema) -> List<Value> {
+fn merge_items(live: &[Value], config: &[Value], schema: Schema<'_>) -> List<Value> {
     let elements = |items: &[Value]| -> Vec<Element> {
         items.iter().map(|item| schema.element(item).unwrap_or_else(|_| Element::value(item))).collect()
     };

@@ -6,7 +6,7 @@ use crate::{List, Map, Value};
 
 /// The object without these fields. What loses all its parts becomes `null`.
 #[doc(alias = "RemoveItems")]
-pub fn remove_fields(value: &Value, fields: &FieldSet, schema: Schema) -> Value {
+pub fn remove_fields(value: &Value, fields: &FieldSet, schema: Schema<'_>) -> Value {
     if schema.is_leaf(value) {
         // Parts of one value cannot go alone.
         return match value {
@@ -14,7 +14,7 @@ pub fn remove_fields(value: &Value, fields: &FieldSet, schema: Schema) -> Value 
             scalar => scalar.clone(),
         };
     }
-    let rest = |element: &Element, value: &Value, schema: Schema| match fields.below(element) {
+    let rest = |element: &Element, value: &Value, schema: Schema<'_>| match fields.below(element) {
         Some(below) => remove_fields(value, below, schema),
         None => value.clone(),
     };

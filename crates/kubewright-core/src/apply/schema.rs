@@ -12,10 +12,10 @@ const GRANULAR: [(&str, &str); 2] = [
 
 /// How a place in an object is applied.
 #[derive(Debug, Clone, Copy)]
-pub struct Schema(Shape);
+pub struct Schema<'s>(Shape<'s>);
 
 #[derive(Debug, Clone, Copy)]
-enum Shape {
+enum Shape<'s> {
     /// A value without parts.
     Scalar(&'static Type),
     /// An object with known fields.
@@ -26,6 +26,8 @@ enum Shape {
     List { item: &'static Type, list: ListType },
     /// An object of which only the metadata is known.
     Custom { metadata: &'static TypeInfo },
+    /// What a JSON schema says, at the root besides metadata.
+    Described { schema: &'s Value, metadata: Option<&'static TypeInfo> },
     /// Whatever it is: maps by their keys, lists as one value.
     Deduced,
 }
@@ -40,7 +42,7 @@ pub(super) enum Parts<'a> {
     List(&'a [Value], &'a [Value]),
 }
 
-impl Schema {
+impl<'s> Schema<'s> {
     /// The schema of objects of a known type.
     pub const fn of(info: &'static TypeInfo) -> Self {
         Schema(Shape::Struct { info, is_atomic: info.atomic })
@@ -49,6 +51,25 @@ impl Schema {
     /// The schema of objects of which nothing is known but that they have metadata.
     pub const fn custom(metadata: &'static TypeInfo) -> Self {
         Schema(Shape::Custom { metadata })
+    }
+
+    /// The schema of objects that a structural JSON schema describes.
+    pub const fn described(schema: &'s Value, metadata: &'static TypeInfo) -> Self {
+        Schema(Shape::Described { schema, metadata: Some(metadata) })
+    }
+
+    /// One place of a JSON schema.
+    fn of_description(schema: &'s Value) -> Self {
+        let is = |field: &str| schema.get(field).and_then(Value::as_bool) == Some(true);
+        Schema(match text(schema, "type") {
+            _ if is("x-kubernetes-int-or-string") => Shape::Scalar(&Type::IntOrString),
+            "string" => Shape::Scalar(&Type::String),
+            "integer" => Shape::Scalar(&Type::Int64),
+            "number" => Shape::Scalar(&Type::Double),
+            "boolean" => Shape::Scalar(&Type::Bool),
+            "object" | "array" => Shape::Described { schema, metadata: None },
+            _ => Shape::Deduced,
+        })
     }
 
     fn of_type(ty: &'static Type) -> Self {
@@ -74,32 +95,40 @@ impl Schema {
     }
 
     /// What a field or key holds; `None` where there can be no such field.
-    pub(super) fn field(self, name: &str) -> Option<Schema> {
+    pub(super) fn field(self, name: &str) -> Option<Schema<'s>> {
         match self.0 {
             Shape::Struct { info, .. } if is_type_meta(info, name) => Some(Schema::of_type(&Type::String)),
             Shape::Struct { info, .. } => info.field(name).map(|field| Schema::of_field(info, field)),
             Shape::Map { item, .. } => Some(Schema::of_type(item)),
             Shape::Custom { metadata } if name == "metadata" => Some(Schema::of(metadata)),
             Shape::Custom { .. } | Shape::Deduced => Some(Schema(Shape::Deduced)),
+            Shape::Described { metadata: Some(metadata), .. } if name == "metadata" => Some(Schema::of(metadata)),
+            Shape::Described { metadata: Some(_), .. } if matches!(name, "apiVersion" | "kind") => {
+                Some(Schema::of_type(&Type::String))
+            }
+            Shape::Described { schema, .. } => described_field(schema, name),
             Shape::Scalar(_) | Shape::List { .. } => None,
         }
     }
 
     /// What a field holds, or anything where it is not known.
-    pub(super) fn field_or_any(self, name: &str) -> Schema {
+    pub(super) fn field_or_any(self, name: &str) -> Schema<'s> {
         self.field(name).unwrap_or(Schema(Shape::Deduced))
     }
 
     /// What the items of a list are.
-    pub(super) fn item(self) -> Schema {
+    pub(super) fn item(self) -> Schema<'s> {
         match self.0 {
             Shape::List { item, .. } => Schema::of_type(item),
+            Shape::Described { schema, .. } => {
+                schema.get("items").map_or(Schema(Shape::Deduced), Schema::of_description)
+            }
             _ => Schema(Shape::Deduced),
         }
     }
 
     /// What a step leads to.
-    pub(super) fn step(self, element: &Element) -> Schema {
+    pub(super) fn step(self, element: &Element) -> Schema<'s> {
         element.field_name().map_or_else(|| self.item(), |name| self.field_or_any(name))
     }
 
@@ -108,6 +137,10 @@ impl Schema {
         match self.0 {
             Shape::Struct { info, .. } => info.field(name).is_some() || is_type_meta(info, name),
             Shape::Custom { .. } => matches!(name, "apiVersion" | "kind" | "metadata"),
+            Shape::Described { schema, metadata } => {
+                metadata.is_some() && matches!(name, "apiVersion" | "kind" | "metadata")
+                    || schema.get("properties").is_some_and(|properties| properties.get(name).is_some())
+            }
             _ => false,
         }
     }
@@ -121,11 +154,19 @@ impl Schema {
     }
 
     pub(super) fn is_list(self) -> bool {
-        matches!(self.0, Shape::List { .. })
+        match self.0 {
+            Shape::List { .. } => true,
+            Shape::Described { schema, .. } => text(schema, "type") == "array",
+            _ => false,
+        }
     }
 
     pub(super) fn is_map(self) -> bool {
-        matches!(self.0, Shape::Struct { .. } | Shape::Map { .. } | Shape::Custom { .. })
+        match self.0 {
+            Shape::Struct { .. } | Shape::Map { .. } | Shape::Custom { .. } => true,
+            Shape::Described { schema, .. } => text(schema, "type") == "object",
+            _ => false,
+        }
     }
 
     /// Whether the place is one value that has one owner.
@@ -134,6 +175,10 @@ impl Schema {
             (Shape::Struct { is_atomic, .. } | Shape::Map { is_atomic, .. }, Value::Object(_)) => is_atomic,
             (Shape::List { list, .. }, Value::Array(_)) => matches!(list, ListType::Unset | ListType::Atomic),
             (Shape::Custom { .. } | Shape::Deduced, Value::Object(_)) => false,
+            (Shape::Described { schema, .. }, Value::Object(_)) => text(schema, "x-kubernetes-map-type") == "atomic",
+            (Shape::Described { schema, .. }, Value::Array(_)) => {
+                !matches!(text(schema, "x-kubernetes-list-type"), "set" | "map")
+            }
             _ => true,
         }
     }
@@ -160,19 +205,50 @@ impl Schema {
 
     /// What identifies an item of this list; an error where a key is missing that has no default.
     pub(super) fn element(self, item: &Value) -> Result<Element, String> {
-        let Shape::List { item: ty, list: ListType::Map(keys) } = self.0 else { return Ok(Element::value(item)) };
-        let info = ty.message();
         let mut values = Map::new();
-        for key in keys {
-            let value = match item.get(key) {
-                Some(value) => value.clone(),
-                None => info.and_then(|info| info.field(key)).and_then(default_of).ok_or_else(|| {
-                    format!("associative list with keys has an element that omits key field {key:?} (and doesn't have default value)")
-                })?,
-            };
-            values.insert(*key, value);
+        let mut add = |key: &str, default: &dyn Fn() -> Option<Value>| {
+            let value = item.get(key).cloned().or_else(default).ok_or_else(|| {
+                format!("associative list with keys has an element that omits key field {key:?} (and doesn't have default value)")
+            })?;
+            values.insert(key, value);
+            Ok::<(), String>(())
+        };
+        match self.0 {
+            Shape::List { item: ty, list: ListType::Map(keys) } => {
+                let default = |key: &str| ty.message().and_then(|info| info.field(key)).and_then(default_of);
+                keys.iter().try_for_each(|key| add(key, &|| default(key)))?;
+            }
+            Shape::Described { schema, .. } if text(schema, "x-kubernetes-list-type") == "map" => {
+                let properties = schema.get("items").and_then(|items| items.get("properties"));
+                let default = |key: &str| properties?.get(key)?.get("default").cloned();
+                let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+                let keys = keys.into_iter().flat_map(|keys| keys.iter()).filter_map(Value::as_str);
+                keys.into_iter().try_for_each(|key| add(key, &|| default(key)))?;
+            }
+            _ => return Ok(Element::value(item)),
         }
         Ok(Element::key(values))
+    }
+}
+
+fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
+    schema.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What a JSON schema says of a key: its property, what all others hold, or anything where that is kept.
+fn described_field<'s>(schema: &'s Value, name: &str) -> Option<Schema<'s>> {
+    if let Some(property) = schema.get("properties").and_then(|properties| properties.get(name)) {
+        return Some(Schema::of_description(property));
+    }
+    match schema.get("additionalProperties") {
+        Some(additional @ Value::Object(_)) => Some(Schema::of_description(additional)),
+        Some(Value::Bool(true)) => Some(Schema(Shape::Deduced)),
+        _ => {
+            let keeps = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool);
+            let is_embedded = schema.get("x-kubernetes-embedded-resource").and_then(Value::as_bool) == Some(true)
+                && matches!(name, "apiVersion" | "kind" | "metadata");
+            (keeps == Some(true) || is_embedded).then_some(Schema(Shape::Deduced))
+        }
     }
 }
 

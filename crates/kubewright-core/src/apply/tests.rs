@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::meta::v1::ObjectMeta;
 use crate::{Map, Value};
 
-fn schema() -> Schema {
+fn schema() -> Schema<'static> {
     Schema::of(ObjectMeta::default().scheme())
 }
 
