@@ -19,6 +19,7 @@ use crate::registry::Registry;
 use crate::rejection::Rejection;
 use crate::request::{RequestInfo, selected_name};
 use crate::routes;
+use crate::storage::Disk;
 
 /// The API server as a function from requests to answers, without any connection.
 ///
@@ -32,6 +33,7 @@ struct Shared {
     registry: Arc<Registry>,
     tokens: Tokens,
     metrics: Metrics,
+    disk: Option<Arc<Disk>>,
 }
 
 /// All that is known of a request.
@@ -50,8 +52,8 @@ pub(crate) struct Call<'a> {
 }
 
 impl Service {
-    pub(crate) fn new(registry: Arc<Registry>, tokens: Tokens) -> Self {
-        Service { shared: Arc::new(Shared { registry, tokens, metrics: Metrics::default() }) }
+    pub(crate) fn new(registry: Arc<Registry>, tokens: Tokens, disk: Option<Arc<Disk>>) -> Self {
+        Service { shared: Arc::new(Shared { registry, tokens, metrics: Metrics::default(), disk }) }
     }
 
     /// Answers a request of somebody who is trusted, unless a token says who it is.
@@ -70,11 +72,21 @@ impl Service {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let path = unescape(parts.uri.path());
         let info = RequestInfo::new(&parts.method, &path, &query);
-        let answer = self.answer(peer, &parts.method, &info, &query, &parts.headers, &body).await;
+        let mut answer = self.answer(peer, &parts.method, &info, &query, &parts.headers, &body).await;
+        if answer.is_ok() && !matches!(parts.method, Method::GET | Method::HEAD) {
+            answer = self.settle().await.and(answer);
+        }
         let wanted = || Wanted::of_errors(&parts.headers, &query);
         let response = answer.unwrap_or_else(|rejection| Answer::rejection(rejection, wanted())).into_response();
         self.shared.metrics.count(info.verb, response.status().as_u16());
         compress(&parts.method, accepts_gzip(&parts.headers), response)
+    }
+
+    /// Waits until all writes so far are where the next server finds them.
+    async fn settle(&self) -> Result<(), Rejection> {
+        let Some(disk) = &self.shared.disk else { return Ok(()) };
+        let written = disk.wait(self.shared.registry.store.current_revision()).await;
+        written.map_err(|error| Status::internal(error.to_string()).into())
     }
 
     async fn answer(
@@ -87,7 +99,7 @@ impl Service {
         body: &Bytes,
     ) -> Result<Answer, Rejection> {
         let user = authentication::authenticate(peer, headers, &self.shared.tokens)?;
-        let Shared { registry, metrics, tokens } = &*self.shared;
+        let Shared { registry, metrics, tokens, .. } = &*self.shared;
         let user = authentication::impersonate(registry, user, headers)?;
         let selected = selected_name(query).unwrap_or_default();
         authorization::authorize(registry, &user, Action::of_request(info, &selected))?;

@@ -44,12 +44,12 @@ pub struct UpOptions {
 
 /// Runs the API server until it is told to stop.
 pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    if options.data.is_some() {
-        return Err("--data is not implemented yet: objects are kept in memory only".into());
-    }
     // Signals count from here on, so that an early one is not lost.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut server = ApiServer::in_memory().listen(options.listen);
+    if let Some(directory) = options.data {
+        server = server.data(directory);
+    }
     if options.http {
         server = server.plain_http();
     }

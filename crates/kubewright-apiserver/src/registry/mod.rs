@@ -33,9 +33,9 @@ pub(crate) use watch::WatchStream;
 use crate::authorization;
 use crate::catalog::custom::CustomResources;
 use crate::catalog::{Catalog, Resource};
-use crate::object::StoredObject;
+use crate::object::{Draft, StoredObject};
 use crate::rejection::Rejection;
-use crate::storage::{Entry, ListOptions, Scope, Store, StoreOptions, WriteError};
+use crate::storage::{Disk, Entry, EventKind, Found, Key, ListOptions, Record, Scope, Store, StoreOptions, WriteError};
 
 /// How much the objects may weigh that only the log still holds, in bytes of JSON.
 const HISTORY_WEIGHT: usize = 64 << 20;
@@ -63,6 +63,34 @@ impl Registry {
             allocation: Mutex::new(()),
             stop,
         }
+    }
+
+    /// A registry of what was found on a disk, which hears of all that happens from now on.
+    pub(crate) fn restored(
+        options: StoreOptions<StoredObject>,
+        disk: &Disk,
+        found: Found,
+        stop: channel::Receiver<bool>,
+    ) -> Result<Self, String> {
+        let mut journal = disk.journal();
+        let options = options.journal(move |event| {
+            let json = (event.kind != EventKind::Deleted).then(|| event.object.json().clone());
+            let (resource, path) = event.key.parts();
+            journal(Record { resource: resource.to_owned(), path: path.to_owned(), revision: event.revision, json })
+        });
+        let Some(revision) = found.revision else { return Ok(Registry::new(options, stop)) };
+        let mut objects = Vec::with_capacity(found.objects.len());
+        for Record { resource, path, revision, json } in found.objects {
+            let value = Value::from_json(&json.unwrap_or_default());
+            let value = value.map_err(|error| format!("the object {resource}/{path} on disk is damaged: {error}"))?;
+            let object = Arc::new(Draft::new(value).stamp(revision));
+            objects.push((Key::from_parts(resource, path), Entry { object, revision }));
+        }
+        let mut registry = Registry::new(StoreOptions::default(), stop);
+        let options = options.window_weight(HISTORY_WEIGHT, |object| object.json().len());
+        registry.store = Store::restore(options, revision, objects);
+        registry.refresh_catalog();
+        Ok(registry)
     }
 
     /// What is served now.

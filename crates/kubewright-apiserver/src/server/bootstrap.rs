@@ -83,6 +83,10 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         (true, "") => "default",
         (true, namespace) => namespace,
     };
+    if !value.name().is_empty() && registry.get(resource, namespace, value.name()).is_ok() {
+        // From an earlier life of the server.
+        return Ok(());
+    }
     let request = CreateRequest {
         resource,
         namespace,

@@ -1,6 +1,9 @@
 //! Certificates that a server makes for itself: an authority, its own, and one for its administrator.
+//!
+//! A server that keeps its objects keeps these too, so that a kubeconfig outlives it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{
@@ -8,7 +11,8 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::crypto::ring;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
@@ -27,9 +31,41 @@ pub(super) struct Admin {
     pub(super) key: String,
 }
 
+/// All of it in PEM.
+struct Texts {
+    authority: String,
+    server: String,
+    server_key: String,
+    admin: String,
+    admin_key: String,
+}
+
+/// The names of the files that hold the parts of [`Texts`].
+const FILES: [&str; 5] = ["ca.crt", "apiserver.crt", "apiserver.key", "admin.crt", "admin.key"];
+
 impl Certificates {
     /// Makes new ones for a server that is reached at this address, or as `localhost`.
     pub(super) fn generate(address: IpAddr) -> Result<Self, Problem> {
+        Texts::generate(address)?.into_certificates()
+    }
+
+    /// Takes those in `directory`, or makes new ones there if there are none for this address.
+    pub(super) fn kept_in(directory: &Path, address: IpAddr) -> Result<Self, Problem> {
+        let directory = directory.join(format!("pki-{}", address.to_string().replace(':', "-")));
+        let texts = match Texts::read(&directory) {
+            Some(texts) => texts,
+            None => {
+                let texts = Texts::generate(address)?;
+                texts.write(&directory)?;
+                texts
+            }
+        };
+        texts.into_certificates()
+    }
+}
+
+impl Texts {
+    fn generate(address: IpAddr) -> Result<Self, Problem> {
         let mut params = named("kubewright-ca", None);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages =
@@ -55,18 +91,54 @@ impl Certificates {
         let admin_key = KeyPair::generate()?;
         let admin = params.signed_by(&admin_key, &authority)?;
 
+        Ok(Texts {
+            authority: authority.pem(),
+            server: server.pem(),
+            server_key: server_key.serialize_pem(),
+            admin: admin.pem(),
+            admin_key: admin_key.serialize_pem(),
+        })
+    }
+
+    fn read(directory: &Path) -> Option<Self> {
+        let [authority, server, server_key, admin, admin_key] =
+            FILES.map(|name| std::fs::read_to_string(directory.join(name)).ok());
+        Some(Texts {
+            authority: authority?,
+            server: server?,
+            server_key: server_key?,
+            admin: admin?,
+            admin_key: admin_key?,
+        })
+    }
+
+    fn write(&self, directory: &Path) -> std::io::Result<()> {
+        use std::io::Write;
+        use std::os::unix::fs::OpenOptionsExt;
+        std::fs::create_dir_all(directory)?;
+        let texts = [&self.authority, &self.server, &self.server_key, &self.admin, &self.admin_key];
+        for (name, text) in FILES.into_iter().zip(texts) {
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(directory.join(name))?;
+            file.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn into_certificates(self) -> Result<Certificates, Problem> {
         let mut roots = RootCertStore::empty();
-        roots.add(authority.der().clone())?;
+        roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes())?)?;
         let provider = Arc::new(ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
         let verifier = verifier.allow_unauthenticated().build()?;
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(server_key.serialize_der()));
+        let server = CertificateDer::from_pem_slice(self.server.as_bytes())?;
+        let key = PrivateKeyDer::from_pem_slice(self.server_key.as_bytes())?;
         let mut tls = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(vec![server.der().clone()], key)?;
+            .with_single_cert(vec![server], key)?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let admin = Admin { authority: authority.pem(), certificate: admin.pem(), key: admin_key.serialize_pem() };
+        let admin = Admin { authority: self.authority, certificate: self.admin, key: self.admin_key };
         Ok(Certificates { tls: Arc::new(tls), admin })
     }
 }

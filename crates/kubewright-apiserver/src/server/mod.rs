@@ -6,6 +6,7 @@ mod kubeconfig;
 mod roles;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -19,7 +20,7 @@ use crate::housekeeping;
 use crate::http::{self, Connections};
 use crate::registry::Registry;
 use crate::service::Service;
-use crate::storage::StoreOptions;
+use crate::storage::{Disk, OpenError, StoreOptions};
 use certificates::Certificates;
 use kubeconfig::Credentials;
 
@@ -48,6 +49,7 @@ pub struct ApiServer {
     tokens: Tokens,
     preloaded: Vec<String>,
     window: Option<usize>,
+    data: Option<PathBuf>,
 }
 
 /// Why a server did not start.
@@ -60,6 +62,11 @@ pub enum StartError {
         address: SocketAddr,
         /// Why not.
         source: io::Error,
+    },
+    /// The directory of objects cannot be used.
+    Data {
+        /// What it says.
+        message: String,
     },
     /// Certificates could not be made.
     Certificates(Box<dyn std::error::Error + Send + Sync>),
@@ -74,6 +81,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Listen { address, .. } => write!(f, "cannot listen on {address}"),
+            StartError::Data { message } => f.write_str(message),
             StartError::Certificates(_) => f.write_str("cannot make certificates"),
             StartError::Preload { message } => write!(f, "cannot preload an object: {message}"),
         }
@@ -85,13 +93,13 @@ impl std::error::Error for StartError {
         match self {
             StartError::Listen { source, .. } => Some(source),
             StartError::Certificates(source) => Some(&**source),
-            StartError::Preload { .. } => None,
+            StartError::Data { .. } | StartError::Preload { .. } => None,
         }
     }
 }
 
 impl ApiServer {
-    /// A server that keeps its objects in memory, and is reached through memory unless told to [`listen`](Self::listen).
+    /// A server that keeps its objects in memory unless told to keep them as [`data`](Self::data), and is reached through memory unless told to [`listen`](Self::listen).
     pub fn in_memory() -> Self {
         ApiServer::default()
     }
@@ -126,6 +134,16 @@ impl ApiServer {
         self
     }
 
+    /// Keeps objects in this directory, and begins with those that are there. In memory only by default.
+    ///
+    /// A write is in the file, and the file flushed, before it is answered. What [`preload`](Self::preload) names and is
+    /// there already stays as it is. Certificates are kept there as well, so that kubeconfigs stay valid.
+    #[must_use]
+    pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.data = Some(directory.into());
+        self
+    }
+
     /// Remembers this many of the latest writes for watches and pages. 10,000 by default.
     #[must_use]
     pub fn history(mut self, events: usize) -> Self {
@@ -136,16 +154,29 @@ impl ApiServer {
     /// Starts the server. It stops when the handle is dropped.
     ///
     /// # Errors
-    /// If the address is taken, or a preloaded object is refused.
+    /// If the address is taken, a preloaded object is refused, or the directory of objects cannot be used.
     pub async fn start(self) -> Result<RunningServer, StartError> {
         let (stop, stopped) = watch::channel(false);
         let options = self.window.map_or_else(StoreOptions::default, |events| StoreOptions::default().window(events));
-        let registry = Arc::new(Registry::new(options, stopped.clone()));
+        let (registry, disk) = match &self.data {
+            Some(directory) => {
+                let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
+                let (disk, found) = Disk::open(directory).map_err(unusable)?;
+                let registry = Registry::restored(options, &disk, found, stopped.clone());
+                (registry.map_err(|message| StartError::Data { message })?, Some(Arc::new(disk)))
+            }
+            None => (Registry::new(options, stopped.clone()), None),
+        };
+        let registry = Arc::new(registry);
         bootstrap::create_system_objects(&registry)?;
         for documents in &self.preloaded {
             bootstrap::preload(&registry, documents)?;
         }
-        let service = Service::new(Arc::clone(&registry), self.tokens);
+        if let Some(disk) = &disk {
+            let written = disk.wait(registry.store.current_revision()).await;
+            written.map_err(|error| StartError::Data { message: error.to_string() })?;
+        }
+        let service = Service::new(Arc::clone(&registry), self.tokens, disk);
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), stopped.clone()))];
         let (mut address, mut url, mut credentials) = (None, None, Credentials::None);
         if let Some(wanted) = self.listen {
@@ -155,7 +186,11 @@ impl ApiServer {
             let tls = match self.plain {
                 true => None,
                 false => {
-                    let certificates = Certificates::generate(bound.ip()).map_err(StartError::Certificates)?;
+                    let certificates = match &self.data {
+                        Some(directory) => Certificates::kept_in(directory, bound.ip()),
+                        None => Certificates::generate(bound.ip()),
+                    };
+                    let certificates = certificates.map_err(StartError::Certificates)?;
                     credentials = Credentials::Certificate(Box::new(certificates.admin));
                     Some(certificates.tls)
                 }

@@ -52,6 +52,16 @@ impl Key {
         self.path.split_once('/').map_or(&self.path, |(_, name)| name)
     }
 
+    /// The two texts that the key is made of.
+    pub(crate) fn parts(&self) -> (&str, &str) {
+        (&self.resource, &self.path)
+    }
+
+    /// The key that has these [`parts`](Self::parts).
+    pub(crate) fn from_parts(resource: impl Into<Str>, path: impl Into<Str>) -> Self {
+        Key { resource: resource.into(), path: path.into() }
+    }
+
     pub(super) fn at(resource: &Str, path: &Str) -> Self {
         Key { resource: resource.clone(), path: path.clone() }
     }

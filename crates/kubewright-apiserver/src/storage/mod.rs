@@ -64,8 +64,10 @@
 //!
 //! There is one implementation, so `Store` is a type and not a trait. Durable storage needs two
 //! things from it, and they are here: [`StoreOptions::journal`] sees every event in order before
-//! anybody else does, and can refuse it; [`Store::restore`] starts from what was read back.
+//! anybody else does, and can refuse it; [`Store::restore`] starts from what was read back. `disk`
+//! stands behind both.
 
+mod disk;
 mod error;
 mod event;
 mod key;
@@ -77,6 +79,7 @@ mod store;
 mod topic;
 mod watch;
 
+pub(crate) use disk::{Disk, Found, OpenError, Record};
 pub use error::{Compacted, ReadError, WriteError};
 pub use event::{Entry, Event, EventKind};
 pub use key::{Key, Scope};

@@ -4,6 +4,7 @@ mod access;
 mod applying;
 mod client;
 mod custom;
+mod durable;
 mod housekeeping;
 mod objects;
 mod strangers;

@@ -1,0 +1,230 @@
+//! Keeps the objects of a store in a file, so that the next server finds them.
+//!
+//! Events are handed over in memory and written by a thread of their own, all that have come meanwhile in one
+//! transaction; whoever answers a client [waits](Disk::wait) for it first. So a write that was answered is in the file and
+//! flushed, and writers share the time that flushing takes.
+//!
+//! A watcher may hear of a write before it is in the file, and the process may end in between. So that its revision
+//! never comes to mean something else, the file also holds a revision that no write has reached yet, and the next server
+//! begins there.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::{fmt, io};
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use tokio::sync::watch;
+
+/// How far the revision in the file is ahead of the writes.
+const REVISIONS_AHEAD: u64 = 100_000;
+
+const FILE: &str = "objects.redb";
+const FORMAT: u64 = 1;
+
+/// Objects as JSON by resource and path.
+const OBJECTS: TableDefinition<'_, (&str, &str), (u64, &[u8])> = TableDefinition::new("objects");
+/// What there is to know about the file itself.
+const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("kubewright");
+
+/// An object as the file holds it.
+pub(crate) struct Record {
+    pub(crate) resource: String,
+    pub(crate) path: String,
+    pub(crate) revision: u64,
+    /// The object, or nothing where it was deleted.
+    pub(crate) json: Option<bytes::Bytes>,
+}
+
+/// Why a directory cannot be used.
+#[derive(Debug)]
+pub(crate) struct OpenError {
+    path: PathBuf,
+    why: String,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot keep objects in {}: {}", self.path.display(), self.why)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// A file of objects that is being written.
+pub(crate) struct Disk {
+    shared: Arc<Shared>,
+    writer: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    pending: Mutex<Pending>,
+    arrived: Condvar,
+    progress: watch::Sender<Progress>,
+}
+
+#[derive(Default)]
+struct Pending {
+    records: Vec<Record>,
+    is_over: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    /// All writes up to this revision are in the file.
+    revision: u64,
+    /// Why no more will be.
+    failure: Option<Arc<str>>,
+}
+
+/// What a file held when it was opened.
+pub(crate) struct Found {
+    pub(crate) objects: Vec<Record>,
+    /// The revision to begin with, or none if the file is new.
+    pub(crate) revision: Option<u64>,
+}
+
+impl Disk {
+    /// Opens the file in `directory`, or makes both. A file that is damaged or of something else is left as it is.
+    pub(crate) fn open(directory: &Path) -> Result<(Self, Found), OpenError> {
+        let path = directory.join(FILE);
+        let refused = |why: String| OpenError { path: path.clone(), why };
+        std::fs::create_dir_all(directory).map_err(|error| refused(error.to_string()))?;
+        let is_new = !path.exists();
+        let opened = if is_new { Database::create(&path) } else { Database::open(&path) };
+        let database = opened.map_err(|error| {
+            refused(match error {
+                redb::DatabaseError::DatabaseAlreadyOpen => "another server uses it".to_owned(),
+                error => format!("{error}; is it a file of kubewright? Choose another directory, or move it away"),
+            })
+        })?;
+        let found = if is_new { Ok(Found { objects: Vec::new(), revision: None }) } else { read(&database) };
+        let found = found.map_err(refused)?;
+        let shared = Arc::new(Shared {
+            pending: Mutex::default(),
+            arrived: Condvar::new(),
+            progress: watch::Sender::new(Progress { revision: found.revision.unwrap_or_default(), failure: None }),
+        });
+        let writer = std::thread::Builder::new().name("kubewright-disk".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.write_all(&database)
+        });
+        let writer = writer.map_err(|error| refused(error.to_string()))?;
+        Ok((Disk { shared, writer: Some(writer) }, found))
+    }
+
+    /// Takes events, in the order of their revisions.
+    pub(crate) fn journal(&self) -> impl FnMut(Record) -> io::Result<()> + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move |record| {
+            {
+                let progress = shared.progress.borrow();
+                if let Some(failure) = &progress.failure {
+                    return Err(io::Error::other(failure.to_string()));
+                }
+                if record.revision > progress.revision + REVISIONS_AHEAD / 2 {
+                    return Err(io::Error::other("the disk is too slow for so many writes"));
+                }
+            }
+            shared.pending.lock().unwrap_or_else(PoisonError::into_inner).records.push(record);
+            shared.arrived.notify_one();
+            Ok(())
+        }
+    }
+
+    /// Waits until all writes up to `revision` are in the file.
+    pub(crate) async fn wait(&self, revision: u64) -> io::Result<()> {
+        let mut progress = self.shared.progress.subscribe();
+        let progress = progress.wait_for(|progress| progress.revision >= revision || progress.failure.is_some()).await;
+        match progress {
+            Ok(progress) => match &progress.failure {
+                Some(failure) if progress.revision < revision => Err(io::Error::other(failure.to_string())),
+                _ => Ok(()),
+            },
+            Err(_) => Err(io::Error::other("the file was closed")),
+        }
+    }
+}
+
+impl Drop for Disk {
+    /// What was handed over is written before the file is closed.
+    fn drop(&mut self) {
+        self.shared.pending.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+        self.shared.arrived.notify_one();
+        if let Some(writer) = self.writer.take() {
+            // A writer that panicked has said so already.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Shared {
+    fn write_all(&self, database: &Database) {
+        loop {
+            let records = {
+                let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                let idle = |pending: &mut Pending| pending.records.is_empty() && !pending.is_over;
+                let mut pending = self.arrived.wait_while(pending, idle).unwrap_or_else(PoisonError::into_inner);
+                std::mem::take(&mut pending.records)
+            };
+            let Some(revision) = records.last().map(|record| record.revision) else { return };
+            match write(database, &records) {
+                Ok(()) => self.progress.send_modify(|progress| progress.revision = revision),
+                Err(error) => {
+                    let failure = format!("objects can no longer be written: {error}").into();
+                    return self.progress.send_modify(|progress| progress.failure = Some(failure));
+                }
+            }
+        }
+    }
+}
+
+fn write(database: &Database, records: &[Record]) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    {
+        let mut objects = transaction.open_table(OBJECTS)?;
+        let mut facts = transaction.open_table(FACTS)?;
+        for Record { resource, path, revision, json } in records {
+            let key = (resource.as_str(), path.as_str());
+            match json {
+                Some(json) => drop(objects.insert(key, (*revision, &json[..]))?),
+                None => drop(objects.remove(key)?),
+            }
+        }
+        let last = records.last().map_or(0, |record| record.revision);
+        facts.insert("format", FORMAT)?;
+        let ahead = facts.get("revision")?.map_or(0, |revision| revision.value());
+        // Seldom, because it costs a page.
+        if ahead < last + REVISIONS_AHEAD / 2 {
+            facts.insert("revision", last + REVISIONS_AHEAD)?;
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn read(database: &Database) -> Result<Found, String> {
+    let read = || -> Result<Found, redb::Error> {
+        let transaction = database.begin_read()?;
+        let facts = match transaction.open_table(FACTS) {
+            // The last server ended before its first write.
+            Err(redb::TableError::TableDoesNotExist(_)) if transaction.list_tables()?.next().is_none() => {
+                return Ok(Found { objects: Vec::new(), revision: None });
+            }
+            facts => facts?,
+        };
+        let fact = |name: &str| facts.get(name).map(|fact| fact.map(|fact| fact.value()));
+        if fact("format")? != Some(FORMAT) {
+            return Err(redb::Error::Corrupted("the format is not one that this version knows".to_owned()));
+        }
+        let mut objects = Vec::new();
+        for entry in transaction.open_table(OBJECTS)?.iter()? {
+            let (key, value) = entry?;
+            let ((resource, path), (revision, json)) = (key.value(), value.value());
+            let json = Some(bytes::Bytes::copy_from_slice(json));
+            objects.push(Record { resource: resource.to_owned(), path: path.to_owned(), revision, json });
+        }
+        Ok(Found { objects, revision: fact("revision")? })
+    };
+    read().map_err(|error| error.to_string())
+}

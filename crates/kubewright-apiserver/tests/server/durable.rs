@@ -1,0 +1,78 @@
+//! Objects that outlive their server.
+
+use std::path::PathBuf;
+
+use kubewright_apiserver::{ApiServer, RunningServer};
+
+use crate::client::{CONFIG_MAPS, Client, config_map, text};
+
+/// A directory of its own, gone when it is dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("kubewright-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn start(directory: &Directory) -> (RunningServer, Client) {
+    let server = ApiServer::in_memory().data(&directory.0).start().await.expect("the directory can be used");
+    let client = Client::over(server.connect()).await;
+    (server, client)
+}
+
+const DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+    "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true,
+    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
+
+#[tokio::test]
+async fn the_next_server_finds_what_was_written_and_goes_on_above_it() {
+    let directory = Directory::new("durable");
+    let (server, mut client) = start(&directory).await;
+    let (_, kept) = client.call("POST", CONFIG_MAPS, &config_map("kept", "")).await;
+    client.call("POST", CONFIG_MAPS, &config_map("gone", "")).await;
+    client.call("DELETE", &format!("{CONFIG_MAPS}/gone"), "").await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(client.call("POST", definitions, DEFINITION).await.0, 201);
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let widget = r#"{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}"#;
+    assert_eq!(client.call("POST", widgets, widget).await.0, 201);
+    drop(client);
+    server.stop().await;
+
+    let (_server, mut client) = start(&directory).await;
+    assert_eq!(client.call("GET", &format!("{CONFIG_MAPS}/kept"), "").await.1, kept);
+    assert_eq!(client.call("GET", &format!("{CONFIG_MAPS}/gone"), "").await.0, 404);
+    assert_eq!(client.call("GET", &format!("{widgets}/w"), "").await.0, 200);
+    let (_, new) = client.call("POST", CONFIG_MAPS, &config_map("new", "")).await;
+    let version = |object| text(object, "metadata/resourceVersion").parse::<u64>().expect("a number");
+    assert!(version(&new) > version(&kept));
+}
+
+#[tokio::test]
+async fn one_directory_has_one_server() {
+    let directory = Directory::new("shared");
+    let (_server, _client) = start(&directory).await;
+    let error = ApiServer::in_memory().data(&directory.0).start().await.expect_err("the directory is in use");
+    assert!(error.to_string().ends_with("objects.redb: another server uses it"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_of_something_else_is_named_and_left_as_it_is() {
+    let directory = Directory::new("foreign");
+    std::fs::create_dir_all(&directory.0).expect("a directory of our own");
+    let file = directory.0.join("objects.redb");
+    std::fs::write(&file, b"a love letter").expect("a file of our own");
+    let error = ApiServer::in_memory().data(&directory.0).start().await.expect_err("it is no database");
+    assert!(error.to_string().contains("objects.redb"), "{error}");
+    assert_eq!(std::fs::read(&file).expect("it is still there"), b"a love letter");
+}

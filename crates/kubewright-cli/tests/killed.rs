@@ -1,0 +1,115 @@
+//! A server that is killed in the middle of its work has kept everything it answered for.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often it is killed; `KUBEWRIGHT_KILLS=100` for a thorough look.
+fn rounds() -> u32 {
+    std::env::var("KUBEWRIGHT_KILLS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(8)
+}
+
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(data: &Path) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_kubewright"))
+            .args(["apiserver", "--http", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the command was built");
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("it says when it is ready");
+        let address = line.trim().strip_prefix("ready http://").expect("it is ready").to_owned();
+        Server { process, address }
+    }
+
+    /// `SIGKILL`, which nothing can catch.
+    fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it has ended");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+    }
+}
+
+/// One request on a connection of its own; `None` if the server went away.
+fn call(address: &str, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let code = answer.split(' ').nth(1)?.parse().ok()?;
+    // An answer that was cut off in the middle is none.
+    answer.trim_end().ends_with(['}', '0']).then_some((code, answer))
+}
+
+fn version_of(answer: &str) -> Option<u64> {
+    answer.split_once(r#""resourceVersion":""#)?.1.split_once('"')?.0.parse().ok()
+}
+
+#[test]
+fn no_answered_write_is_lost_and_no_revision_comes_twice() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let data = std::env::temp_dir().join(format!("kubewright-killed-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&data);
+    let mut answered: BTreeMap<String, u64> = BTreeMap::new();
+    let mut highest = 0;
+    for round in 0..rounds() {
+        let server = Server::start(&data);
+        for (name, version) in &answered {
+            let (code, answer) = call(&server.address, "GET", &format!("{MAPS}/{name}"), "").expect("it runs");
+            assert_eq!((code, version_of(&answer)), (200, Some(*version)), "{name} was answered for");
+        }
+        let (over, address) = (AtomicBool::new(false), server.address.clone());
+        let written: Vec<(String, u64)> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..4)
+                .map(|writer| {
+                    let (over, address) = (&over, &address);
+                    scope.spawn(move || {
+                        let mut written = Vec::new();
+                        for number in 0.. {
+                            let name = format!("map-{round}-{writer}-{number}");
+                            let body =
+                                format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}}}}"#);
+                            let Some((201, answer)) = call(address, "POST", MAPS, &body) else { break };
+                            written.push((name, version_of(&answer).expect("an object has a version")));
+                            if over.load(Ordering::Relaxed) {
+                                break;
+                            }
+                        }
+                        written
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(20 + u64::from(round * 37 % 160)));
+            server.kill();
+            over.store(true, Ordering::Relaxed);
+            writers.into_iter().flat_map(|writer| writer.join().expect("writers don't panic")).collect()
+        });
+        for (name, version) in written {
+            assert!(version > highest, "revision {version} was used before the last kill");
+            answered.insert(name, version);
+        }
+        highest = answered.values().copied().max().unwrap_or(highest);
+    }
+    assert!(!answered.is_empty(), "nothing was written");
+    let _ = std::fs::remove_dir_all(&data);
+}
