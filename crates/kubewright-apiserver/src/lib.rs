@@ -24,6 +24,7 @@ mod conversion;
 mod decoding;
 pub mod discovery;
 mod encoding;
+mod faults;
 mod hash;
 mod housekeeping;
 mod http;
@@ -46,6 +47,7 @@ pub mod table;
 mod tree;
 
 pub use authentication::{TokenFileError, Tokens};
+pub use faults::{Fault, Faults};
 pub use http::Body;
 pub use pages::GIT_VERSION;
 pub use server::{ApiServer, RunningServer, StartError};

@@ -1,7 +1,7 @@
 //! The way of a request: who asks, whether they may, what they want, and the answer.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use bytes::Bytes;
 use hyper::header::HeaderMap;
@@ -12,6 +12,7 @@ use kubewright_core::options::Query;
 use crate::authentication::{self, Peer, Tokens, User};
 use crate::authorization::{self, Action};
 use crate::encoding::Wanted;
+use crate::faults::{self, Effect, Faults};
 use crate::http::{Answer, Body, accepts_gzip, compress, is_too_large};
 use crate::metrics::Metrics;
 use crate::pages;
@@ -34,6 +35,9 @@ struct Shared {
     tokens: Tokens,
     metrics: Metrics,
     disk: Option<Arc<Disk>>,
+    faults: Faults,
+    /// Whether faults can be injected by requests.
+    serves_faults: bool,
 }
 
 /// All that is known of a request.
@@ -52,26 +56,62 @@ pub(crate) struct Call<'a> {
 }
 
 impl Service {
-    pub(crate) fn new(registry: Arc<Registry>, tokens: Tokens, disk: Option<Arc<Disk>>) -> Self {
-        Service { shared: Arc::new(Shared { registry, tokens, metrics: Metrics::default(), disk }) }
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        tokens: Tokens,
+        disk: Option<Arc<Disk>>,
+        faults: Faults,
+        serves_faults: bool,
+    ) -> Self {
+        Service {
+            shared: Arc::new(Shared { registry, tokens, metrics: Metrics::default(), disk, faults, serves_faults }),
+        }
     }
 
     /// Answers a request of somebody who is trusted, unless a token says who it is.
     ///
     /// The body of a watch goes on until its time-out, or until the server stops.
-    pub async fn call(&self, request: Request<Bytes>) -> Response<Body> {
+    ///
+    /// # Errors
+    /// Only where a [`Fault`](crate::Fault) was injected that drops the request.
+    pub async fn call(&self, request: Request<Bytes>) -> io::Result<Response<Body>> {
         if is_too_large(request.body()) {
             let status = Status::request_entity_too_large("limit is 3145728");
-            return Answer::rejection(status.into(), Wanted::JSON).into_response();
+            return Ok(Answer::rejection(status.into(), Wanted::JSON).into_response());
         }
         self.serve(&Peer::Trusted, request).await
     }
 
-    pub(crate) async fn serve(&self, peer: &Peer, request: Request<Bytes>) -> Response<Body> {
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    pub(crate) async fn serve(&self, peer: &Peer, request: Request<Bytes>) -> io::Result<Response<Body>> {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let path = unescape(parts.uri.path());
         let info = RequestInfo::new(&parts.method, &path, &query);
+        let is_about_faults = self.shared.serves_faults && path.starts_with(faults::PATH);
+        let mut weather = self.shared.faults.weather();
+        let mut cut = None;
+        if !is_about_faults {
+            // Fails only if the server is gone.
+            let _ = weather.wait_for(|weather| !weather.is_frozen).await;
+            match self.shared.faults.strike(&info) {
+                None => {}
+                Some(Effect::Delay(time)) => tokio::time::sleep(time).await,
+                Some(Effect::Cut(bytes)) => cut = Some(bytes),
+                Some(Effect::Drop) => {
+                    return Err(io::Error::new(io::ErrorKind::ConnectionReset, "a fault was injected"));
+                }
+                Some(Effect::Answer { code, retry_after }) => {
+                    let status = faults::status(code, retry_after, &info);
+                    return Ok(
+                        Answer::rejection(status.into(), Wanted::of_errors(&parts.headers, &query)).into_response()
+                    );
+                }
+            }
+        }
         let mut answer = self.answer(peer, &parts.method, &info, &query, &parts.headers, &body).await;
         if answer.is_ok() && !matches!(parts.method, Method::GET | Method::HEAD) {
             answer = self.settle().await.and(answer);
@@ -79,7 +119,11 @@ impl Service {
         let wanted = || Wanted::of_errors(&parts.headers, &query);
         let response = answer.unwrap_or_else(|rejection| Answer::rejection(rejection, wanted())).into_response();
         self.shared.metrics.count(info.verb, response.status().as_u16());
-        compress(&parts.method, accepts_gzip(&parts.headers), response)
+        let response = compress(&parts.method, accepts_gzip(&parts.headers), response);
+        Ok(response.map(|body| match cut {
+            Some(bytes) => body.under(weather).cut_after(bytes),
+            None => body.under(weather),
+        }))
     }
 
     /// Waits until all writes so far are where the next server finds them.
@@ -107,6 +151,11 @@ impl Service {
             Call { registry, metrics, tokens, user: &user, info, method, query, headers, body, warnings: Vec::new() };
         let answer = match &info.target {
             Some(target) => routes::answer(&mut call, target).await?,
+            None if self.shared.serves_faults && info.path.starts_with(faults::PATH) => {
+                let action: Vec<&str> =
+                    info.path[faults::PATH.len()..].split('/').filter(|part| !part.is_empty()).collect();
+                faults::answer(&self.shared.faults, method, &action, body)?
+            }
             None => pages::answer(&call)?,
         };
         Ok(answer.with_warnings(&call.warnings))

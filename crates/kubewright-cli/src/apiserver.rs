@@ -24,6 +24,9 @@ pub struct Options {
     /// Keeps objects in this directory; without it, in memory.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Lets the administrator inject faults by requests to /kubewright/faults.
+    #[arg(long)]
+    allow_faults: bool,
     /// Writes a kubeconfig for the administrator, readable by its owner only.
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
@@ -49,6 +52,9 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let mut server = ApiServer::in_memory().listen(options.listen);
     if let Some(directory) = options.data {
         server = server.data(directory);
+    }
+    if options.allow_faults {
+        server = server.fault_endpoint();
     }
     if options.http {
         server = server.plain_http();

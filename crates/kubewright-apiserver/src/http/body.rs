@@ -1,65 +1,123 @@
-//! Bodies of answers: complete, or a watch that goes on.
+//! Bodies of answers: complete, or a watch that goes on; and how they break, where a fault wants it.
 
-use std::convert::Infallible;
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::{fmt, io};
 
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use tokio::sync::watch;
 
+use crate::faults::Weather;
 use crate::registry::WatchStream;
 
 type NextFrame = Pin<Box<dyn Future<Output = Option<(Bytes, WatchStream)>> + Send>>;
+type Break = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The body of an answer.
-pub struct Body(Inner);
+/// The body of an answer. Fails only where a fault was injected.
+pub struct Body {
+    inner: Inner,
+    /// After how many bytes it breaks off, if it does.
+    rest: Option<usize>,
+}
 
 enum Inner {
     Full(Bytes),
-    /// Polled for the next frame; absent after the last one.
-    Watch(Option<NextFrame>),
+    Watch {
+        /// Polled for the next frame; absent after the last one.
+        next: Option<NextFrame>,
+        weather: Option<Under>,
+    },
+}
+
+/// A watch's share in what concerns all watches.
+struct Under {
+    weather: watch::Receiver<Weather>,
+    /// Done when the watch is cut.
+    cut: Break,
+    /// Done when the server is no longer frozen, while it is.
+    thaw: Option<Break>,
 }
 
 impl Body {
     /// The bytes, unless the body is a watch.
     pub(crate) fn as_bytes(&self) -> Option<&Bytes> {
-        match &self.0 {
+        match &self.inner {
             Inner::Full(bytes) => Some(bytes),
-            Inner::Watch(_) => None,
+            Inner::Watch { .. } => None,
         }
     }
+
+    /// The same, but a watch breaks when all are cut, and pauses while the server is frozen.
+    pub(crate) fn under(mut self, weather: watch::Receiver<Weather>) -> Self {
+        if let Inner::Watch { weather: under, .. } = &mut self.inner {
+            let cuts = weather.borrow().cuts;
+            let mut watched = weather.clone();
+            // Without a server there is nobody left to send anything.
+            let cut = Box::pin(async move { drop(watched.wait_for(|weather| weather.cuts != cuts).await) });
+            *under = Some(Under { weather, cut, thaw: None });
+        }
+        self
+    }
+
+    /// The same, but it breaks off after so many bytes.
+    pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
+        self.rest = Some(bytes);
+        self
+    }
+}
+
+impl Under {
+    /// Ready with an error when the watch is cut, pending while the server is frozen, and ready if there is nothing.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.cut.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(broken()));
+        }
+        if self.thaw.is_none() && self.weather.borrow().is_frozen {
+            let mut weather = self.weather.clone();
+            self.thaw = Some(Box::pin(async move { drop(weather.wait_for(|weather| !weather.is_frozen).await) }));
+        }
+        if let Some(thaw) = &mut self.thaw {
+            std::task::ready!(thaw.as_mut().poll(context));
+            self.thaw = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "a fault was injected: the stream was cut")
 }
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Body(Inner::Full(bytes))
+        Body { inner: Inner::Full(bytes), rest: None }
     }
 }
 
 impl From<WatchStream> for Body {
     fn from(stream: WatchStream) -> Self {
-        Body(Inner::Watch(Some(Box::pin(stream.next()))))
+        Body { inner: Inner::Watch { next: Some(Box::pin(stream.next())), weather: None }, rest: None }
     }
 }
 
-impl hyper::body::Body for Body {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.0 {
+impl Inner {
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        match self {
             Inner::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Inner::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Inner::Watch(next) => {
+            Inner::Full(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Inner::Watch { next, weather } => {
                 let Some(future) = next else { return Poll::Ready(None) };
+                if let Some(weather) = weather
+                    && let Err(error) = std::task::ready!(weather.poll(context))
+                {
+                    *next = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
                 match std::task::ready!(future.as_mut().poll(context)) {
                     Some((frame, rest)) => {
                         *next = Some(Box::pin(rest.next()));
-                        Poll::Ready(Some(Ok(Frame::data(frame))))
+                        Poll::Ready(Some(Ok(frame)))
                     }
                     None => {
                         *next = None;
@@ -69,18 +127,40 @@ impl hyper::body::Body for Body {
             }
         }
     }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.rest == Some(0) {
+            return Poll::Ready(Some(Err(broken())));
+        }
+        let mut bytes = match std::task::ready!(self.inner.poll_bytes(context)) {
+            Some(Ok(bytes)) => bytes,
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            None => return Poll::Ready(None),
+        };
+        if let Some(rest) = &mut self.rest {
+            bytes.truncate(*rest);
+            *rest -= bytes.len();
+        }
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Inner::Full(bytes) => bytes.is_empty(),
-            Inner::Watch(next) => next.is_none(),
-        }
+        self.rest.is_none()
+            && match &self.inner {
+                Inner::Full(bytes) => bytes.is_empty(),
+                Inner::Watch { next, .. } => next.is_none(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Inner::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Inner::Watch(_) => SizeHint::default(),
+        match &self.inner {
+            Inner::Full(bytes) if self.rest.is_none() => SizeHint::with_exact(bytes.len() as u64),
+            _ => SizeHint::default(),
         }
     }
 }
@@ -88,9 +168,9 @@ impl hyper::body::Body for Body {
 /// Says how much there is, not what: it may be secret.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.inner {
             Inner::Full(bytes) => write!(f, "{} bytes", bytes.len()),
-            Inner::Watch(_) => f.write_str("watch"),
+            Inner::Watch { .. } => f.write_str("watch"),
         }
     }
 }

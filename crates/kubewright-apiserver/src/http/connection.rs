@@ -1,6 +1,6 @@
 //! Connections, each served by a task that somebody owns.
 
-use std::convert::Infallible;
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -50,6 +50,8 @@ impl Connections {
                 _ = stop.wait_for(|stopped| *stopped) => None,
             };
             let Some((stream, peer)) = opened else { return };
+            let mut weather = service.faults().weather();
+            let restarts = weather.borrow().restarts;
             let respond = service_fn(move |request| respond(service.clone(), peer.clone(), request));
             let mut builder = Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).keep_alive(true);
@@ -59,6 +61,7 @@ impl Connections {
             tokio::select! {
                 // How a connection ended is for its client to know.
                 _ = connection.as_mut() => return,
+                _ = weather.wait_for(|weather| weather.restarts != restarts) => return,
                 _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
             }
             let _ = connection.await;
@@ -76,16 +79,18 @@ impl Connections {
     }
 }
 
-async fn respond(service: Service, peer: Peer, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+async fn respond(service: Service, peer: Peer, request: Request<Incoming>) -> io::Result<Response<Body>> {
     let (parts, body) = request.into_parts();
-    Ok(match Limited::new(body, BODY_MAX).collect().await {
+    match Limited::new(body, BODY_MAX).collect().await {
         Ok(body) => service.serve(&peer, Request::from_parts(parts, body.to_bytes())).await,
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             let status = Status::request_entity_too_large(format!("limit is {BODY_MAX}"));
-            Answer::rejection(status.into(), Wanted::JSON).into_response()
+            Ok(Answer::rejection(status.into(), Wanted::JSON).into_response())
         }
-        Err(error) => Answer::rejection(Status::bad_request(error.to_string()).into(), Wanted::JSON).into_response(),
-    })
+        Err(error) => {
+            Ok(Answer::rejection(Status::bad_request(error.to_string()).into(), Wanted::JSON).into_response())
+        }
+    }
 }
 
 /// Bodies that a caller holds in memory anyway are limited in the same way.

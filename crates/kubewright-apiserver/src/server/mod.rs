@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::authentication::{Peer, Tokens};
+use crate::faults::Faults;
 use crate::housekeeping;
 use crate::http::{self, Connections};
 use crate::registry::Registry;
@@ -50,6 +51,7 @@ pub struct ApiServer {
     preloaded: Vec<String>,
     window: Option<usize>,
     data: Option<PathBuf>,
+    serves_faults: bool,
 }
 
 /// Why a server did not start.
@@ -144,6 +146,17 @@ impl ApiServer {
         self
     }
 
+    /// Lets those who may use the path `/kubewright/faults` inject faults by requests. Off by default.
+    ///
+    /// `POST` a fault such as `{"answer": 429, "verb": "list", "resource": "pods", "times": 3}` (or with
+    /// `delayMilliseconds`, `drop` or `cutAfter`; `probability`, `namespace`, `name`, `retryAfter`), `DELETE` all of
+    /// them, or `POST` to `compact`, `cut-watches`, `freeze`, `thaw` and `restart` below it.
+    #[must_use]
+    pub fn fault_endpoint(mut self) -> Self {
+        self.serves_faults = true;
+        self
+    }
+
     /// Remembers this many of the latest writes for watches and pages. 10,000 by default.
     #[must_use]
     pub fn history(mut self, events: usize) -> Self {
@@ -176,7 +189,8 @@ impl ApiServer {
             let written = disk.wait(registry.store.current_revision()).await;
             written.map_err(|error| StartError::Data { message: error.to_string() })?;
         }
-        let service = Service::new(Arc::clone(&registry), self.tokens, disk);
+        let faults = Faults::new(Arc::clone(&registry));
+        let service = Service::new(Arc::clone(&registry), self.tokens, disk, faults, self.serves_faults);
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), stopped.clone()))];
         let (mut address, mut url, mut credentials) = (None, None, Credentials::None);
         if let Some(wanted) = self.listen {
@@ -243,6 +257,11 @@ impl RunningServer {
         // A server that has stopped drops its end, which the client sees.
         let _ = self.pipes.send(theirs);
         ours
+    }
+
+    /// Injects faults.
+    pub fn faults(&self) -> Faults {
+        self.service.faults().clone()
     }
 
     /// Stops, and waits until all requests have ended.

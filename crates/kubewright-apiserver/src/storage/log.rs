@@ -70,6 +70,11 @@ impl<V> Log<V> {
         if self.events.len() <= 1 || (self.events.len() <= self.window && !too_heavy) {
             return None;
         }
+        self.pop()
+    }
+
+    /// Removes the oldest event.
+    pub(super) fn pop(&mut self) -> Option<Arc<Event<V>>> {
         let logged = self.events.pop_front()?;
         self.weight = self.weight.saturating_sub(logged.weight);
         self.forgotten = logged.event.revision;

@@ -96,8 +96,17 @@ impl<V> State<V> {
 
     /// Forgets what is outside of the window.
     fn trim(&mut self) -> Vec<Arc<Event<V>>> {
+        self.forget(Log::pop_surplus)
+    }
+
+    /// Forgets all events.
+    pub(super) fn compact(&mut self) -> Vec<Arc<Event<V>>> {
+        self.forget(Log::pop)
+    }
+
+    fn forget(&mut self, pop: fn(&mut Log<V>) -> Option<Arc<Event<V>>>) -> Vec<Arc<Event<V>>> {
         let mut dropped = Vec::new();
-        while let Some(event) = self.log.pop_surplus() {
+        while let Some(event) = pop(&mut self.log) {
             if let Some(everything) = &mut self.everything {
                 everything.forget(event.revision);
             }

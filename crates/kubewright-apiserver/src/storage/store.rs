@@ -93,6 +93,12 @@ impl<V> Store<V> {
         let _ = settled.wait_for(|settled| *settled >= revision).await;
     }
 
+    /// Forgets all events up to now. Whoever still needs one finds it [`Compacted`].
+    pub fn compact(&self) {
+        // Dropped after the lock is free: there may be many.
+        let _events = self.write().compact();
+    }
+
     /// The current value of a key.
     pub fn get(&self, key: &Key) -> Option<Entry<V>> {
         self.read().get(key).cloned()

@@ -5,6 +5,7 @@ mod applying;
 mod client;
 mod custom;
 mod durable;
+mod faulty;
 mod housekeeping;
 mod objects;
 mod strangers;

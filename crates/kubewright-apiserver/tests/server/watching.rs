@@ -89,7 +89,7 @@ async fn many_watchers_each_receive_every_event() {
     for _ in 0..WATCHERS {
         let request =
             Request::builder().uri(format!("{CONFIG_MAPS}?watch=1")).body(Bytes::new()).expect("a valid request");
-        let mut body = server.service().call(request).await.into_body();
+        let mut body = server.service().call(request).await.expect("no fault was injected").into_body();
         watches.push(tokio::spawn(async move {
             let mut lines = 0;
             while lines < EVENTS {
