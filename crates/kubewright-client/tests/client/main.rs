@@ -1,4 +1,12 @@
 //! The client against the embedded server, and against scripts of faults. Contracts are cited by their ids.
 
+mod clientset;
+mod discovery;
+mod dynamic;
+mod faults;
 mod objects;
+mod paging;
+mod rest;
+mod script;
 mod support;
+mod watching;
