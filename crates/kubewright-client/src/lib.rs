@@ -6,6 +6,8 @@
 //! Start at [`Api`] for objects of a type, and at [`rest`] for requests by verb and path.
 
 pub mod api;
+#[cfg(feature = "apply")]
+pub mod apply;
 mod client;
 pub mod clientset;
 pub mod discovery;

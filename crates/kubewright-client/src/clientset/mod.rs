@@ -20,6 +20,8 @@ mod pods;
 #[cfg(all(feature = "core", feature = "authentication"))]
 mod tokens;
 
+// Without the feature of any group there is nothing.
+#[allow(unused_imports)]
 pub use generated::*;
 #[cfg(feature = "core")]
 pub use log::{LogOptions, LogStream};

@@ -29,9 +29,9 @@ fn deployment(name: &str) -> Deployment {
 
 #[tokio::test]
 async fn resources_are_reached_by_their_names() {
-    let client = test_client().await;
-    let client = &client.client;
-    client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
+    let server = test_client().await;
+    let client = &server.client;
+    client.core_v1().config_maps(server.namespace.as_str()).create(&config_map("a")).await.unwrap();
     let everywhere = client.core_v1().config_maps("").list(&ListOptions::default()).await.unwrap();
     assert!(everywhere.items.iter().any(|one| one.name() == "a"));
     assert!(client.core_v1().namespaces().get("default").await.is_ok());
@@ -46,7 +46,7 @@ async fn resources_are_reached_by_their_names() {
 #[tokio::test]
 async fn status_is_written_by_itself() {
     let server = test_client().await;
-    let deployments = server.client.apps_v1().deployments("default");
+    let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
     let mut web = deployments.create(&deployment("web")).await.unwrap();
     web.status.get_or_insert_default().replicas = Some(2);
     web.spec.get_or_insert_default().replicas = Some(9);
@@ -66,7 +66,7 @@ async fn status_is_written_by_itself() {
 #[tokio::test]
 async fn what_scales_is_scaled() {
     let server = test_client().await;
-    let deployments = server.client.apps_v1().deployments("default");
+    let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
     deployments.create(&deployment("web")).await.unwrap();
     let mut scale = deployments.get_scale("web").await.unwrap();
     assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(2));
@@ -80,7 +80,7 @@ async fn what_scales_is_scaled() {
 #[tokio::test]
 async fn pods_are_bound_and_evicted() {
     let server = test_client().await;
-    let pods = server.client.core_v1().pods("default");
+    let pods = server.client.core_v1().pods(server.namespace.as_str());
     pods.create(&pod("web")).await.unwrap();
     let mut binding = Binding::default();
     binding.set_name("web");

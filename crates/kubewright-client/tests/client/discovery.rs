@@ -233,7 +233,7 @@ async fn a_miss_asks_the_server_again() {
     server.client.dynamic(definitions).create(&definition).await.unwrap();
     let found = mapper.find("fo").await.unwrap();
     assert_eq!(found.resource.to_string(), "example.com/v1, Resource=foos");
-    let foos = server.client.dynamic(found.resource).namespace("default");
+    let foos = server.client.dynamic(found.resource).namespace(server.namespace.as_str());
     let foo: DynamicObject = r#"{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"half":0.5,"one":1}}"#.parse().unwrap();
     // DY-1
     let created = foos.create(&foo).await.unwrap();

@@ -24,7 +24,7 @@ fn deployment() -> DynamicObject {
 async fn objects_without_a_type_have_all_verbs() {
     // DY-1
     let server = test_client().await;
-    let deployments = server.client.dynamic(DEPLOYMENTS).namespace("default");
+    let deployments = server.client.dynamic(DEPLOYMENTS).namespace(server.namespace.as_str());
     let mut web = deployments.create(&deployment()).await.unwrap();
     assert_eq!(web.get(&["spec", "replicas"]), Some(Value::Int(2)), "an integer stays one");
     web.set(&["spec", "replicas"], 3).unwrap();
@@ -62,8 +62,9 @@ async fn metadata_comes_alone() {
     for json_only in [false, true] {
         let server = test_client().await;
         let client = if json_only { server.client.clone().json_only() } else { server.client.clone() };
-        let created = Api::<ConfigMap>::namespaced(&client, "default").create(&config_map("a")).await.unwrap();
-        let metadata = client.metadata(CONFIG_MAPS).namespace("default");
+        let created =
+            Api::<ConfigMap>::namespaced(&client, server.namespace.as_str()).create(&config_map("a")).await.unwrap();
+        let metadata = client.metadata(CONFIG_MAPS).namespace(server.namespace.as_str());
         let read = metadata.get("a").await.unwrap();
         assert_eq!((read.uid(), read.name()), (created.uid(), "a"));
         let list = client.metadata_of::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
@@ -99,8 +100,8 @@ async fn metadata_is_asked_for_in_protobuf_first_and_deleted_in_json() {
 async fn anything_that_scales_is_scaled_by_its_name() {
     // SC-1
     let server = test_client().await;
-    server.client.dynamic(DEPLOYMENTS).namespace("default").create(&deployment()).await.unwrap();
-    let scales = ScaleClient::new(&server.client, server.client.rest_mapper(), "default");
+    server.client.dynamic(DEPLOYMENTS).namespace(server.namespace.as_str()).create(&deployment()).await.unwrap();
+    let scales = ScaleClient::new(&server.client, server.client.rest_mapper(), server.namespace.as_str());
     let deployments = GroupResource::new("apps", "deployments");
     let mut scale = scales.get(&deployments, "web").await.unwrap();
     assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(2));

@@ -158,12 +158,12 @@ async fn an_event_of_an_unknown_type_is_not_understood() {
 async fn a_list_cut_at_any_byte_is_no_list() {
     let server = test_client().await;
     let (json_client, client) = (server.client.clone().json_only(), server.client);
-    let api = Api::<ConfigMap>::namespaced(&client, "default");
+    let api = Api::<ConfigMap>::namespaced(&client, server.namespace.as_str());
     for name in ["a", "b"] {
         api.create(&config_map(name)).await.unwrap();
     }
     for client in [json_client, client] {
-        let request = client.rest().get().namespace("default").resource("configmaps").accept_protobuf();
+        let request = client.rest().get().namespace(server.namespace.as_str()).resource("configmaps").accept_protobuf();
         let whole = request.send().await.unwrap();
         let media_type = whole.headers()["content-type"].to_str().unwrap().to_owned();
         let bytes = whole.bytes();

@@ -39,7 +39,8 @@ async fn requests_reach_any_path_and_their_answers_any_form() {
     let list = rest.get().resource("namespaces").send().await.unwrap().into_list::<DynamicObject>().unwrap();
     assert!(list.items.iter().any(|one| one.name() == "default"));
     let apps = server.client.rest().group_version(GroupVersion::new("apps", "v1"));
-    let missing = apps.get().namespace("default").resource("deployments").name("web").send().await.unwrap_err();
+    let missing =
+        apps.get().namespace(server.namespace.as_str()).resource("deployments").name("web").send().await.unwrap_err();
     assert_eq!(missing.to_string(), r#"deployments.apps "web" not found"#);
 }
 

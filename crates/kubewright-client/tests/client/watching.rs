@@ -120,7 +120,7 @@ fn is(kind: &'static str) -> Condition<'static, ConfigMap> {
 async fn waiting_sees_every_change_in_turn() {
     // WT-2
     let server = test_client().await;
-    let api = Api::<ConfigMap>::namespaced(&server.client, "default");
+    let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
     let version = api.list(&ListOptions::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut object = api.create(&config_map("a")).await.unwrap();
     object.data.insert("key", "new".into());
