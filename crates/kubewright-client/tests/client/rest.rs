@@ -220,6 +220,13 @@ async fn warnings_reach_the_nearest_handler() {
     client.rest().get().resource("pods").send().await.unwrap();
     client.rest().get().resource("pods").on_warning(note("request")).send().await.unwrap();
     assert_eq!(*seen.lock().unwrap(), ["client: old", "request: old"]);
+
+    let server = test_client().await;
+    let client = server.client.on_warning(note("server"));
+    let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"nope":1}"#;
+    let request = client.rest().post().namespace(server.namespace.as_str()).resource("configmaps").json(json);
+    request.send().await.unwrap();
+    assert_eq!(seen.lock().unwrap()[2], r#"server: unknown field "nope""#);
 }
 
 #[tokio::test]
