@@ -203,6 +203,14 @@ impl<'s> Schema<'s> {
         }
     }
 
+    /// The fields that identify the items of this list.
+    pub(super) fn keys(self) -> &'static [&'static str] {
+        match self.0 {
+            Shape::List { list: ListType::Map(keys), .. } => keys,
+            _ => &[],
+        }
+    }
+
     /// What identifies an item of this list; an error where a key is missing that has no default.
     pub(super) fn element(self, item: &Value) -> Result<Element, String> {
         let mut values = Map::new();

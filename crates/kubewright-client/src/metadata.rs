@@ -1,0 +1,106 @@
+//! Objects of which only the metadata is fetched.
+//!
+//! For those who count, label, collect or delete objects of any kind: a pod of 4 KiB costs a few hundred bytes. The
+//! server is asked for `PartialObjectMetadata`, in protobuf if it can. Options of deletions are always sent as JSON, since
+//! custom resources understand nothing else.
+
+use http::Method;
+use kubewright_core::meta::v1::PartialObjectMetadata;
+use kubewright_core::options::{DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, WatchOptions};
+use kubewright_core::stream::Encoding;
+use kubewright_core::{DecodeError, DynamicObject, GroupVersionResource, Kind, Object, ObjectList, Str};
+
+use crate::api::{Api, Deleted, ListStream, Scope, WatchStream};
+use crate::client::Client;
+use crate::error::Result;
+use crate::rest::{Form, Response};
+
+/// The metadata of the objects of one resource.
+#[derive(Debug, Clone)]
+#[doc(alias = "metadata.Interface")]
+pub struct MetadataApi(Api<PartialObjectMetadata>);
+
+impl Client {
+    /// The metadata of the objects of any resource: those of the cluster or of all namespaces, until one is named.
+    #[doc(alias = "MetadataClient")]
+    pub fn metadata(&self, resource: GroupVersionResource) -> MetadataApi {
+        MetadataApi(Api::new(self, resource, Scope::Cluster).form(Form::Metadata))
+    }
+
+    /// The metadata of the objects of a type.
+    pub fn metadata_of<T: Kind>(&self) -> MetadataApi {
+        let scope = if T::RESOURCE.namespaced { Scope::AllNamespaces } else { Scope::Cluster };
+        MetadataApi(Api::known(self, T::RESOURCE, scope).form(Form::Metadata))
+    }
+}
+
+impl MetadataApi {
+    /// The same resource in this namespace.
+    #[must_use]
+    #[doc(alias = "Namespace")]
+    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
+        MetadataApi(self.0.namespace(namespace))
+    }
+
+    /// The metadata of one object.
+    #[doc(alias = "Get")]
+    pub async fn get(&self, name: &str) -> Result<PartialObjectMetadata> {
+        self.get_with(name, &GetOptions::default()).await
+    }
+
+    /// As [`get`](Self::get), with options.
+    pub async fn get_with(&self, name: &str, options: &GetOptions) -> Result<PartialObjectMetadata> {
+        let request = self.0.request_of(Method::GET, name).options(|query| options.append_query(query));
+        metadata_in(request.accept_protobuf().send().await?)
+    }
+
+    /// The metadata of all objects that match.
+    #[doc(alias = "List")]
+    pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<PartialObjectMetadata>> {
+        self.0.list(options).await
+    }
+
+    /// The same, each as soon as it has come.
+    pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream<PartialObjectMetadata>> {
+        self.0.list_stream(options).await
+    }
+
+    /// What happens to the objects that match.
+    #[doc(alias = "Watch")]
+    pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream<PartialObjectMetadata>> {
+        self.0.watch(options).await
+    }
+
+    /// Changes an object.
+    #[doc(alias = "Patch")]
+    pub async fn patch(&self, name: &str, patch: Patch, options: &PatchOptions) -> Result<PartialObjectMetadata> {
+        let request = self.0.request_of(Method::PATCH, name).options(|query| options.append_query(query));
+        metadata_in(request.accept_protobuf().patch(patch).send().await?)
+    }
+
+    /// Deletes an object.
+    #[doc(alias = "Delete")]
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deleted<PartialObjectMetadata>> {
+        self.0.delete_with(name, options).await
+    }
+
+    /// Deletes all objects that match.
+    #[doc(alias = "DeleteCollection")]
+    pub async fn delete_collection(&self, options: &DeleteOptions, which: &ListOptions) -> Result<()> {
+        self.0.delete_collection(options, which).await
+    }
+}
+
+/// The metadata of an answer, also where a server knows no other form than the whole object.
+fn metadata_in(answer: Response) -> Result<PartialObjectMetadata> {
+    match answer.encoding() {
+        Encoding::Protobuf => answer.into(),
+        Encoding::Json => {
+            let object: DynamicObject = answer.into()?;
+            if object.name().is_empty() {
+                return Err(DecodeError::new(format!("{} {} has no metadata", object.api_version, object.kind)).into());
+            }
+            Ok(PartialObjectMetadata { metadata: object.metadata })
+        }
+    }
+}

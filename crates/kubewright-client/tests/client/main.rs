@@ -1,0 +1,15 @@
+//! The client against the embedded server, and against scripts of faults. Contracts are cited by their ids.
+
+mod applying;
+mod clientset;
+mod discovery;
+mod dynamic;
+mod faults;
+mod memory;
+mod objects;
+mod paging;
+mod remote;
+mod rest;
+mod script;
+mod support;
+mod watching;
