@@ -4,8 +4,13 @@
 //! function call. All clients stand on one [`Client`], a cheap handle on a transport.
 
 mod client;
+pub mod config;
+pub mod credentials;
 mod error;
+mod secret;
 pub mod transport;
 
 pub use client::Client;
+pub use config::Config;
 pub use error::{Error, Result};
+pub use secret::Secret;
