@@ -1,10 +1,11 @@
 //! The variables that a configuration is read from.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Variables of the process, or given ones: tests, and programs that configure many clients, bring their own.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Environment {
     /// `None` stands for the process.
     variables: Option<BTreeMap<String, String>>,
@@ -36,6 +37,16 @@ impl Environment {
         match &self.variables {
             Some(_) => self.get("HOME").map(PathBuf::from),
             None => std::env::home_dir(),
+        }
+    }
+}
+
+/// Shows names only: the URL of a proxy may have a password.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.variables {
+            Some(variables) => f.debug_set().entries(variables.keys()).finish(),
+            None => f.write_str("process"),
         }
     }
 }

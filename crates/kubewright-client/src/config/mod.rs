@@ -148,18 +148,19 @@ impl Config {
 }
 
 /// The address of a server. One without a scheme gets `https`, or `http` where TLS makes no sense.
+///
+/// The error does not repeat the text, which may have a password.
 pub(crate) fn server_uri(text: &str, tls: bool) -> Result<Uri, String> {
-    let text = text.trim_end_matches('/');
     let full = match text.contains("://") {
         true => text.to_owned(),
         false => format!("{}://{text}", if tls { "https" } else { "http" }),
     };
-    let uri: Uri = full.parse().map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let uri: Uri = full.parse().map_err(|error| format!("is no URL: {error}"))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err(format!("{text:?} is neither http nor https"));
+        return Err("is neither http nor https".to_owned());
     }
     if uri.query().is_some() || full.contains('#') {
-        return Err(format!("{text:?} has more than a host and a path"));
+        return Err("has more than a host and a path".to_owned());
     }
     let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     if uri.host().is_none_or(str::is_empty) || authority.contains('@') {

@@ -21,7 +21,7 @@ const LOCK_STALE: Duration = Duration::from_secs(60);
 const PATHS: [&str; 4] = ["certificate-authority", "client-certificate", "client-key", "tokenFile"];
 
 impl LoadingRules {
-    /// Writes what `changed` has other than the files. Blocks for a moment.
+    /// Changes the kubeconfig and writes the difference, as one step: other writers wait. Blocks for a moment.
     ///
     /// An entry goes to the file it came from, a new one and the current context to the
     /// [default file](Self::default_file). Everything else in the files stays, also what has no meaning here; comments
@@ -30,11 +30,17 @@ impl LoadingRules {
     /// # Errors
     /// If a file cannot be read or written, or another process holds its lock.
     #[doc(alias = "ModifyConfig")]
-    pub fn save(&self, changed: &Kubeconfig) -> Result<(), ConfigError> {
+    pub fn edit(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), ConfigError> {
         let files: BTreeSet<PathBuf> = self.files().into_iter().chain(self.default_file()).map(real_path).collect();
         // A set is sorted, so two writers never wait for each other's second lock.
         let _locks = files.iter().map(|file| Lock::take(file)).collect::<Result<Vec<_>, _>>()?;
-        let before = self.load()?;
+        let before = match self.load() {
+            // A file that is to be made is as good as an empty one.
+            Err(ConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Kubeconfig::default(),
+            loaded => loaded?,
+        };
+        let mut changed = before.clone();
+        change(&mut changed);
         let mut edits = Edits { default: self.default_file().map(real_path), trees: BTreeMap::new() };
         edits
             .entries("clusters", "cluster", &before.clusters, &changed.clusters, |cluster| cluster.origin.as_deref())?;

@@ -55,23 +55,8 @@ fn escape(key: &str) -> String {
     let mut text = String::new();
     for byte in key.bytes() {
         match byte {
-            // Names of headers know no case, so that capital letters would be lost.
-            b'a'..=b'z'
-            | b'0'..=b'9'
-            | b'!'
-            | b'#'
-            | b'$'
-            | b'&'
-            | b'\''
-            | b'*'
-            | b'+'
-            | b'-'
-            | b'.'
-            | b'^'
-            | b'_'
-            | b'`'
-            | b'|'
-            | b'~' => text.push(char::from(byte)),
+            // Names of headers know no case; servers take keys in small letters.
+            byte if byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte) => text.push(char::from(byte)),
             other => text.push_str(&format!("%{other:02X}")),
         }
     }

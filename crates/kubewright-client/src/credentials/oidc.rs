@@ -10,7 +10,7 @@ use http::{Method, Request, Uri};
 use kubewright_core::{ByteString, Value};
 use tokio::sync::Mutex;
 
-use crate::config::{CertificateSource, Config, ConfigError, LoadingRules, TlsOptions};
+use crate::config::{CertificateSource, Config, ConfigError, Kubeconfig, LoadingRules, TlsOptions};
 use crate::secret::Secret;
 use crate::transport::Transport;
 
@@ -143,16 +143,15 @@ impl OidcProvider {
     /// Writes new tokens to the kubeconfig; a failure is not worth more than a warning, since they are in force.
     async fn keep(&self, tokens: Tokens) {
         let (Some(rules), Some(user)) = (self.oidc.store.clone(), self.oidc.user.clone()) else { return };
-        let saved = tokio::task::spawn_blocking(move || {
-            let mut kubeconfig = rules.load()?;
+        let edit = move |kubeconfig: &mut Kubeconfig| {
             let provider = kubeconfig.users.get_mut(&user).and_then(|user| user.auth_provider.as_mut());
-            let missing = || ConfigError::Missing { kind: "user", name: user.clone() };
-            let settings = &mut provider.ok_or_else(missing)?.config;
+            // Without it, somebody has taken the user out meanwhile, and does not want it back.
+            let Some(provider) = provider else { return };
             for (name, token) in [("id-token", tokens.id), ("refresh-token", tokens.refresh)] {
-                settings.extend(token.map(|token| (name.to_owned(), token)));
+                provider.config.extend(token.map(|token| (name.to_owned(), token)));
             }
-            rules.save(&kubeconfig)
-        });
+        };
+        let saved = tokio::task::spawn_blocking(move || rules.edit(edit));
         if let Ok(Err(error)) = saved.await {
             tracing::warn!(%error, "new tokens could not be written to the kubeconfig");
         }

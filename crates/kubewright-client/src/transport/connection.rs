@@ -4,6 +4,7 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -92,7 +93,8 @@ impl Drop for Slot {
 /// A connection with many streams.
 pub(super) struct Http2 {
     sender: http2::SendRequest<Payload>,
-    driver: Arc<Mutex<Driver>>,
+    /// `None` once it has ended: requests that still wait in it are then known to be unsent.
+    driver: Arc<Mutex<Option<Driver>>>,
     usage: Arc<Usage>,
     made: Instant,
 }
@@ -113,10 +115,16 @@ impl Http2 {
             .keep_alive_timeout(health.timeout)
             .keep_alive_while_idle(true);
         let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.map_err(unborn)?;
-        let driver = Arc::new(Mutex::new(driver));
+        let driver = Arc::new(Mutex::new(Some(driver)));
         let driven = Arc::clone(&driver);
-        killed
-            .spawn(poll_fn(move |context| Pin::new(&mut *driven.lock().expect("hyper does not panic")).poll(context)));
+        killed.spawn(poll_fn(move |context| {
+            let mut driver = driven.lock().expect("hyper does not panic");
+            let polled = driver.as_mut().map_or(Poll::Ready(Ok(())), |driver| Pin::new(driver).poll(context));
+            if polled.is_ready() {
+                *driver = None;
+            }
+            polled
+        }));
         let now = Instant::now();
         let usage = Arc::new(Usage { in_flight: AtomicUsize::new(0), idle_since: Mutex::new(now) });
         Ok(Http2 { sender, driver, usage, made: now })
@@ -148,7 +156,8 @@ impl Http2 {
     }
 
     fn limit(&self) -> usize {
-        self.driver.lock().expect("hyper does not panic").current_max_send_streams()
+        let driver = self.driver.lock().expect("hyper does not panic");
+        driver.as_ref().map_or(0, Driver::current_max_send_streams)
     }
 }
 

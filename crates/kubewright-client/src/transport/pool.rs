@@ -207,7 +207,8 @@ impl Pool {
     /// How many connections there are that new requests could use.
     pub(super) fn connections(&self) -> usize {
         let state = self.state();
-        state.http2.len() + state.idle.len()
+        let http2 = state.http2.iter().filter(|connection| !connection.is_closed()).count();
+        http2 + state.idle.iter().filter(|idle| !idle.sender.is_closed()).count()
     }
 
     fn home(self: &Arc<Self>, state: &State) -> Home {
