@@ -52,6 +52,10 @@ impl Config {
             return Ok(config);
         }
         let mut config = Config::from_kubeconfig(&kubeconfig, overrides)?;
+        // A pod with a kubeconfig still lives in its own namespace, unless the kubeconfig names one.
+        if kubeconfig.select(overrides)?.namespace.is_none() && pod.is_possible() {
+            config.default_namespace = pod.namespace().unwrap_or(config.default_namespace);
+        }
         if let Some(Oidc { store, .. }) = &mut config.credentials.oidc {
             *store = Some(rules.clone());
         }

@@ -146,6 +146,29 @@ async fn a_connection_gets_as_many_streams_as_the_server_takes() {
     assert_eq!(connections.load(Ordering::Relaxed), 3);
 }
 
+#[tokio::test]
+async fn answers_that_nobody_reads_hold_up_no_other() {
+    let transport = played(Protocol::Http2, |_, stream| async move {
+        let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
+        let mut held = Vec::new();
+        while let Some((path, mut respond)) = accept(&mut connection).await {
+            if path == "/small" {
+                ok(&mut respond, "small");
+                continue;
+            }
+            let mut body = respond.send_response(Response::new(()), false).expect("the stream is open");
+            body.send_data(Bytes::from(vec![b'x'; 4 << 20]), false).expect("the stream is open");
+            held.push(body);
+        }
+    });
+    let mut unread = Vec::new();
+    for _ in 0..20 {
+        unread.push(transport.send(get("/large")).await.expect("it answers"));
+    }
+    assert_eq!(ask(&transport, get("/small")).await.1, "small");
+    assert_eq!(transport.connections(), 1);
+}
+
 // TR-1
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_drips_is_given_up_as_a_whole() {

@@ -66,7 +66,10 @@ fn the_pod_counts_where_no_kubeconfig_does() {
 users: [{name: a}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a";
     let file = directory.write("kubeconfig", text);
     let config = Config::infer_from(&LoadingRules::explicit(&file), &Overrides::default(), &pod).expect("fine");
-    assert_eq!(config.server.host(), Some("a"));
+    assert_eq!((config.server.host(), config.default_namespace.as_str()), (Some("a"), "shop"));
+    directory.write("kubeconfig", text.replace("user: a}", "user: a, namespace: own}"));
+    let config = Config::infer_from(&LoadingRules::explicit(&file), &Overrides::default(), &pod).expect("fine");
+    assert_eq!(config.default_namespace, "own");
 
     directory.write("kubeconfig", "clusters: [");
     let broken = Config::infer_from(&LoadingRules::explicit(&file), &Overrides::default(), &pod);

@@ -115,3 +115,25 @@ async fn a_caller_who_gives_up_does_not_harm_those_who_wait_for_the_same_connect
     assert!(text(second.expect("it answers").into_body()).await.contains("gitVersion"));
     assert_eq!(opened.load(Ordering::Relaxed), 1);
 }
+
+#[tokio::test]
+async fn a_transport_that_is_dropped_leaves_no_task_behind() {
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let server = ApiServer::in_memory().start().await.expect("nothing can fail");
+        let transport = through_memory(server, &config("http://server", None), protocol);
+        let mut watch = transport.send(get("/api/v1/namespaces?watch=true")).await.expect("it answers").into_body();
+        ask(&transport, get("/version")).await;
+        drop(transport);
+        assert!(watch.chunk().await.is_ok(), "an answer can still be read");
+        drop(watch);
+        for _ in 0..400 {
+            if tasks() == before {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(tasks(), before, "{protocol:?}");
+    }
+}
