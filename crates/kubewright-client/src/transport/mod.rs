@@ -29,7 +29,7 @@ use bytes::Bytes;
 pub use self::http::{HttpTransport, RequestTimeout};
 pub use body::Body;
 pub use connector::Protocol;
-pub use stream::{BoxedStream, ByteStream};
+pub use stream::ByteStream;
 pub use upgrade::{Upgrade, UpgradeFuture, Upgraded};
 
 /// An answer that is on its way.

@@ -13,7 +13,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for S {}
 
 /// A stream of some kind.
-pub type BoxedStream = Box<dyn ByteStream>;
+pub(super) type BoxedStream = Box<dyn ByteStream>;
 
 /// Opens streams to a server within this process, or by means of the caller's own.
 #[derive(Clone)]

@@ -41,6 +41,7 @@ pub struct Exec {
 
 /// Which programs may be run. A kubeconfig from a stranger could name any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[doc(alias = "PluginPolicy")]
 pub enum ExecPolicy {
     /// All.
     #[default]
