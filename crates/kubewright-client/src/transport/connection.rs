@@ -132,7 +132,8 @@ impl Http2 {
 
     /// A stream, if one is free.
     pub(super) fn lease(&self) -> Option<(http2::SendRequest<Payload>, Slot)> {
-        let limit = self.limit().min(STREAMS_MAX);
+        // A server that takes none for now may take one later; another connection would not help.
+        let limit = self.limit().clamp(1, STREAMS_MAX);
         let taken = self.usage.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, |in_flight| {
             (in_flight < limit).then_some(in_flight + 1)
         });

@@ -10,11 +10,11 @@ use hyper::client::conn::{http1, http2};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::TransportError;
 use super::connection::{self, Health, Http2, Killed, Payload, Slot};
 use super::connector::{Connector, Protocol};
 use super::stream::BoxedStream;
 use super::tls::Change;
+use super::{TransportError, TransportErrorKind};
 
 /// A connection that nobody uses is closed after this time.
 const IDLE: Duration = Duration::from_secs(90);
@@ -24,6 +24,9 @@ const IDLE_MAX: usize = 25;
 const REAP_INTERVAL: Duration = Duration::from_secs(45);
 /// How often the files of the client certificate are looked at without a reason.
 const IDENTITY_INTERVAL: Duration = Duration::from_secs(300);
+
+/// A caller sees so many new connections closed at once before it gives up.
+const FRUITLESS_MAX: usize = 5;
 
 /// The connections to a server.
 pub(super) struct Pool {
@@ -69,6 +72,12 @@ pub(super) struct Home {
     generation: u64,
 }
 
+/// A new connection.
+enum Dialed {
+    Http1(http1::SendRequest<Payload>, Home),
+    Http2(Http2, Home),
+}
+
 enum Step {
     Take(Lease),
     DialAlone,
@@ -99,23 +108,28 @@ impl Pool {
     ///
     /// Cancel safe: a connection that others wait for as well is made all the same.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, TransportError> {
-        loop {
+        let mut fruitless = 0;
+        while fruitless < FRUITLESS_MAX {
             // Bound to a name, so that the lock is released before anything is awaited.
             let step = self.step();
             match step {
                 Step::Take(lease) => return Ok(lease),
                 Step::Settle => tokio::time::sleep(Duration::from_millis(2)).await,
-                Step::DialAlone => {
-                    self.dial().await?;
-                }
+                Step::DialAlone => match self.dial().await? {
+                    Dialed::Http1(sender, home) => return Ok(Lease::Http1 { sender, is_reused: false, home }),
+                    dialed => self.keep(dialed),
+                },
                 Step::Wait(mut dialing) => {
                     let outcome = dialing.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
                     if let Ok(Some(Err(error))) = outcome {
                         return Err(error);
                     }
+                    fruitless += usize::from(self.connections() == 0);
                 }
             }
         }
+        let problem = "the server closes connections as soon as they are made";
+        Err(TransportError::new(TransportErrorKind::Connect, problem))
     }
 
     fn step(self: &Arc<Self>) -> Step {
@@ -143,43 +157,41 @@ impl Pool {
         state.dialing = Some(dialing.clone());
         let pool = Arc::clone(self);
         tokio::spawn(async move {
-            let outcome = pool.dial().await;
+            let outcome = pool.dial().await.map(|dialed| pool.keep(dialed));
             pool.state().dialing = None;
             tell.send_replace(Some(outcome));
         });
         Step::Wait(dialing)
     }
 
-    /// Makes a connection and puts it where requests find it.
-    async fn dial(self: &Arc<Self>) -> Result<(), TransportError> {
+    /// Makes a connection.
+    async fn dial(self: &Arc<Self>) -> Result<Dialed, TransportError> {
         if self.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
             self.close_all();
         }
-        let (generation, killed) = {
+        let (home, killed) = {
             let mut state = self.state();
             self.maintain(&mut state);
-            (state.generation, Killed(state.kill.subscribe()))
+            (self.home(&state), Killed(state.kill.subscribe()))
         };
         let (stream, protocol) = self.connector.connect(None).await?;
-        match protocol {
-            Protocol::Http2 => {
-                let connection = Http2::new(stream, self.health, &killed).await?;
-                let mut state = self.state();
-                if state.generation == generation {
-                    state.is_http1 = false;
-                    state.http2.push(connection);
-                }
+        Ok(match protocol {
+            Protocol::Http2 => Dialed::Http2(Http2::new(stream, self.health, &killed).await?, home),
+            Protocol::Http1 => Dialed::Http1(connection::http1(stream, &killed).await?, home),
+        })
+    }
+
+    /// Puts a connection where requests find it, unless all of its time have been given up.
+    fn keep(&self, dialed: Dialed) {
+        let mut state = self.state();
+        state.is_http1 = matches!(dialed, Dialed::Http1(..));
+        match dialed {
+            Dialed::Http2(connection, home) if home.generation == state.generation => state.http2.push(connection),
+            Dialed::Http1(sender, home) if home.generation == state.generation => {
+                state.idle.push(Idle { sender, is_reused: false, since: Instant::now() });
             }
-            Protocol::Http1 => {
-                let sender = connection::http1(stream, &killed).await?;
-                let mut state = self.state();
-                if state.generation == generation {
-                    state.is_http1 = true;
-                    state.idle.push(Idle { sender, is_reused: false, since: Instant::now() });
-                }
-            }
+            _ => {}
         }
-        Ok(())
     }
 
     /// A connection of its own that speaks HTTP/1.1, for a request that will keep it.

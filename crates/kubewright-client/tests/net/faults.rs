@@ -261,6 +261,25 @@ async fn a_server_that_is_not_there_is_an_error_to_all_who_wait() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_closes_every_connection_at_once_is_not_asked_for_ever() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it listens");
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let plain = config(&format!("http://{address}"), None).connect().expect("fine");
+    let played = played(Protocol::Http2, |_, mut stream| async move {
+        // The greeting of the server is there, and then nothing more.
+        let _ = stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
+    });
+    for transport in [plain, played] {
+        for _ in 0..3 {
+            let asked = tokio::time::timeout(Duration::from_secs(5), transport.send(get("/"))).await;
+            let error = asked.expect("it ends").expect_err("nobody answers");
+            assert!(matches!(error.kind(), TransportErrorKind::Connect | TransportErrorKind::Disconnected));
+        }
+    }
+}
+
 // TR-1
 #[tokio::test]
 async fn connecting_and_greeting_have_their_limits() {
