@@ -23,14 +23,19 @@ pub mod rest;
 mod retry;
 #[cfg(feature = "autoscaling")]
 mod scale;
+pub mod config;
+pub mod credentials;
+mod secret;
 pub mod transport;
 pub mod watch;
 
 pub use api::{Api, Deleted, HasProxy, HasScale, HasStatus, ListStream, Scope, SubresourceApi, WatchStream};
 pub use client::Client;
+pub use config::Config;
 pub use error::{Error, Result};
 pub use metadata::MetadataApi;
 pub use pager::{PagedItems, Pager};
 pub use retry::{RetryPolicy, retry_on, retry_on_conflict};
 #[cfg(feature = "autoscaling")]
 pub use scale::ScaleClient;
+pub use secret::Secret;

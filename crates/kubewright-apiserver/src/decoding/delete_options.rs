@@ -4,9 +4,8 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{DeleteOptions, Query};
 use kubewright_core::protobuf::Envelope;
-use kubewright_core::{Decoder, Str, Value};
+use kubewright_core::{Decoder, Str, Value, yaml};
 
-use super::yaml;
 use crate::accept::Format;
 use crate::object::tree;
 use crate::rejection::Rejection;
@@ -21,7 +20,7 @@ pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Resu
         Format::Json => Value::from_json(body).map_err(|error| bad(error.to_string()))?,
         Format::Yaml => {
             let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
-            yaml::parse(text).map_err(bad)?.value
+            yaml::parse(text).map_err(|error| bad(error.to_string()))?.value
         }
         Format::Protobuf => from_protobuf(body).map_err(bad)?,
     };

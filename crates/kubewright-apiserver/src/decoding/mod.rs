@@ -5,7 +5,6 @@
 
 mod absent;
 mod delete_options;
-pub(crate) mod yaml;
 
 use hyper::HeaderMap;
 use hyper::header::CONTENT_TYPE;
@@ -14,7 +13,7 @@ use kubewright_core::meta::v1::{ObjectMeta, Status, StatusCause};
 use kubewright_core::options::FieldValidation;
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::scheme::TypeEntry;
-use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, Str, Value};
+use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, Str, Value, yaml};
 
 pub(crate) use delete_options::{delete_options, from_value as delete_options_of};
 
@@ -72,7 +71,7 @@ pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Res
         Format::Json => from_json(expected, body),
         Format::Yaml => {
             let text = std::str::from_utf8(body).map_err(|_| unrecognized(expected, "yaml: invalid UTF-8", body))?;
-            let document = yaml::parse(text).map_err(|error| unrecognized(expected, &error, body))?;
+            let document = yaml::parse(text).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
             let mut decoded = from_json(expected, &to_json(&document.value))?;
             decoded.findings.splice(0..0, document.duplicates);
             Ok(decoded)

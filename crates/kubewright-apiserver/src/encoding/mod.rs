@@ -5,12 +5,11 @@
 mod frame;
 mod protobuf;
 mod wanted;
-pub(crate) mod yaml;
 
 use bytes::Bytes;
 use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{Map, StatusReason, Str, Value};
+use kubewright_core::{Map, StatusReason, Str, Value, yaml};
 
 pub(crate) use frame::{Frames, Kind};
 pub(crate) use wanted::Wanted;

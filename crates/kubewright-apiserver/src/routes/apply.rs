@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{FieldValidation, PatchOptions};
+use kubewright_core::{Value, yaml};
 
 use super::Endpoint;
-use crate::decoding::{self, Expected, yaml};
+use crate::decoding::{self, Expected};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject, tree};
 use crate::registry::{self, CreateRequest, Origin, Ownership, Part, Writer};

@@ -1,9 +1,9 @@
 //! The objects that are there from the start, and those that the owner of the server wants to be.
 
-use kubewright_core::Value;
+use kubewright_core::{Value, yaml};
 
 use super::{StartError, roles};
-use crate::decoding::{self, Expected, yaml};
+use crate::decoding::{self, Expected};
 use crate::object::{Meta, tree};
 use crate::registry::{CreateRequest, Ownership, Registry};
 use crate::rejection::Rejection;
@@ -55,7 +55,7 @@ pub(super) fn create_system_objects(registry: &Registry) -> Result<(), StartErro
 /// Creates the objects of YAML documents; a list counts as its items.
 pub(super) fn preload(registry: &Registry, documents: &str) -> Result<(), StartError> {
     let refused = |message: String| StartError::Preload { message };
-    for document in yaml::parse_all(documents).map_err(refused)? {
+    for document in yaml::parse_all(documents).map_err(|error| refused(error.to_string()))? {
         let is_list = tree::text(&document.value, &["kind"]) == "List";
         let items: Vec<&Value> = match is_list {
             true => tree::items(&document.value, &["items"]).iter().collect(),

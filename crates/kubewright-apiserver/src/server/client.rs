@@ -1,6 +1,5 @@
 //! A client without a socket: a request is a function call.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -50,7 +49,10 @@ impl Transport for InProcess {
             if has_stopped {
                 return Err(TransportError::new(TransportErrorKind::Connect, "the server has stopped"));
             }
-            Ok(service.call(request).await.map(|body| Body::new(Chunks(body))))
+            match service.call(request).await {
+                Ok(response) => Ok(response.map(|body| Body::new(Chunks(body)))),
+                Err(error) => Err(TransportError::new(TransportErrorKind::Disconnected, error)),
+            }
         })
     }
 }
@@ -69,7 +71,10 @@ impl Stream for Chunks {
                         return Poll::Ready(Some(Ok(data)));
                     }
                 }
-                Some(Err(never)) => match never as Infallible {},
+                Some(Err(error)) => {
+                    let error = TransportError::new(TransportErrorKind::Disconnected, error);
+                    return Poll::Ready(Some(Err(error)));
+                }
                 None => return Poll::Ready(None),
             }
         }

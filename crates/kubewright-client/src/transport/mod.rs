@@ -1,16 +1,36 @@
 //! How requests reach a server: the seam between the clients and the network.
+//!
+//! [`HttpTransport`] is the one for servers elsewhere. Anything else that answers requests is a [`Transport`] too.
 
+mod address;
 mod body;
+mod connection;
+mod connector;
+mod failure;
+mod gzip;
+mod http;
+mod pool;
+pub(crate) mod proxy;
+mod response;
+mod stream;
+mod tls;
+mod upgrade;
+mod verifier;
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
+use ::http::{Request, Response};
 use bytes::Bytes;
-use http::{Request, Response};
 
+pub use self::http::{HttpTransport, RequestTimeout};
 pub use body::Body;
+pub use connector::Protocol;
+pub use stream::ByteStream;
+pub use upgrade::{Upgrade, UpgradeFuture, Upgraded};
 
 /// An answer that is on its way.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, TransportError>> + Send>>;
@@ -22,6 +42,14 @@ pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Tra
 pub trait Transport: Send + Sync + 'static {
     /// Sends a request. Resolves when the head of the answer has come.
     fn send(&self, request: Request<Bytes>) -> ResponseFuture;
+
+    /// Sends a request that asks to speak another protocol on its connection, such as WebSocket.
+    ///
+    /// A transport without connections cannot do so, which is the default.
+    fn upgrade(&self, _request: Request<Bytes>) -> UpgradeFuture {
+        let problem = "this transport has no connections of its own";
+        Box::pin(async move { Err(TransportError::new(TransportErrorKind::Unsupported, problem)) })
+    }
 }
 
 impl<F> Transport for F
@@ -34,10 +62,12 @@ where
 }
 
 /// Why a request was not answered, or not to the end.
-#[derive(Debug)]
+///
+/// A clone shares its cause: all who waited for one connection learn why there is none.
+#[derive(Debug, Clone)]
 pub struct TransportError {
     kind: TransportErrorKind,
-    source: Box<dyn StdError + Send + Sync>,
+    source: Arc<dyn StdError + Send + Sync>,
 }
 
 /// What a caller can conclude from a [`TransportError`].
@@ -54,12 +84,14 @@ pub enum TransportErrorKind {
     Timeout,
     /// The connection broke; whether the server has done its work is not known.
     Disconnected,
+    /// The transport cannot do what was asked; the server has not seen the request.
+    Unsupported,
 }
 
 impl TransportError {
     /// An error of this kind.
     pub fn new(kind: TransportErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        TransportError { kind, source: source.into() }
+        TransportError { kind, source: Arc::from(source.into()) }
     }
 
     /// What can be concluded.
@@ -76,6 +108,7 @@ impl fmt::Display for TransportError {
             TransportErrorKind::Credentials => "no credentials for the server",
             TransportErrorKind::Timeout => "the server did not answer in time",
             TransportErrorKind::Disconnected => "the connection to the server broke",
+            TransportErrorKind::Unsupported => "the transport cannot do this",
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::{List, Map, Value};
 ///
 /// Items of lists keep what identifies them, whoever owns it.
 #[doc(alias = "ExtractItems")]
-pub fn keep_fields(value: &Value, fields: &FieldSet, schema: Schema) -> Option<Value> {
+pub fn keep_fields(value: &Value, fields: &FieldSet, schema: Schema<'_>) -> Option<Value> {
     match value {
         Value::Object(entries) => {
             let mut kept = Map::new();
@@ -39,7 +39,7 @@ pub fn keep_fields(value: &Value, fields: &FieldSet, schema: Schema) -> Option<V
     }
 }
 
-fn keep_part(value: &Value, fields: &FieldSet, element: &Element, schema: Schema) -> Option<Value> {
+fn keep_part(value: &Value, fields: &FieldSet, element: &Element, schema: Schema<'_>) -> Option<Value> {
     let is_member = fields.has(element);
     // What has parts is owned without those that others put into it.
     let whole = || match value {

@@ -1,9 +1,9 @@
 //! Trees as YAML, in blocks and with sorted keys, as Go writes it.
 
-use kubewright_core::Value;
+use crate::Value;
 
 /// Appends a document.
-pub(crate) fn write(value: &Value, out: &mut String) {
+pub fn write(value: &Value, out: &mut String) {
     match value {
         Value::Object(entries) if !entries.is_empty() => mapping(value, 0, out),
         Value::Array(items) if !items.is_empty() => sequence(value, 0, out),
@@ -110,7 +110,7 @@ fn pad(indent: usize, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoding::yaml;
+    use crate::yaml;
 
     #[test]
     fn what_is_written_reads_back() {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::YamlError;
+use crate::{List, Map, Str, Value};
 use granit_parser::{Event, Parser, ScalarStyle, Span};
-use kubewright_core::{List, Map, Str, Value};
 
 /// How deep a document may be.
 const MAX_DEPTH: usize = 100;
@@ -12,20 +13,27 @@ const MAX_DEPTH: usize = 100;
 const MAX_COPIED: usize = 10_000;
 
 /// A document and what strict validation says of it.
-pub(crate) struct Document {
+#[derive(Debug, Clone)]
+pub struct Document {
     /// The content.
-    pub(crate) value: Value,
+    pub value: Value,
     /// Keys that occur twice, in Go's words.
-    pub(crate) duplicates: Vec<String>,
+    pub duplicates: Vec<String>,
 }
 
 /// Reads the first document of a text.
-pub(crate) fn parse(text: &str) -> Result<Document, String> {
+///
+/// # Errors
+/// If the text is no YAML, is too deep, or copies too much by aliases.
+pub fn parse(text: &str) -> Result<Document, YamlError> {
     Ok(parse_all(text)?.into_iter().next().unwrap_or(Document { value: Value::Null, duplicates: Vec::new() }))
 }
 
 /// Reads all documents of a text, leaving out empty ones.
-pub(crate) fn parse_all(text: &str) -> Result<Vec<Document>, String> {
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_all(text: &str) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
     let mut loader =
         Loader { parser: Parser::new_from_str(text), anchors: HashMap::new(), duplicates: vec![], copied: 0 };
@@ -56,18 +64,18 @@ struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    fn next(&mut self) -> Result<(Event<'a>, Span), String> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), YamlError> {
         loop {
             return match self.parser.next_event() {
                 Some(Ok((Event::Comment(..), _))) => continue,
                 Some(Ok(event)) => Ok(event),
-                Some(Err(error)) => Err(in_go_words(&error.to_string())),
+                Some(Err(error)) => Err(in_go_words(&error.to_string()).into()),
                 None => Err("yaml: unexpected end of input".into()),
             };
         }
     }
 
-    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Value, String> {
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Value, YamlError> {
         if depth > MAX_DEPTH {
             return Err("yaml: exceeded max depth".into());
         }
@@ -79,7 +87,7 @@ impl<'a> Loader<'a> {
             Event::SequenceStart(_, anchor, _) => (anchor, self.sequence(depth)?),
             Event::MappingStart(_, anchor, _) => (anchor, self.mapping(depth)?),
             Event::Alias(anchor) => return self.alias(anchor),
-            _ => return Err(format!("yaml: line {}: did not find expected node content", span.start.line())),
+            _ => return Err(format!("yaml: line {}: did not find expected node content", span.start.line()).into()),
         };
         if anchor != 0 {
             self.anchors.insert(anchor, value.clone());
@@ -87,7 +95,7 @@ impl<'a> Loader<'a> {
         Ok(value)
     }
 
-    fn alias(&mut self, anchor: usize) -> Result<Value, String> {
+    fn alias(&mut self, anchor: usize) -> Result<Value, YamlError> {
         let value = self.anchors.get(&anchor).cloned().ok_or("yaml: unknown anchor")?;
         self.copied += size(&value);
         if self.copied > MAX_COPIED {
@@ -96,7 +104,7 @@ impl<'a> Loader<'a> {
         Ok(value)
     }
 
-    fn sequence(&mut self, depth: usize) -> Result<Value, String> {
+    fn sequence(&mut self, depth: usize) -> Result<Value, YamlError> {
         let mut items = List::new();
         loop {
             match self.next()? {
@@ -106,7 +114,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<Value, String> {
+    fn mapping(&mut self, depth: usize) -> Result<Value, YamlError> {
         let (mut entries, mut merged) = (Map::new(), Vec::new());
         loop {
             let (event, span) = self.next()?;
@@ -155,7 +163,7 @@ fn in_go_words(error: &str) -> String {
 }
 
 /// The key of a map, which JSON only knows as text.
-fn key(value: Value) -> Result<Str, String> {
+fn key(value: Value) -> Result<Str, YamlError> {
     Ok(match value {
         Value::String(text) => text,
         Value::Bool(true) => "true".into(),
@@ -220,7 +228,7 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> String {
-        parse(text).map(|document| document.value.to_string()).unwrap_or_else(|error| error)
+        parse(text).map(|document| document.value.to_string()).unwrap_or_else(|error| error.to_string())
     }
 
     #[test]

@@ -1,0 +1,52 @@
+//! The variables that a configuration is read from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Variables of the process, or given ones: tests, and programs that configure many clients, bring their own.
+#[derive(Clone, Default)]
+pub struct Environment {
+    /// `None` stands for the process.
+    variables: Option<BTreeMap<String, String>>,
+}
+
+impl Environment {
+    /// The variables of this process.
+    pub fn process() -> Self {
+        Environment::default()
+    }
+
+    /// These variables and no others.
+    pub fn of<K: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Environment { variables: Some(variables.collect()) }
+    }
+
+    /// The value of a variable, if it has one that is not empty.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let value = match &self.variables {
+            Some(variables) => variables.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// The home directory of the user.
+    pub(super) fn home(&self) -> Option<PathBuf> {
+        match &self.variables {
+            Some(_) => self.get("HOME").map(PathBuf::from),
+            None => std::env::home_dir(),
+        }
+    }
+}
+
+/// Shows names only: the URL of a proxy may have a password.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.variables {
+            Some(variables) => f.debug_set().entries(variables.keys()).finish(),
+            None => f.write_str("process"),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! From a kubeconfig, or from the pod, to the configuration of a client.
+
+use kubewright_core::{Map, Value};
+
+use super::environment::Environment;
+use super::error::ConfigError;
+use super::fields::Section;
+use super::in_cluster::InCluster;
+use super::kubeconfig::{Cluster, Kubeconfig};
+use super::loading::LoadingRules;
+use super::overrides::{Overrides, Selected};
+use super::user::AuthInfo;
+use super::validation::{check_cluster, check_user};
+use super::{CertificateSource, Config, ProxyChoice, server_uri};
+use crate::Secret;
+use crate::credentials::{ClientCertificate, Credentials, Exec, Impersonation, KeySource, Oidc};
+
+/// The extension of a cluster that exec plugins are given.
+const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
+
+impl Config {
+    /// Finds a configuration as kubectl does: `KUBECONFIG`, else `.kube/config` in the home directory, else the pod.
+    ///
+    /// # Errors
+    /// If a kubeconfig exists but cannot be used, or nothing is configured at all.
+    pub fn infer() -> Result<Self, ConfigError> {
+        let rules = LoadingRules::from_environment(&Environment::process());
+        Config::infer_from(&rules, &Overrides::default(), &InCluster::new())
+    }
+
+    /// Finds a configuration in these kubeconfigs, or else in this pod. Overrides hold for both.
+    ///
+    /// # Errors
+    /// As [`infer`](Self::infer).
+    #[doc(alias = "NewNonInteractiveDeferredLoadingClientConfig")]
+    pub fn infer_from(rules: &LoadingRules, overrides: &Overrides, pod: &InCluster) -> Result<Self, ConfigError> {
+        let kubeconfig = rules.load()?;
+        if kubeconfig.is_empty() && overrides.cluster.server.is_none() && pod.is_possible() {
+            let mut config = pod.config()?;
+            config.timeout = overrides.timeout;
+            if let Some(namespace) = &overrides.context.namespace {
+                config.default_namespace.clone_from(namespace);
+            }
+            if overrides.user.token.is_some() || overrides.user.token_file.is_some() {
+                config.credentials.token.clone_from(&overrides.user.token);
+                config.credentials.token_file.clone_from(&overrides.user.token_file);
+            }
+            if let Some(file) = &overrides.cluster.certificate_authority {
+                config.tls.authority = Some(CertificateSource::File(file.clone()));
+            }
+            config.impersonation = impersonation(&overrides.user).or(config.impersonation);
+            return Ok(config);
+        }
+        let mut config = Config::from_kubeconfig(&kubeconfig, overrides)?;
+        // A pod with a kubeconfig still lives in its own namespace, unless the kubeconfig names one.
+        if kubeconfig.select(overrides)?.namespace.is_none() && pod.is_possible() {
+            config.default_namespace = pod.namespace().unwrap_or(config.default_namespace);
+        }
+        if let Some(Oidc { store, .. }) = &mut config.credentials.oidc {
+            *store = Some(rules.clone());
+        }
+        Ok(config)
+    }
+
+    /// The configuration of a context: the current one, unless `overrides` name another.
+    ///
+    /// # Errors
+    /// If an entry of the context is missing or makes no sense; the error names file, entry and field.
+    pub fn from_kubeconfig(kubeconfig: &Kubeconfig, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let selected = kubeconfig.select(overrides)?;
+        if selected.cluster == Cluster::default() {
+            return Err(match &selected.cluster_name {
+                Some(name) if !kubeconfig.clusters.contains_key(name) => {
+                    ConfigError::Missing { kind: "cluster", name: name.clone() }
+                }
+                _ => ConfigError::Empty,
+            });
+        }
+        if let Some(name) = selected.user_name.as_ref().filter(|name| !kubeconfig.users.contains_key(*name)) {
+            return Err(ConfigError::Missing { kind: "user", name: name.clone() });
+        }
+        let mut errors = Vec::new();
+        check_cluster(selected.cluster_name.as_deref().unwrap_or_default(), &selected.cluster, &mut errors);
+        check_user(selected.user_name.as_deref().unwrap_or_default(), &selected.user, &mut errors);
+        if let Some(error) = ConfigError::of_all(errors) {
+            return Err(error);
+        }
+        let mut config = of_entries(selected)?;
+        config.timeout = overrides.timeout;
+        Ok(config)
+    }
+}
+
+fn of_entries(selected: Selected) -> Result<Config, ConfigError> {
+    let Selected { cluster, user, user_name, namespace, .. } = selected;
+    let needs_tls = cluster.certificate_authority.is_some()
+        || cluster.certificate_authority_data.is_some()
+        || cluster.insecure_skip_tls_verify;
+    let server = cluster.server.as_deref().unwrap_or_default();
+    let server = server_uri(server, needs_tls).map_err(ConfigError::Invalid)?;
+    let mut config = Config::new(&server.to_string())?;
+    config.tls.authority = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        (Some(data), _) => Some(CertificateSource::Data(data.clone())),
+        (None, Some(file)) => Some(CertificateSource::File(file.clone())),
+        (None, None) => None,
+    };
+    config.tls.insecure = cluster.insecure_skip_tls_verify;
+    config.tls.server_name.clone_from(&cluster.tls_server_name);
+    if let Some(url) = &cluster.proxy_url {
+        config.proxy = ProxyChoice::Url(Secret::from(url.as_str()));
+    }
+    config.disable_compression = cluster.disable_compression;
+    config.impersonation = impersonation(&user);
+    if let Some(namespace) = namespace {
+        config.default_namespace = namespace;
+    }
+    if config.is_secure() {
+        config.credentials = credentials(&cluster, user, user_name)?;
+    } else {
+        tracing::debug!("the server is reached without TLS, so credentials of the kubeconfig are left out");
+    }
+    Ok(config)
+}
+
+fn impersonation(user: &AuthInfo) -> Option<Impersonation> {
+    Some(Impersonation {
+        user: user.impersonate.clone()?,
+        uid: user.impersonate_uid.clone(),
+        groups: user.impersonate_groups.clone(),
+        extra: user.impersonate_user_extra.clone(),
+    })
+}
+
+fn credentials(cluster: &Cluster, user: AuthInfo, user_name: Option<String>) -> Result<Credentials, ConfigError> {
+    let certificate = match (user.client_certificate_data, user.client_certificate) {
+        (Some(data), _) => Some(CertificateSource::Data(data)),
+        (None, file) => file.map(CertificateSource::File),
+    };
+    let key = match (user.client_key_data, user.client_key) {
+        (Some(data), _) => Some(KeySource::Data(data)),
+        (None, file) => file.map(KeySource::File),
+    };
+    let client_certificate = certificate.zip(key).map(|(certificate, key)| ClientCertificate { certificate, key });
+    let mut credentials = Credentials {
+        client_certificate,
+        token: user.token,
+        token_file: user.token_file,
+        username: user.username,
+        password: user.password,
+        ..Credentials::default()
+    };
+    if let Some(provider) = user.auth_provider {
+        match provider.name.as_deref() {
+            Some("oidc") => {
+                credentials.oidc = Some(Oidc { settings: provider.config, user: user_name, store: None });
+            }
+            other => {
+                let name = other.unwrap_or_default();
+                let problem = format!("auth-provider {name:?} has been removed from Kubernetes; use an exec plugin");
+                return Err(ConfigError::Invalid(problem));
+            }
+        }
+    }
+    credentials.exec = user.exec.map(|config| Exec::new(config, cluster_info(cluster)));
+    Ok(credentials)
+}
+
+/// What an exec plugin is told about the cluster.
+fn cluster_info(cluster: &Cluster) -> Value {
+    let mut info = Cluster { extensions: Default::default(), unknown: Map::new(), ..cluster.clone() };
+    if info.certificate_authority_data.is_none() {
+        // Plugins are given data, not files: they may run elsewhere one day.
+        let file = info.certificate_authority.as_ref().and_then(|file| std::fs::read(file).ok());
+        info.certificate_authority_data = file.map(Into::into);
+    }
+    info.certificate_authority = None;
+    let mut value = info.to_value();
+    if let (Some(map), Some(extension)) = (value.as_object_mut(), cluster.extensions.get(EXEC_EXTENSION)) {
+        map.insert("config", extension.clone());
+    }
+    value
+}

@@ -1,0 +1,114 @@
+//! Kubeconfigs for other eyes and other machines: one context only, without files, without secrets.
+
+use std::path::PathBuf;
+
+use kubewright_core::ByteString;
+
+use super::error::{ConfigError, EntryError};
+use super::kubeconfig::Kubeconfig;
+use crate::secret::Secret;
+
+impl Kubeconfig {
+    /// Leaves only the current context, its cluster and its user.
+    ///
+    /// # Errors
+    /// If there is no current context, or it leads nowhere.
+    #[doc(alias = "MinifyConfig")]
+    pub fn minify(&mut self) -> Result<(), ConfigError> {
+        let name = self.current_context.clone().ok_or(ConfigError::Empty)?;
+        let context = self.contexts.remove(&name);
+        let context = context.ok_or_else(|| ConfigError::Missing { kind: "context", name: name.clone() })?;
+        let cluster = match &context.cluster {
+            Some(name) if !self.clusters.contains_key(name) => {
+                return Err(ConfigError::Missing { kind: "cluster", name: name.clone() });
+            }
+            name => name.clone(),
+        };
+        let user = match &context.user {
+            Some(name) if !self.users.contains_key(name) => {
+                return Err(ConfigError::Missing { kind: "user", name: name.clone() });
+            }
+            name => name.clone(),
+        };
+        self.clusters.retain(|name, _| Some(name) == cluster.as_ref());
+        self.users.retain(|name, _| Some(name) == user.as_ref());
+        self.contexts.clear();
+        self.contexts.insert(name, context);
+        Ok(())
+    }
+
+    /// Takes in the certificates and keys that files hold, so that the kubeconfig stands alone. Token files stay.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or an entry has both a file and the data.
+    #[doc(alias = "FlattenConfig")]
+    pub fn flatten(&mut self) -> Result<(), ConfigError> {
+        for (name, cluster) in &mut self.clusters {
+            let place = Place { origin: cluster.origin.clone(), entry: format!("clusters[{name:?}]") };
+            let (file, data) = (&mut cluster.certificate_authority, &mut cluster.certificate_authority_data);
+            place.take_in("certificate-authority", file, data)?;
+        }
+        for (name, user) in &mut self.users {
+            let place = Place { origin: user.origin.clone(), entry: format!("users[{name:?}]") };
+            place.take_in("client-certificate", &mut user.client_certificate, &mut user.client_certificate_data)?;
+            let mut key = user.client_key_data.take().map(|key| key.expose().clone());
+            place.take_in("client-key", &mut user.client_key, &mut key)?;
+            user.client_key_data = key.map(Secret::new);
+        }
+        Ok(())
+    }
+
+    /// Puts marks in place of all secrets, and of long data, so that the kubeconfig can be shown.
+    #[doc(alias = "RedactSecrets")]
+    pub fn redact(&mut self) {
+        // This mark is what the text `DATA+OMITTED` means as base64, so that it reads well once written.
+        let omitted = || ByteString::from_base64(b"DATA+OMITTED").unwrap_or_default();
+        let redacted = || Secret::from("REDACTED");
+        for cluster in self.clusters.values_mut() {
+            if let Some(data) = &mut cluster.certificate_authority_data {
+                *data = omitted();
+            }
+        }
+        for user in self.users.values_mut() {
+            user.client_certificate_data = user.client_certificate_data.take().map(|_| omitted());
+            user.client_key_data = user.client_key_data.take().map(|_| Secret::new(omitted()));
+            user.token = user.token.take().map(|_| redacted());
+            user.password = user.password.take().map(|_| redacted());
+            if let Some(provider) = &mut user.auth_provider {
+                provider.config.values_mut().for_each(|value| *value = redacted());
+            }
+            if let Some(exec) = &mut user.exec {
+                exec.env.iter_mut().for_each(|variable| variable.value = redacted());
+                exec.args = Secret::new(exec.args.expose().iter().map(|_| "REDACTED".to_owned()).collect());
+            }
+        }
+    }
+}
+
+/// Where an error is to be sought.
+struct Place {
+    origin: Option<PathBuf>,
+    entry: String,
+}
+
+impl Place {
+    fn take_in(
+        &self,
+        field: &str,
+        file: &mut Option<PathBuf>,
+        data: &mut Option<ByteString>,
+    ) -> Result<(), ConfigError> {
+        let Some(path) = file.as_ref() else { return Ok(()) };
+        let fail = |problem: String| {
+            let (file, entry) = (self.origin.clone(), self.entry.clone());
+            ConfigError::from(EntryError { file, entry, field: field.to_owned(), problem })
+        };
+        if data.is_some() {
+            return Err(fail(format!("makes no sense together with {field}-data; choose one")));
+        }
+        let bytes = std::fs::read(path).map_err(|error| fail(format!("cannot read {}: {error}", path.display())))?;
+        *data = Some(ByteString::from(bytes));
+        *file = None;
+        Ok(())
+    }
+}

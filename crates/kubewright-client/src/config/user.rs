@@ -1,0 +1,216 @@
+//! A user of a kubeconfig: every way to say who one is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kubewright_core::{ByteString, Map, Value};
+
+use super::fields::{Field, FieldError, Fields, Section};
+use super::kubeconfig::extensions;
+use crate::secret::Secret;
+
+/// Who to be, and how to prove it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AuthInfo {
+    /// A file with the client certificate in PEM.
+    pub client_certificate: Option<PathBuf>,
+    /// The client certificate in PEM; wins over the file.
+    pub client_certificate_data: Option<ByteString>,
+    /// A file with the key of the certificate in PEM.
+    pub client_key: Option<PathBuf>,
+    /// The key in PEM; wins over the file.
+    pub client_key_data: Option<Secret<ByteString>>,
+    /// A bearer token. If there is a token file as well, this is what counts until the file has been read.
+    pub token: Option<Secret<String>>,
+    /// A file with a bearer token, which is read again from time to time.
+    pub token_file: Option<PathBuf>,
+    /// The user to act as.
+    pub impersonate: Option<String>,
+    /// The unique id of the user to act as.
+    pub impersonate_uid: Option<String>,
+    /// The groups to act as a member of.
+    pub impersonate_groups: Vec<String>,
+    /// More about the user to act as.
+    pub impersonate_user_extra: BTreeMap<String, Vec<String>>,
+    /// A user name, for basic authentication.
+    pub username: Option<String>,
+    /// The password that goes with it.
+    pub password: Option<Secret<String>>,
+    /// An authentication provider; only `oidc` is left of them.
+    pub auth_provider: Option<AuthProvider>,
+    /// A program that prints credentials.
+    pub exec: Option<ExecConfig>,
+    /// What other programs keep here.
+    pub extensions: BTreeMap<String, Value>,
+    /// Fields without a meaning here.
+    pub unknown: Map<Value>,
+    /// The file that has this entry.
+    pub origin: Option<PathBuf>,
+}
+
+/// An authentication provider and its settings.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AuthProvider {
+    /// Which one.
+    pub name: Option<String>,
+    /// Its settings, among them tokens.
+    pub config: BTreeMap<String, Secret<String>>,
+    /// Fields without a meaning here.
+    pub unknown: Map<Value>,
+}
+
+/// A program that prints credentials.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ExecConfig {
+    /// The program, by name or path.
+    pub command: Option<String>,
+    /// Its arguments, which may hold secrets.
+    pub args: Secret<Vec<String>>,
+    /// Variables it is given besides those of this process.
+    pub env: Vec<ExecEnv>,
+    /// The version of the exchange: `client.authentication.k8s.io/v1` or `v1beta1`.
+    pub api_version: Option<String>,
+    /// What to tell people who don't have the program.
+    pub install_hint: Option<String>,
+    /// Whether the program is told about the cluster.
+    pub provide_cluster_info: bool,
+    /// Whether the program may talk to the person at the terminal.
+    pub interactive_mode: Option<InteractiveMode>,
+    /// Fields without a meaning here.
+    pub unknown: Map<Value>,
+}
+
+/// A variable for a program.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExecEnv {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Secret<String>,
+}
+
+/// Whether a program may talk to the person at the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InteractiveMode {
+    /// It never does.
+    Never,
+    /// It does when there is somebody.
+    IfAvailable,
+    /// It has to; without a terminal it is not run.
+    Always,
+}
+
+impl Section for AuthInfo {
+    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError> {
+        fields.field("client-certificate", &mut self.client_certificate)?;
+        fields.field("client-certificate-data", &mut self.client_certificate_data)?;
+        fields.field("client-key", &mut self.client_key)?;
+        fields.field("client-key-data", &mut self.client_key_data)?;
+        fields.field("token", &mut self.token)?;
+        fields.field("tokenFile", &mut self.token_file)?;
+        fields.field("as", &mut self.impersonate)?;
+        fields.field("as-uid", &mut self.impersonate_uid)?;
+        fields.field("as-groups", &mut self.impersonate_groups)?;
+        fields.field("as-user-extra", &mut self.impersonate_user_extra)?;
+        fields.field("username", &mut self.username)?;
+        fields.field("password", &mut self.password)?;
+        fields.section("auth-provider", &mut self.auth_provider)?;
+        fields.section("exec", &mut self.exec)?;
+        extensions(fields, &mut self.extensions)
+    }
+
+    fn unknown(&mut self) -> &mut Map<Value> {
+        &mut self.unknown
+    }
+}
+
+impl Section for AuthProvider {
+    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError> {
+        fields.field("name", &mut self.name)?;
+        fields.field("config", &mut self.config)
+    }
+
+    fn unknown(&mut self) -> &mut Map<Value> {
+        &mut self.unknown
+    }
+}
+
+impl Section for ExecConfig {
+    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError> {
+        fields.field("command", &mut self.command)?;
+        fields.field("args", &mut self.args)?;
+        fields.field("env", &mut self.env)?;
+        fields.field("apiVersion", &mut self.api_version)?;
+        fields.field("installHint", &mut self.install_hint)?;
+        fields.field("provideClusterInfo", &mut self.provide_cluster_info)?;
+        fields.field("interactiveMode", &mut self.interactive_mode)
+    }
+
+    fn unknown(&mut self) -> &mut Map<Value> {
+        &mut self.unknown
+    }
+}
+
+impl Field for Secret<String> {
+    fn read(value: Value) -> Result<Self, FieldError> {
+        Ok(Secret::new(Option::<String>::read(value)?.unwrap_or_default()))
+    }
+
+    fn write(&self) -> Option<Value> {
+        Some(Value::from(self.expose().as_str()))
+    }
+}
+
+impl Field for Secret<Vec<String>> {
+    fn read(value: Value) -> Result<Self, FieldError> {
+        Vec::read(value).map(Secret::new)
+    }
+
+    fn write(&self) -> Option<Value> {
+        self.expose().write()
+    }
+}
+
+impl Field for Vec<ExecEnv> {
+    fn read(value: Value) -> Result<Self, FieldError> {
+        let Value::Array(items) = value else {
+            return Err(FieldError::new("", format!("expected a list, found {}", value.kind())));
+        };
+        let variable = |item: Value| {
+            let text = |name| item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            match item.as_object() {
+                Some(_) => Ok(ExecEnv { name: text("name"), value: Secret::new(text("value")) }),
+                None => Err(FieldError::new("", format!("expected a map in the list, found {}", item.kind()))),
+            }
+        };
+        items.into_iter().map(variable).collect()
+    }
+
+    fn write(&self) -> Option<Value> {
+        let item = |variable: &ExecEnv| {
+            let (name, value) = (variable.name.as_str(), variable.value.expose().as_str());
+            Value::Object(Map::from([("name", Value::from(name)), ("value", Value::from(value))]))
+        };
+        (!self.is_empty()).then(|| Value::Array(self.iter().map(item).collect()))
+    }
+}
+
+impl Field for Option<InteractiveMode> {
+    fn read(value: Value) -> Result<Self, FieldError> {
+        match value.as_str() {
+            Some("") => Ok(None),
+            Some("Never") => Ok(Some(InteractiveMode::Never)),
+            Some("IfAvailable") => Ok(Some(InteractiveMode::IfAvailable)),
+            Some("Always") => Ok(Some(InteractiveMode::Always)),
+            _ => Err(FieldError::new("", format!("expected Never, IfAvailable or Always, found {value}"))),
+        }
+    }
+
+    fn write(&self) -> Option<Value> {
+        self.map(|mode| match mode {
+            InteractiveMode::Never => "Never".into(),
+            InteractiveMode::IfAvailable => "IfAvailable".into(),
+            InteractiveMode::Always => "Always".into(),
+        })
+    }
+}

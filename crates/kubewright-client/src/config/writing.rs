@@ -1,0 +1,232 @@
+//! Changes written back: each entry to the file it came from, all at once or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use kubewright_core::{List, Map, Value, yaml};
+
+use super::error::ConfigError;
+use super::fields::Section;
+use super::kubeconfig::{Kubeconfig, parse_tree};
+use super::loading::{LoadingRules, resolved};
+
+/// How long another writer is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// A lock older than this was left by a process that has died: writing takes milliseconds.
+const LOCK_STALE: Duration = Duration::from_secs(60);
+/// The fields that hold paths, which may be written relative to the file.
+const PATHS: [&str; 4] = ["certificate-authority", "client-certificate", "client-key", "tokenFile"];
+
+impl LoadingRules {
+    /// Changes the kubeconfig and writes the difference, as one step: other writers wait. Blocks for a moment.
+    ///
+    /// An entry goes to the file it came from, a new one and the current context to the
+    /// [default file](Self::default_file). Everything else in the files stays, also what has no meaning here; comments
+    /// don't. A reader sees a file as it was or as it will be, never half of it; only its owner may read it.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written, or another process holds its lock.
+    #[doc(alias = "ModifyConfig")]
+    pub fn edit(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), ConfigError> {
+        let files: BTreeSet<PathBuf> = self.files().into_iter().chain(self.default_file()).map(real_path).collect();
+        // A set is sorted, so two writers never wait for each other's second lock.
+        let _locks = files.iter().map(|file| Lock::take(file)).collect::<Result<Vec<_>, _>>()?;
+        let before = match self.load() {
+            // A file that is to be made is as good as an empty one.
+            Err(ConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Kubeconfig::default(),
+            loaded => loaded?,
+        };
+        let mut changed = before.clone();
+        change(&mut changed);
+        let mut edits = Edits { default: self.default_file().map(real_path), trees: BTreeMap::new() };
+        edits
+            .entries("clusters", "cluster", &before.clusters, &changed.clusters, |cluster| cluster.origin.as_deref())?;
+        edits.entries("users", "user", &before.users, &changed.users, |user| user.origin.as_deref())?;
+        edits
+            .entries("contexts", "context", &before.contexts, &changed.contexts, |context| context.origin.as_deref())?;
+        if before.current_context != changed.current_context {
+            let name = changed.current_context.as_deref().unwrap_or_default();
+            edits.tree(None)?.insert("current-context", name.into());
+        }
+        for (file, tree) in edits.trees {
+            let mut text = String::new();
+            yaml::write(&Value::Object(tree), &mut text);
+            replace(&file, text.as_bytes()).map_err(|source| ConfigError::Write { file, source })?;
+        }
+        Ok(())
+    }
+}
+
+impl Kubeconfig {
+    /// Writes the whole to one file, which only its owner may read. Blocks for a moment.
+    ///
+    /// # Errors
+    /// If the file cannot be written; it is then as it was before.
+    pub fn write(&self, file: &Path) -> Result<(), ConfigError> {
+        let file = real_path(file);
+        let _lock = Lock::take(&file)?;
+        replace(&file, self.to_yaml().as_bytes()).map_err(|source| ConfigError::Write { file, source })
+    }
+}
+
+/// The files that are to change, as trees.
+struct Edits {
+    default: Option<PathBuf>,
+    trees: BTreeMap<PathBuf, Map<Value>>,
+}
+
+impl Edits {
+    /// The tree of a file, or of the default file.
+    fn tree(&mut self, file: Option<&Path>) -> Result<&mut Map<Value>, ConfigError> {
+        let file = file.map(real_path).or_else(|| self.default.clone()).ok_or(ConfigError::Empty)?;
+        if !self.trees.contains_key(&file) {
+            let text = match std::fs::read_to_string(&file) {
+                Ok(text) => text,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+                Err(source) => return Err(ConfigError::Read { file, source }),
+            };
+            let mut tree = match parse_tree(&text, &file)? {
+                Value::Object(tree) => tree,
+                _ => Map::new(),
+            };
+            tree.get_or_insert_with("apiVersion", || "v1".into());
+            tree.get_or_insert_with("kind", || "Config".into());
+            self.trees.insert(file.clone(), tree);
+        }
+        Ok(self.trees.get_mut(&file).expect("inserted two lines up"))
+    }
+
+    fn entries<S: Section + PartialEq>(
+        &mut self,
+        plural: &str,
+        singular: &str,
+        before: &BTreeMap<String, S>,
+        after: &BTreeMap<String, S>,
+        origin: impl Fn(&S) -> Option<&Path>,
+    ) -> Result<(), ConfigError> {
+        for (name, section) in after.iter().filter(|(name, section)| before.get(*name) != Some(section)) {
+            let file = origin(section).or_else(|| before.get(name).and_then(&origin));
+            let directory = file.and_then(Path::parent).map(Path::to_owned);
+            let items = items(self.tree(file)?, plural);
+            let value = section.to_value();
+            match items.iter_mut().find(|item| item.get("name").and_then(Value::as_str) == Some(name)) {
+                Some(Value::Object(item)) => {
+                    let value = keep_relative(item.get(singular), value, directory.as_deref());
+                    item.insert(singular, value);
+                }
+                _ => items.push(Value::Object(Map::from([("name", Value::from(name.as_str())), (singular, value)]))),
+            }
+        }
+        for (name, section) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+            let items = items(self.tree(origin(section))?, plural);
+            items.retain(|item| item.get("name").and_then(Value::as_str) != Some(name));
+        }
+        Ok(())
+    }
+}
+
+fn items<'a>(tree: &'a mut Map<Value>, plural: &str) -> &'a mut List<Value> {
+    let list = tree.get_or_insert_with(plural, || Value::Array(List::new()));
+    if !matches!(list, Value::Array(_)) {
+        *list = Value::Array(List::new());
+    }
+    match list {
+        Value::Array(items) => items,
+        _ => unreachable!("made a list two lines up"),
+    }
+}
+
+/// Leaves paths as they are written in the file where they still mean the same.
+fn keep_relative(old: Option<&Value>, mut new: Value, directory: Option<&Path>) -> Value {
+    let (Some(old), Some(directory), Some(map)) = (old, directory, new.as_object_mut()) else { return new };
+    let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    for name in PATHS {
+        let (Some(before), Some(after)) = (old.get(name).and_then(Value::as_str), map.get_mut(name)) else { continue };
+        let is_same = after.as_str() == Some(&*resolved(Path::new(before), &directory).to_string_lossy());
+        if is_same {
+            *after = before.into();
+        }
+    }
+    new
+}
+
+/// The file behind links, so that a link stays a link.
+fn real_path(file: &Path) -> PathBuf {
+    std::fs::canonicalize(file).or_else(|_| std::path::absolute(file)).unwrap_or_else(|_| file.to_owned())
+}
+
+/// Puts a new file in place of the old one in one step.
+fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let temporary = with_suffix(file, &format!(".{}.tmp", std::process::id()));
+    let written = private_file(&temporary).and_then(|mut target| {
+        target.write_all(content)?;
+        // The name must not reach the disk before the content.
+        target.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&temporary, file)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&temporary);
+    })
+}
+
+/// A new file that only its owner may read.
+fn private_file(path: &Path) -> io::Result<File> {
+    // What a dead process of the same id has left is of no use to anybody.
+    let _ = std::fs::remove_file(path);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// A file beside the one that is written, as kubectl makes it. Removed when dropped.
+struct Lock {
+    path: PathBuf,
+}
+
+impl Lock {
+    fn take(file: &Path) -> Result<Lock, ConfigError> {
+        let path = with_suffix(file, ".lock");
+        if let Some(directory) = file.parent() {
+            let made = std::fs::create_dir_all(directory);
+            made.map_err(|source| ConfigError::Write { file: file.to_owned(), source })?;
+        }
+        let start = std::time::Instant::now();
+        loop {
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(_) => return Ok(Lock { path }),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(ConfigError::Write { file: file.to_owned(), source: error });
+                }
+                Err(_) if is_stale(&path) => {
+                    tracing::warn!(lock = %path.display(), "removing a lock that its process has left behind");
+                    let _ = std::fs::remove_file(&path);
+                }
+                Err(_) if start.elapsed() > LOCK_WAIT => return Err(ConfigError::Locked { file: file.to_owned() }),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn is_stale(lock: &Path) -> bool {
+    let modified = std::fs::metadata(lock).and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > LOCK_STALE))
+}

@@ -1,0 +1,63 @@
+//! What a program is told, and what it answers: `ExecCredential` of `client.authentication.k8s.io`.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use kubewright_core::{Map, Time, Value};
+use tokio::time::Instant;
+
+use super::ExecCredential;
+use crate::credentials::Identity;
+use crate::secret::Secret;
+
+/// What the program is told, in `KUBERNETES_EXEC_INFO`.
+pub(super) fn info(version: &str, is_interactive: bool, cluster: Option<&Value>) -> String {
+    let mut spec = Map::from([("interactive", Value::Bool(is_interactive))]);
+    if let Some(cluster) = cluster {
+        spec.insert("cluster", cluster.clone());
+    }
+    let info =
+        [("apiVersion", Value::from(version)), ("kind", Value::from("ExecCredential")), ("spec", Value::Object(spec))];
+    Value::Object(Map::from(info)).to_string()
+}
+
+/// Reads what the program has printed. Errors say nothing of its content.
+pub(super) fn read(version: &str, output: &[u8]) -> Result<ExecCredential, String> {
+    let answer = Value::from_json(output).map_err(|_| "it is no JSON".to_owned())?;
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+    if text(answer.get("kind")).as_deref() != Some("ExecCredential") {
+        return Err("it is no ExecCredential".to_owned());
+    }
+    let found = text(answer.get("apiVersion")).unwrap_or_default();
+    if found != version {
+        return Err(format!("it is of version {found:?}, and {version:?} is configured"));
+    }
+    let status = answer.get("status").filter(|status| !status.is_null()).ok_or("it has no status")?;
+    let token = text(status.get("token")).map(Secret::new);
+    let certificate = text(status.get("clientCertificateData"));
+    let key = text(status.get("clientKeyData"));
+    let identity = match (certificate, key) {
+        (Some(certificate), Some(key)) => {
+            let identity = Identity::from_pem(certificate.as_bytes(), key.as_bytes(), "the answer");
+            Some(Arc::new(identity.map_err(|error| error.to_string())?))
+        }
+        (None, None) => None,
+        _ => return Err("it has a certificate without a key, or a key without a certificate".to_owned()),
+    };
+    if token.is_none() && identity.is_none() {
+        return Err("it has neither a token nor a certificate".to_owned());
+    }
+    let expires = match status.get("expirationTimestamp").filter(|value| !value.is_null()) {
+        Some(value) => Some(deadline(value).ok_or("its expirationTimestamp is no time")?),
+        None => None,
+    };
+    Ok(ExecCredential { token, identity, expires })
+}
+
+/// A time of the calendar on our clock.
+fn deadline(value: &Value) -> Option<Instant> {
+    let time = SystemTime::try_from(Time::parse(value.as_str()?.as_bytes()).ok()?).ok()?;
+    let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+    // A century is as good as for ever, and clocks cannot hold all that calendars can.
+    Some(Instant::now() + left.min(Duration::from_secs(100 * 365 * 86_400)))
+}

@@ -1,0 +1,197 @@
+//! A program that prints credentials, run when they are needed.
+
+mod exchange;
+mod run;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_core::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::Identity;
+use crate::config::{ConfigError, ExecConfig};
+use crate::secret::Secret;
+
+/// The present version of the exchange.
+pub(crate) const V1: &str = "client.authentication.k8s.io/v1";
+/// The one before it.
+pub(crate) const V1BETA1: &str = "client.authentication.k8s.io/v1beta1";
+
+/// Whether a version of the exchange is known.
+pub(crate) fn is_supported(version: &str) -> bool {
+    version == V1 || version == V1BETA1
+}
+
+/// A program that prints credentials, and under which conditions it is run.
+#[derive(Debug, Clone)]
+pub struct Exec {
+    /// The program.
+    pub config: ExecConfig,
+    /// What it is told about the cluster, if it wants to know.
+    pub cluster: Value,
+    /// How long it may take. Five minutes by default, because somebody may have to log in with a browser.
+    pub timeout: Duration,
+    /// Which programs may be run. All by default.
+    pub policy: ExecPolicy,
+}
+
+/// Which programs may be run. A kubeconfig from a stranger could name any.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[doc(alias = "PluginPolicy")]
+pub enum ExecPolicy {
+    /// All.
+    #[default]
+    AllowAll,
+    /// None.
+    DenyAll,
+    /// These: a bare name is looked up in `PATH`, on both sides.
+    Allow(Vec<PathBuf>),
+}
+
+impl Exec {
+    /// A program, told this about its cluster.
+    pub fn new(config: ExecConfig, cluster: Value) -> Self {
+        Exec { config, cluster, timeout: Duration::from_secs(300), policy: ExecPolicy::default() }
+    }
+}
+
+/// Why a program gave no credentials. Contains nothing of what it printed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecError {
+    /// The program is not there.
+    #[error("exec plugin {command:?} not found{}", hint(.install_hint))]
+    NotFound {
+        /// Its name.
+        command: String,
+        /// What the kubeconfig says about how to get it, without control characters.
+        install_hint: Option<String>,
+    },
+    /// The program could not be started.
+    #[error("exec plugin {command:?} did not start")]
+    Start {
+        /// Its name.
+        command: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The program failed.
+    #[error("exec plugin {command:?} failed with {status}")]
+    Failed {
+        /// Its name.
+        command: String,
+        /// Its exit status.
+        status: String,
+    },
+    /// The program took too long and was ended.
+    #[error("exec plugin {command:?} did not finish within {limit:?}")]
+    Timeout {
+        /// Its name.
+        command: String,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// The program needs a person, and there is none.
+    #[error("exec plugin {command:?} needs a terminal, and standard input is none")]
+    NoTerminal {
+        /// Its name.
+        command: String,
+    },
+    /// The program may not be run.
+    #[error("exec plugin {command:?} is not allowed by the policy")]
+    Denied {
+        /// Its name.
+        command: String,
+    },
+    /// The program printed something else than credentials.
+    #[error("exec plugin {command:?} printed no usable credentials: {problem}")]
+    Output {
+        /// Its name.
+        command: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+fn hint(hint: &Option<String>) -> String {
+    hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default()
+}
+
+/// What a program has printed.
+#[derive(Clone)]
+pub(crate) struct ExecCredential {
+    pub(crate) token: Option<Secret<String>>,
+    pub(crate) identity: Option<Arc<Identity>>,
+    /// When it is of no more use; `None` until the server refuses it.
+    expires: Option<Instant>,
+}
+
+/// A program and what it has printed last. One run at a time, whose result all wait for.
+pub(crate) struct ExecPlugin {
+    exec: Exec,
+    current: Mutex<Option<ExecCredential>>,
+}
+
+impl ExecPlugin {
+    pub(crate) fn new(exec: Exec) -> Result<Self, ConfigError> {
+        let refuse = |problem: &str| Err(ConfigError::Invalid(format!("exec plugin: {problem}")));
+        if exec.config.command.is_none() {
+            return refuse("no command is given");
+        }
+        if !exec.config.api_version.as_deref().is_some_and(is_supported) {
+            return refuse("the version of the exchange is neither v1 nor v1beta1");
+        }
+        Ok(ExecPlugin { exec, current: Mutex::new(None) })
+    }
+
+    /// What the program has printed, run again if that has expired.
+    pub(crate) async fn credential(&self) -> Result<ExecCredential, ExecError> {
+        let mut current = self.current.lock().await;
+        if let Some(credential) = current.as_ref().filter(|credential| !credential.is_expired()) {
+            return Ok(credential.clone());
+        }
+        // If the caller gives up here, the program is ended, and the next caller runs it again.
+        let credential = run::run(&self.exec).await?;
+        *current = Some(credential.clone());
+        Ok(credential)
+    }
+
+    /// Runs the program after a refusal, unless somebody has done so meanwhile. Whether its word is another now.
+    pub(crate) async fn refresh(&self, token: Option<&str>, identity: Option<&Arc<Identity>>) -> bool {
+        let mut current = self.current.lock().await;
+        if current.as_ref().is_some_and(|credential| credential.differs(token, identity)) {
+            return true;
+        }
+        match run::run(&self.exec).await {
+            Ok(credential) => {
+                let is_new = credential.differs(token, identity);
+                *current = Some(credential);
+                is_new
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the server refused the credentials and no others could be had");
+                false
+            }
+        }
+    }
+}
+
+impl ExecCredential {
+    fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|expires| expires <= Instant::now())
+    }
+
+    fn differs(&self, token: Option<&str>, identity: Option<&Arc<Identity>>) -> bool {
+        self.token.as_ref().map(|token| token.expose().as_str()) != token || self.identity.as_ref() != identity
+    }
+}
+
+impl fmt::Debug for ExecPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecPlugin").field("exec", &self.exec).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,260 @@
+//! Tokens of an identity provider (OpenID Connect), renewed when they expire.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{Method, Request, Uri};
+use kubewright_core::{ByteString, Value};
+use tokio::sync::Mutex;
+
+use crate::config::{CertificateSource, Config, ConfigError, Kubeconfig, LoadingRules, TlsOptions};
+use crate::secret::Secret;
+use crate::transport::Transport;
+
+/// A token counts as expired this much earlier, for the way to the server.
+const LEEWAY: Duration = Duration::from_secs(10);
+/// How long the provider may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// No answer of a provider is longer.
+const ANSWER_MAX: usize = 1 << 20;
+
+/// An identity provider, with the settings that kubeconfigs call `auth-provider: {name: oidc}`.
+#[derive(Debug, Clone)]
+pub struct Oidc {
+    /// `idp-issuer-url`, `client-id`, `client-secret`, `id-token`, `refresh-token`, `idp-certificate-authority` and
+    /// `idp-certificate-authority-data`.
+    pub settings: BTreeMap<String, Secret<String>>,
+    /// The user of the kubeconfig that has these settings.
+    pub user: Option<String>,
+    /// The kubeconfig that new tokens are written to. They are only kept in memory if there is none.
+    pub store: Option<LoadingRules>,
+}
+
+/// Why no token could be had. Contains none.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OidcError {
+    /// A setting is missing.
+    #[error("identity provider: {0} is not configured")]
+    Setting(&'static str),
+    /// The provider was not reached, or said no.
+    #[error("identity provider: {step} failed: {problem}")]
+    Provider {
+        /// What was asked of it.
+        step: &'static str,
+        /// What went wrong.
+        problem: String,
+    },
+}
+
+/// A provider at work. One renewal at a time, which all wait for.
+pub(crate) struct OidcProvider {
+    oidc: Oidc,
+    tls: TlsOptions,
+    base: Config,
+    tokens: Mutex<Tokens>,
+}
+
+#[derive(Clone)]
+struct Tokens {
+    id: Option<Secret<String>>,
+    refresh: Option<Secret<String>>,
+}
+
+impl OidcProvider {
+    pub(crate) fn new(oidc: &Oidc, config: &Config) -> Result<Self, ConfigError> {
+        let setting = |name: &str| oidc.settings.get(name).filter(|value| !value.expose().is_empty());
+        for name in ["idp-issuer-url", "client-id"] {
+            if setting(name).is_none() {
+                return Err(ConfigError::Invalid(format!("auth-provider oidc: {name} is not given")));
+            }
+        }
+        let data = setting("idp-certificate-authority-data").map(|data| {
+            let bytes = ByteString::from_base64(data.expose().as_bytes());
+            bytes.map(CertificateSource::Data).map_err(|_| {
+                ConfigError::Invalid("auth-provider oidc: idp-certificate-authority-data is not base64".to_owned())
+            })
+        });
+        let file = setting("idp-certificate-authority").map(|file| CertificateSource::File(file.expose().into()));
+        let tls = TlsOptions { authority: data.transpose()?.or(file), ..TlsOptions::default() };
+        let tokens = Tokens { id: setting("id-token").cloned(), refresh: setting("refresh-token").cloned() };
+        Ok(OidcProvider { oidc: oidc.clone(), tls, base: config.anonymous(), tokens: Mutex::new(tokens) })
+    }
+
+    /// A token that is not about to expire.
+    pub(crate) async fn token(&self) -> Result<Secret<String>, OidcError> {
+        let mut tokens = self.tokens.lock().await;
+        if let Some(token) = tokens.id.as_ref().filter(|token| !is_expired(token.expose())) {
+            return Ok(token.clone());
+        }
+        self.renew(&mut tokens).await
+    }
+
+    /// Renews a token that the server has refused, unless that has been done meanwhile.
+    pub(crate) async fn refresh(&self, refused: &str) -> bool {
+        let mut tokens = self.tokens.lock().await;
+        if tokens.id.as_ref().is_some_and(|token| token.expose() != refused) {
+            return true;
+        }
+        match self.renew(&mut tokens).await {
+            Ok(token) => token.expose() != refused,
+            Err(error) => {
+                tracing::warn!(%error, "the server refused the token and no other could be had");
+                false
+            }
+        }
+    }
+
+    async fn renew(&self, tokens: &mut Tokens) -> Result<Secret<String>, OidcError> {
+        let refresh = tokens.refresh.clone().ok_or(OidcError::Setting("refresh-token"))?;
+        let client_id = self.setting("client-id")?;
+        let issuer = self.setting("idp-issuer-url")?.trim_end_matches('/').to_owned();
+        let well_known = format!("{issuer}/.well-known/openid-configuration");
+        let discovery = self.ask("discovery", Method::GET, &well_known, &[], Bytes::new()).await?;
+        let missing = || OidcError::Provider { step: "discovery", problem: "no token_endpoint".to_owned() };
+        let endpoint = discovery.get("token_endpoint").and_then(Value::as_str).ok_or_else(missing)?;
+
+        let mut form = vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
+        let mut headers = vec![(CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned())];
+        match self.setting("client-secret") {
+            Ok(secret) if wants_secret_in_body(&discovery) => {
+                form.extend([("client_id", client_id), ("client_secret", secret)]);
+            }
+            Ok(secret) => {
+                let pair = format!("{}:{}", escape(client_id), escape(secret));
+                headers.push((AUTHORIZATION, format!("Basic {}", ByteString::from(pair.as_str()).to_base64())));
+            }
+            Err(_) => form.push(("client_id", client_id)),
+        }
+        let body: Vec<String> = form.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
+        let answer = self.ask("renewal", Method::POST, endpoint, &headers, body.join("&").into()).await?;
+        let text = |name: &str| answer.get(name).and_then(Value::as_str).map(Secret::from);
+        let missing = || OidcError::Provider { step: "renewal", problem: "no id_token".to_owned() };
+        let id = text("id_token").ok_or_else(missing)?;
+        // A provider that gives no new refresh token lets the old one live.
+        *tokens = Tokens { id: Some(id.clone()), refresh: text("refresh_token").or(Some(refresh)) };
+        self.keep(tokens.clone()).await;
+        Ok(id)
+    }
+
+    /// Writes new tokens to the kubeconfig; a failure is not worth more than a warning, since they are in force.
+    async fn keep(&self, tokens: Tokens) {
+        let (Some(rules), Some(user)) = (self.oidc.store.clone(), self.oidc.user.clone()) else { return };
+        let edit = move |kubeconfig: &mut Kubeconfig| {
+            let provider = kubeconfig.users.get_mut(&user).and_then(|user| user.auth_provider.as_mut());
+            // Without it, somebody has taken the user out meanwhile, and does not want it back.
+            let Some(provider) = provider else { return };
+            for (name, token) in [("id-token", tokens.id), ("refresh-token", tokens.refresh)] {
+                provider.config.extend(token.map(|token| (name.to_owned(), token)));
+            }
+        };
+        let saved = tokio::task::spawn_blocking(move || rules.edit(edit));
+        if let Ok(Err(error)) = saved.await {
+            tracing::warn!(%error, "new tokens could not be written to the kubeconfig");
+        }
+    }
+
+    async fn ask(
+        &self,
+        step: &'static str,
+        method: Method,
+        url: &str,
+        headers: &[(http::HeaderName, String)],
+        body: Bytes,
+    ) -> Result<Value, OidcError> {
+        let failed = |problem: String| OidcError::Provider { step, problem };
+        let uri: Uri = url.parse().map_err(|_| failed("the URL makes no sense".to_owned()))?;
+        if uri.scheme() != Some(&http::uri::Scheme::HTTPS) {
+            return Err(failed("the URL is not https".to_owned()));
+        }
+        let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
+        let mut config = Config::new(&format!("https://{authority}")).map_err(|error| failed(error.to_string()))?;
+        config.tls = self.tls.clone();
+        config.environment = self.base.environment.clone();
+        config.timeout = Some(TIMEOUT);
+        let transport = config.connect().map_err(|error| failed(error.to_string()))?;
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(body).map_err(|error| failed(error.to_string()))?;
+        let response = transport.send(request).await.map_err(|error| failed(chain(&error)))?;
+        let status = response.status();
+        let (mut body, mut bytes) = (response.into_body(), Vec::new());
+        while let Some(chunk) = body.chunk().await.map_err(|error| failed(chain(&error)))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > ANSWER_MAX {
+                return Err(failed("the answer is too long".to_owned()));
+            }
+        }
+        // The text of a refusal may repeat what was sent, so only its code is shown.
+        if !status.is_success() {
+            return Err(failed(format!("it answered {status}")));
+        }
+        Value::from_json(&bytes).map_err(|_| failed("the answer is no JSON".to_owned()))
+    }
+
+    fn setting(&self, name: &'static str) -> Result<&str, OidcError> {
+        let value = self.oidc.settings.get(name).map(|value| value.expose().as_str());
+        value.filter(|value| !value.is_empty()).ok_or(OidcError::Setting(name))
+    }
+}
+
+impl fmt::Debug for OidcProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OidcProvider").field("oidc", &self.oidc).finish_non_exhaustive()
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}
+
+/// Whether a provider takes the secret of a client in the body only.
+fn wants_secret_in_body(discovery: &Value) -> bool {
+    let methods = discovery.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
+    let has = |name: &str| methods.is_some_and(|methods| methods.iter().any(|method| method.as_str() == Some(name)));
+    has("client_secret_post") && !has("client_secret_basic")
+}
+
+/// Whether a token's own date says that it has expired. What is no such token counts as expired.
+fn is_expired(token: &str) -> bool {
+    let expiry = || {
+        let claims = token.split('.').nth(1)?;
+        let mut text: String = claims
+            .chars()
+            .map(|c| {
+                if c == '-' {
+                    '+'
+                } else if c == '_' {
+                    '/'
+                } else {
+                    c
+                }
+            })
+            .collect();
+        text.extend(std::iter::repeat_n('=', text.len().wrapping_neg() % 4));
+        let claims = Value::from_json(&ByteString::from_base64(text.as_bytes()).ok()?).ok()?;
+        let seconds = claims.get("exp")?.as_f64()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
+    };
+    expiry().is_none_or(|expiry| expiry <= SystemTime::now() + LEEWAY)
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(char::from(byte)),
+            other => escaped.push_str(&format!("%{other:02X}")),
+        }
+    }
+    escaped
+}

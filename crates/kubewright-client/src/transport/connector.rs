@@ -1,0 +1,138 @@
+//! New connections: sockets, proxies, TLS, and the choice of protocol.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use super::proxy::Proxy;
+use super::stream::{BoxedStream, Opener};
+use super::tls::Tls;
+use super::{TransportError, TransportErrorKind};
+
+/// How long one address of a name may take before the next is tried as well.
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+/// How often an idle socket is probed by the system.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// Makes connections to one server.
+pub(super) struct Connector {
+    pub(super) place: Place,
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) connect_timeout: Duration,
+    pub(super) tls_timeout: Duration,
+    /// Whether HTTP/2 may be chosen in the handshake.
+    pub(super) http2: bool,
+}
+
+/// Where connections lead.
+pub(super) enum Place {
+    /// To a host, perhaps through a proxy.
+    Network { host: String, port: u16, proxy: Option<Proxy> },
+    /// To whatever opens streams, which speaks this protocol.
+    Streams(Opener, Protocol),
+}
+
+/// What is spoken on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// One request at a time.
+    Http1,
+    /// Many requests at a time.
+    Http2,
+}
+
+impl Connector {
+    /// A new connection, and what is spoken on it. `Some(Http1)` asks for that protocol.
+    pub(super) async fn connect(&self, wanted: Option<Protocol>) -> Result<(BoxedStream, Protocol), TransportError> {
+        let (stream, protocol) = match &self.place {
+            Place::Streams(opener, protocol) => {
+                let opened = within(self.connect_timeout, opener.open()).await;
+                (opened.map_err(|error| failed(TransportErrorKind::Connect, error))?, *protocol)
+            }
+            Place::Network { host, port, proxy } => {
+                let opened = within(self.connect_timeout, open(host, *port, proxy.as_ref())).await;
+                (opened.map_err(|error| failed(TransportErrorKind::Connect, error))?, Protocol::Http1)
+            }
+        };
+        let Some(tls) = &self.tls else { return Ok((stream, wanted.unwrap_or(protocol))) };
+        let client = match self.http2 && wanted != Some(Protocol::Http1) {
+            true => tls.client(),
+            false => http1_only(&tls.client()),
+        };
+        let handshake = TlsConnector::from(client).connect(tls.server_name(), stream);
+        let stream = within(self.tls_timeout, handshake).await.map_err(|error| failed(tls_kind(&error), error))?;
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        Ok((Box::new(stream), if is_http2 { Protocol::Http2 } else { Protocol::Http1 }))
+    }
+}
+
+fn http1_only(client: &ClientConfig) -> Arc<ClientConfig> {
+    let mut client = client.clone();
+    client.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(client)
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(limit, work)
+        .await
+        .unwrap_or_else(|elapsed| Err(io::Error::new(io::ErrorKind::TimedOut, elapsed)))
+}
+
+fn failed(kind: TransportErrorKind, error: io::Error) -> TransportError {
+    match error.kind() {
+        // The server has not seen the request, which says more than that it took long.
+        io::ErrorKind::TimedOut => TransportError::new(TransportErrorKind::Connect, error),
+        _ => TransportError::new(kind, error),
+    }
+}
+
+/// A handshake that the network broke may be tried again; one that failed for its own reasons not.
+fn tls_kind(error: &io::Error) -> TransportErrorKind {
+    match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+        true => TransportErrorKind::Tls,
+        false => TransportErrorKind::Connect,
+    }
+}
+
+async fn open(host: &str, port: u16, proxy: Option<&Proxy>) -> io::Result<BoxedStream> {
+    match proxy {
+        None => Ok(Box::new(dial(host, port).await?)),
+        Some(proxy) => {
+            let stream = dial(&proxy.host, proxy.port).await?;
+            proxy.pass(Box::new(stream), host, port).await
+        }
+    }
+}
+
+/// Connects to the first address of a name that answers. A silent one does not hold up the others.
+async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
+    let mut attempts = JoinSet::new();
+    for (place, address) in (0..).zip(addresses) {
+        attempts.spawn(async move {
+            tokio::time::sleep(NEXT_ADDRESS * place).await;
+            TcpStream::connect(address).await
+        });
+    }
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    while let Some(attempt) = attempts.join_next().await {
+        match attempt {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true)?;
+                let keep_alive = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
+                socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => {}
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,298 @@
+//! HTTP to a server: who asks, where it goes, and what is tried again.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::{Method, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::time::Instant;
+
+use super::address::Address;
+use super::connection::Health;
+use super::connector::{Connector, Place, Protocol};
+use super::failure::{Failure, broken, is_refused};
+use super::pool::{Lease, Pool};
+use super::proxy::Proxy;
+use super::response::{Chunks, Hold};
+use super::stream::{ByteStream, Opener};
+use super::tls::{Change, Tls};
+use super::upgrade::{Upgrade, UpgradeFuture, Upgraded};
+use super::{Body, ResponseFuture, Transport, TransportError, TransportErrorKind};
+use crate::config::{Config, ConfigError, Environment};
+use crate::credentials::{Authenticator, Shown};
+
+/// How often a request is sent that no server has seen.
+const ATTEMPTS: usize = 3;
+
+/// How long one request may take, in place of the configuration's limit: put into the extensions of the request.
+/// `None` lifts the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestTimeout(pub Option<Duration>);
+
+/// Connections to one server, with the credentials of a configuration. A handle: clones share all of it.
+///
+/// Connections are made when requests need them, and closed when nobody has used them for 90 seconds. Over HTTP/2 all
+/// requests share one until the server takes no more on it. A server that stays silent is asked for a sign of life
+/// after 30 seconds, and given up 15 seconds later. After the last handle is dropped, answers can still be read.
+///
+/// A request is sent again only if no server has seen it, or once with new credentials after a 401, for which the server
+/// has done nothing. One request may carry its own [`Impersonation`](crate::credentials::Impersonation) and [`RequestTimeout`] as extensions.
+#[derive(Clone)]
+pub struct HttpTransport {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    address: Address,
+    authenticator: Authenticator,
+    /// Whether credentials may be sent: over TLS, or within this process.
+    may_authenticate: bool,
+    timeout: Option<Duration>,
+    pool: Arc<Pool>,
+}
+
+impl Config {
+    /// A transport to the server. Connections are made when they are needed; files are read at once, so that what is
+    /// wrong with them shows here.
+    ///
+    /// # Errors
+    /// If options contradict each other, or certificates, keys or authorities cannot be read.
+    pub fn connect(&self) -> Result<HttpTransport, ConfigError> {
+        let host = self.server.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let is_secure = self.is_secure();
+        let tls = is_secure.then(|| Tls::new(self)).transpose()?.map(Arc::new);
+        let has_tls_options = self.tls.authority.is_some() || self.tls.insecure || self.tls.server_name.is_some();
+        if !is_secure && has_tls_options {
+            return Err(ConfigError::Invalid("TLS options make no sense for a server without TLS".to_owned()));
+        }
+        let port = self.server.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+        let place = Place::Network { host, port, proxy: Proxy::of(self)? };
+        HttpTransport::new(self, place, tls, is_secure)
+    }
+
+    /// A transport over streams that `open` makes: to a server within this process, or by means of the caller's own.
+    ///
+    /// The server's scheme, host and port only appear in the requests. There is no TLS but what the streams bring along;
+    /// they are trusted with the credentials.
+    ///
+    /// # Errors
+    /// If options contradict each other.
+    pub fn connect_over<S: ByteStream, F>(
+        &self,
+        protocol: Protocol,
+        open: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Result<HttpTransport, ConfigError>
+    where
+        F: Future<Output = io::Result<S>> + Send + 'static,
+    {
+        if self.credentials.client_certificate.is_some() || self.tls.authority.is_some() || self.tls.insecure {
+            return Err(ConfigError::Invalid("TLS options make no sense for given streams".to_owned()));
+        }
+        HttpTransport::new(self, Place::Streams(Opener::new(open), protocol), None, true)
+    }
+}
+
+impl HttpTransport {
+    fn new(
+        config: &Config,
+        place: Place,
+        tls: Option<Arc<Tls>>,
+        may_authenticate: bool,
+    ) -> Result<HttpTransport, ConfigError> {
+        let environment = &config.environment;
+        let connector = Connector {
+            place,
+            tls,
+            connect_timeout: config.connect_timeout,
+            tls_timeout: config.tls_timeout,
+            http2: environment.get("DISABLE_HTTP2").is_none(),
+        };
+        let shared = Shared {
+            address: Address::new(config)?,
+            authenticator: if may_authenticate { Authenticator::new(config)? } else { Authenticator::None },
+            may_authenticate,
+            timeout: config.timeout,
+            pool: Pool::new(connector, health(environment)),
+        };
+        Ok(HttpTransport { shared: Arc::new(shared) })
+    }
+
+    /// How many connections new requests could use at the moment.
+    pub fn connections(&self) -> usize {
+        self.shared.pool.connections()
+    }
+
+    /// Closes all connections, with what is under way on them. Later requests make new ones.
+    pub fn close_connections(&self) {
+        self.shared.pool.close_all();
+    }
+}
+
+impl Transport for HttpTransport {
+    fn send(&self, request: Request<Bytes>) -> ResponseFuture {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.send(request).await })
+    }
+
+    fn upgrade(&self, request: Request<Bytes>) -> UpgradeFuture {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.upgrade(request).await })
+    }
+}
+
+impl fmt::Debug for HttpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HttpTransport({})", self.shared.address)
+    }
+}
+
+impl Shared {
+    async fn send(&self, request: Request<Bytes>) -> Result<Response<Body>, TransportError> {
+        let own = request.extensions().get::<RequestTimeout>();
+        let deadline = own.map_or(self.timeout, |own| own.0).map(|limit| Instant::now() + limit);
+        let is_endless = is_endless(request.uri());
+        let mut response = match deadline {
+            None => self.exchange(request).await?,
+            Some(deadline) => {
+                let exchanged = tokio::time::timeout_at(deadline, self.exchange(request)).await;
+                exchanged.unwrap_or_else(|late| Err(TransportError::new(TransportErrorKind::Timeout, late)))?
+            }
+        };
+        if let Some(deadline) = deadline.filter(|_| !is_endless) {
+            response.body_mut().end_by(deadline);
+        }
+        Ok(response.map(Body::new))
+    }
+
+    /// Sends a request; after a 401 once more, if there are other credentials by then.
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Chunks>, TransportError> {
+        // Whoever brings a header of their own has the say.
+        let is_ours = self.may_authenticate && !request.headers().contains_key(AUTHORIZATION);
+        let mut shown = self.show(is_ours).await?;
+        let response = self.attempt(&request, &shown).await?;
+        if response.status() != StatusCode::UNAUTHORIZED || !is_ours || !self.authenticator.refresh(&shown).await {
+            return Ok(response);
+        }
+        drop(response);
+        shown = self.show(is_ours).await?;
+        self.attempt(&request, &shown).await
+    }
+
+    /// The credentials to show; takes note of a new certificate among them.
+    async fn show(&self, is_ours: bool) -> Result<Shown, TransportError> {
+        if !is_ours {
+            return Ok(Shown::default());
+        }
+        let shown = self.authenticator.show().await?;
+        if let (Some(tls), Some(identity)) = (&self.pool.connector().tls, &shown.identity)
+            && tls.set_identity(Arc::clone(identity)) == Change::Identity
+        {
+            self.pool.close_all();
+        }
+        Ok(shown)
+    }
+
+    /// Sends a request until a server has seen it.
+    async fn attempt(&self, request: &Request<Bytes>, shown: &Shown) -> Result<Response<Chunks>, TransportError> {
+        if self.pool.connector().tls.as_ref().is_some_and(|tls| tls.check_authority() == Change::Authority) {
+            self.pool.retire_all();
+        }
+        let asks_gzip = self.address.asks_gzip(request);
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let lease = self.pool.lease().await?;
+            match self.send_on(lease, request, shown).await {
+                Ok((response, hold)) => return Ok(opened(response, hold, asks_gzip)),
+                Err(Failure { is_unseen: true, error }) => last = Some(error),
+                Err(failure) => return Err(failure.error),
+            }
+        }
+        // No server has seen it, which callers may want to know.
+        Err(TransportError::new(TransportErrorKind::Connect, last.expect("there was an attempt")))
+    }
+
+    async fn send_on(
+        &self,
+        lease: Lease,
+        request: &Request<Bytes>,
+        shown: &Shown,
+    ) -> Result<(Response<Incoming>, Hold), Failure> {
+        match lease {
+            Lease::Http1 { mut sender, is_reused, home } => {
+                let request = self.address.outgoing(request, shown, Protocol::Http1).map_err(Failure::of_request)?;
+                let is_safe = is_reused && matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+                match sender.try_send_request(request).await {
+                    Ok(response) => Ok((response, Hold::Http1(sender, home))),
+                    Err(mut error) => {
+                        // A server may close a connection at the very moment it is used again.
+                        let is_unseen =
+                            error.take_message().is_some() || (is_safe && error.error().is_incomplete_message());
+                        Err(Failure { is_unseen, error: broken(error.into_error()) })
+                    }
+                }
+            }
+            Lease::Http2 { mut sender, slot } => {
+                let request = self.address.outgoing(request, shown, Protocol::Http2).map_err(Failure::of_request)?;
+                match sender.try_send_request(request).await {
+                    Ok(response) => Ok((response, Hold::Http2(slot))),
+                    Err(mut error) => {
+                        let is_unseen = error.take_message().is_some() || is_refused(error.error());
+                        Err(Failure { is_unseen, error: broken(error.into_error()) })
+                    }
+                }
+            }
+        }
+    }
+
+    async fn upgrade(&self, request: Request<Bytes>) -> Result<Upgrade, TransportError> {
+        let is_ours = self.may_authenticate && !request.headers().contains_key(AUTHORIZATION);
+        let shown = self.show(is_ours).await?;
+        let mut sender = self.pool.private().await?;
+        let request = self.address.outgoing(&request, &shown, Protocol::Http1)?;
+        let mut response = sender.send_request(request).await.map_err(broken)?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let hold = Hold::Private(sender);
+            return Ok(Upgrade::Refused(opened(response, hold, true).map(Body::new)));
+        }
+        let upgraded = hyper::upgrade::on(&mut response).await.map_err(broken)?;
+        Ok(Upgrade::Switched(response.map(drop), Upgraded::new(TokioIo::new(upgraded))))
+    }
+}
+
+/// An answer whose body opens itself if it is compressed, and we asked for that.
+fn opened(response: Response<Incoming>, hold: Hold, asks_gzip: bool) -> Response<Chunks> {
+    let (mut parts, incoming) = response.into_parts();
+    let is_compressed = asks_gzip
+        && parts.headers.get(CONTENT_ENCODING).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"gzip"));
+    if is_compressed {
+        parts.headers.remove(CONTENT_ENCODING);
+        parts.headers.remove(CONTENT_LENGTH);
+    }
+    Response::from_parts(parts, Chunks::new(incoming, hold, is_compressed))
+}
+
+/// Whether an answer may go on for as long as it likes: a watch, or a log that is followed.
+fn is_endless(uri: &Uri) -> bool {
+    let pairs = uri.query().unwrap_or_default().split('&');
+    let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "true")));
+    pairs.any(|(name, value)| {
+        matches!(name, "watch" | "follow") && matches!(value, "true" | "1" | "True" | "TRUE" | "t")
+    })
+}
+
+/// When connections are asked whether they live. Zero asks never.
+fn health(environment: &Environment) -> Health {
+    let seconds = |name: &str, default: u64| {
+        let set = environment.get(name).and_then(|text| text.parse().ok());
+        Duration::from_secs(set.unwrap_or(default))
+    };
+    let interval = seconds("HTTP2_READ_IDLE_TIMEOUT_SECONDS", 30);
+    let timeout = seconds("HTTP2_PING_TIMEOUT_SECONDS", 15);
+    Health { interval: (!interval.is_zero()).then_some(interval), timeout }
+}

@@ -1,0 +1,282 @@
+//! The connections to a server: as few as will do.
+//!
+//! One HTTP/2 connection carries all requests until the server takes no more streams on it; then there is a second,
+//! and so on. A server that only speaks HTTP/1.1 gets a connection for each request that is under way.
+
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use hyper::client::conn::{http1, http2};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::connection::{self, Health, Http2, Killed, Payload, Slot};
+use super::connector::{Connector, Protocol};
+use super::stream::BoxedStream;
+use super::tls::Change;
+use super::{TransportError, TransportErrorKind};
+
+/// A connection that nobody uses is closed after this time.
+const IDLE: Duration = Duration::from_secs(90);
+/// So many unused HTTP/1.1 connections are kept.
+const IDLE_MAX: usize = 25;
+/// How often unused connections and the files of the client certificate are looked at.
+const REAP_INTERVAL: Duration = Duration::from_secs(45);
+/// How often the files of the client certificate are looked at without a reason.
+const IDENTITY_INTERVAL: Duration = Duration::from_secs(300);
+
+/// A caller sees so many new connections closed at once before it gives up.
+const FRUITLESS_MAX: usize = 5;
+
+/// The connections to a server.
+pub(super) struct Pool {
+    connector: Connector,
+    health: Health,
+    state: Mutex<State>,
+}
+
+struct State {
+    http2: Vec<Http2>,
+    idle: Vec<Idle>,
+    /// Whether the server chose HTTP/1.1 the last time, so that waiting for a shared connection is of no use.
+    is_http1: bool,
+    /// A connection that is being made for all who wait.
+    dialing: Option<watch::Receiver<Outcome>>,
+    /// Counts how often all connections were given up; one of an earlier time is not used again.
+    generation: u64,
+    kill: watch::Sender<bool>,
+    is_maintained: bool,
+}
+
+struct Idle {
+    sender: http1::SendRequest<Payload>,
+    /// Whether it has carried a request before, so that the server may be about to close it.
+    is_reused: bool,
+    since: Instant,
+}
+
+/// What has become of a connection that several wait for.
+type Outcome = Option<Result<(), TransportError>>;
+
+/// The right to send one request.
+pub(super) enum Lease {
+    /// On a connection of its own.
+    Http1 { sender: http1::SendRequest<Payload>, is_reused: bool, home: Home },
+    /// On a stream of a shared connection.
+    Http2 { sender: http2::SendRequest<Payload>, slot: Slot },
+}
+
+/// Where a connection goes back to.
+pub(super) struct Home {
+    pool: Weak<Pool>,
+    generation: u64,
+}
+
+/// A new connection.
+enum Dialed {
+    Http1(http1::SendRequest<Payload>, Home),
+    Http2(Http2, Home),
+}
+
+enum Step {
+    Take(Lease),
+    DialAlone,
+    Wait(watch::Receiver<Outcome>),
+    Settle,
+}
+
+impl Pool {
+    pub(super) fn new(connector: Connector, health: Health) -> Arc<Self> {
+        let state = State {
+            http2: Vec::new(),
+            idle: Vec::new(),
+            is_http1: false,
+            dialing: None,
+            generation: 0,
+            kill: watch::Sender::new(false),
+            is_maintained: false,
+        };
+        Arc::new(Pool { connector, health, state: Mutex::new(state) })
+    }
+
+    /// What makes the connections.
+    pub(super) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
+    /// The right to send one request, on an old connection or a new one.
+    ///
+    /// Cancel safe: a connection that others wait for as well is made all the same.
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, TransportError> {
+        let mut fruitless = 0;
+        while fruitless < FRUITLESS_MAX {
+            // Bound to a name, so that the lock is released before anything is awaited.
+            let step = self.step();
+            match step {
+                Step::Take(lease) => return Ok(lease),
+                Step::Settle => tokio::time::sleep(Duration::from_millis(2)).await,
+                Step::DialAlone => match self.dial().await? {
+                    Dialed::Http1(sender, home) => return Ok(Lease::Http1 { sender, is_reused: false, home }),
+                    dialed => self.keep(dialed),
+                },
+                Step::Wait(mut dialing) => {
+                    let outcome = dialing.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
+                    if let Ok(Some(Err(error))) = outcome {
+                        return Err(error);
+                    }
+                    fruitless += usize::from(self.connections() == 0);
+                }
+            }
+        }
+        let problem = "the server closes connections as soon as they are made";
+        Err(TransportError::new(TransportErrorKind::Connect, problem))
+    }
+
+    fn step(self: &Arc<Self>) -> Step {
+        let mut state = self.state();
+        state.http2.retain(|connection| !connection.is_closed());
+        if let Some((sender, slot)) = state.http2.iter().find_map(Http2::lease) {
+            return Step::Take(Lease::Http2 { sender, slot });
+        }
+        while let Some(idle) = state.idle.pop() {
+            if idle.sender.is_ready() && idle.since.elapsed() < IDLE {
+                let home = self.home(&state);
+                return Step::Take(Lease::Http1 { sender: idle.sender, is_reused: idle.is_reused, home });
+            }
+        }
+        if state.is_http1 {
+            return Step::DialAlone;
+        }
+        if state.http2.iter().any(Http2::is_settling) {
+            return Step::Settle;
+        }
+        if let Some(dialing) = &state.dialing {
+            return Step::Wait(dialing.clone());
+        }
+        let (tell, dialing) = watch::channel(None);
+        state.dialing = Some(dialing.clone());
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            let outcome = pool.dial().await.map(|dialed| pool.keep(dialed));
+            pool.state().dialing = None;
+            tell.send_replace(Some(outcome));
+        });
+        Step::Wait(dialing)
+    }
+
+    /// Makes a connection.
+    async fn dial(self: &Arc<Self>) -> Result<Dialed, TransportError> {
+        if self.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
+            self.close_all();
+        }
+        let (home, killed) = {
+            let mut state = self.state();
+            self.maintain(&mut state);
+            (self.home(&state), Killed(state.kill.subscribe()))
+        };
+        let (stream, protocol) = self.connector.connect(None).await?;
+        Ok(match protocol {
+            Protocol::Http2 => Dialed::Http2(Http2::new(stream, self.health, &killed).await?, home),
+            Protocol::Http1 => Dialed::Http1(connection::http1(stream, &killed).await?, home),
+        })
+    }
+
+    /// Puts a connection where requests find it, unless all of its time have been given up.
+    fn keep(&self, dialed: Dialed) {
+        let mut state = self.state();
+        state.is_http1 = matches!(dialed, Dialed::Http1(..));
+        match dialed {
+            Dialed::Http2(connection, home) if home.generation == state.generation => state.http2.push(connection),
+            Dialed::Http1(sender, home) if home.generation == state.generation => {
+                state.idle.push(Idle { sender, is_reused: false, since: Instant::now() });
+            }
+            _ => {}
+        }
+    }
+
+    /// A connection of its own that speaks HTTP/1.1, for a request that will keep it.
+    pub(super) async fn private(&self) -> Result<http1::SendRequest<Payload>, TransportError> {
+        let killed = Killed(self.state().kill.subscribe());
+        let (stream, _): (BoxedStream, _) = self.connector.connect(Some(Protocol::Http1)).await?;
+        connection::http1(stream, &killed).await
+    }
+
+    /// Uses no present connection for new requests; those under way go on.
+    pub(super) fn retire_all(&self) {
+        let mut state = self.state();
+        state.generation += 1;
+        state.http2.clear();
+        state.idle.clear();
+    }
+
+    /// Closes all connections, with what is under way on them.
+    pub(super) fn close_all(&self) {
+        self.retire_all();
+        self.state().kill.send_replace(true);
+        self.state().kill = watch::Sender::new(false);
+    }
+
+    /// How many connections there are that new requests could use.
+    pub(super) fn connections(&self) -> usize {
+        let state = self.state();
+        let http2 = state.http2.iter().filter(|connection| !connection.is_closed()).count();
+        http2 + state.idle.iter().filter(|idle| !idle.sender.is_closed()).count()
+    }
+
+    fn home(self: &Arc<Self>, state: &State) -> Home {
+        Home { pool: Arc::downgrade(self), generation: state.generation }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// Starts the task that looks after unused connections. It ends with the pool.
+    fn maintain(self: &Arc<Self>, state: &mut State) {
+        if std::mem::replace(&mut state.is_maintained, true) {
+            return;
+        }
+        let (pool, mut alive) = (Arc::downgrade(self), state.kill.subscribe());
+        tokio::spawn(async move {
+            let mut identity_checked = Instant::now();
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep(REAP_INTERVAL) => {}
+                    // When the sender is gone, the pool is; when it has been replaced, there is a new one.
+                    changed = alive.changed() => if changed.is_err() && pool.strong_count() == 0 { return },
+                }
+                let Some(pool) = pool.upgrade() else { return };
+                if identity_checked.elapsed() >= IDENTITY_INTERVAL {
+                    identity_checked = Instant::now();
+                    if pool.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
+                        pool.close_all();
+                    }
+                }
+                let mut state = pool.state();
+                state.http2.retain(|connection| !connection.is_closed() && !connection.is_idle_for(IDLE));
+                state.idle.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < IDLE);
+                alive = state.kill.subscribe();
+            }
+        });
+    }
+}
+
+impl Home {
+    /// Takes a connection back whose answer has been read to the end.
+    pub(super) fn take_back(self, mut sender: http1::SendRequest<Payload>) {
+        if self.pool.strong_count() == 0 || sender.is_closed() {
+            return;
+        }
+        // The connection may still have to see the end of the answer for itself.
+        tokio::spawn(async move {
+            if sender.ready().await.is_err() {
+                return;
+            }
+            let Some(pool) = self.pool.upgrade() else { return };
+            let mut state = pool.state();
+            if state.generation == self.generation && state.idle.len() < IDLE_MAX {
+                state.idle.push(Idle { sender, is_reused: true, since: Instant::now() });
+            }
+        });
+    }
+}

@@ -1,0 +1,245 @@
+//! TLS as the configuration wants it, made anew when its files change.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::Instant;
+
+use super::verifier::AnyCertificate;
+use crate::config::{CertificateSource, Config, ConfigError, TlsOptions};
+use crate::credentials::{ClientCertificate, Identity};
+
+/// How often the file of authorities is looked at.
+const AUTHORITY_INTERVAL: Duration = Duration::from_secs(300);
+/// How often the files of the client certificate are looked at when connections are made.
+const IDENTITY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// TLS for one server.
+pub(super) struct Tls {
+    options: TlsOptions,
+    certificate: Option<ClientCertificate>,
+    server_name: ServerName<'static>,
+    state: Mutex<State>,
+}
+
+struct State {
+    client: Arc<ClientConfig>,
+    /// The text of the authorities, if they are in a file.
+    authority: Option<Vec<u8>>,
+    authority_checked: Instant,
+    identity: Option<Arc<Identity>>,
+    identity_checked: Instant,
+}
+
+/// What has become of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// They are as they were.
+    None,
+    /// Other authorities are trusted: new connections are needed, old ones may finish their work.
+    Authority,
+    /// We are somebody else, or have a new certificate: old connections must not be used any more.
+    Identity,
+}
+
+impl Tls {
+    /// Reads all files once; here they have to be right.
+    pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
+        let options = config.tls.clone();
+        if options.insecure && options.authority.is_some() {
+            let problem = "authorities make no sense together with insecure TLS";
+            return Err(ConfigError::Invalid(problem.to_owned()));
+        }
+        let certificate = config.credentials.client_certificate.clone();
+        let host = config.server.host().unwrap_or_default().trim_matches(['[', ']']);
+        let name = options.server_name.as_deref().unwrap_or(host);
+        let server_name = ServerName::try_from(name.to_owned())
+            .map_err(|_| ConfigError::Invalid(format!("{name:?} is no name that a certificate can have")))?;
+        let authority = match &options.authority {
+            Some(CertificateSource::File(file)) => {
+                let read = |source| ConfigError::Read { file: file.clone(), source };
+                Some(std::fs::read(file).map_err(read)?)
+            }
+            _ => None,
+        };
+        let identity = certificate.as_ref().map(Identity::load).transpose()?.map(Arc::new);
+        let client = client(&options, authority.as_deref(), identity.as_deref())?;
+        let now = Instant::now();
+        let state = State { client, authority, authority_checked: now, identity, identity_checked: now };
+        Ok(Tls { options, certificate, server_name, state: Mutex::new(state) })
+    }
+
+    /// The name that the server's certificate has to have.
+    pub(super) fn server_name(&self) -> ServerName<'static> {
+        self.server_name.clone()
+    }
+
+    /// How to speak TLS now.
+    pub(super) fn client(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.state().client)
+    }
+
+    /// Looks at the file of authorities, if that is due. What cannot be read or understood changes nothing.
+    pub(super) fn check_authority(&self) -> Change {
+        let Some(CertificateSource::File(file)) = &self.options.authority else { return Change::None };
+        let mut state = self.state();
+        if state.authority_checked.elapsed() < AUTHORITY_INTERVAL {
+            return Change::None;
+        }
+        state.authority_checked = Instant::now();
+        let read = std::fs::read(file).map_err(|source| ConfigError::Read { file: file.clone(), source });
+        let pem = match read {
+            Ok(pem) if state.authority.as_ref() == Some(&pem) => return Change::None,
+            Ok(pem) if pem.trim_ascii().is_empty() => return Change::None,
+            Ok(pem) => pem,
+            Err(error) => {
+                tracing::warn!(%error, "the certificate authorities stay as they were");
+                return Change::None;
+            }
+        };
+        match client(&self.options, Some(&pem), state.identity.as_deref()) {
+            Ok(client) => {
+                tracing::info!(file = %file.display(), "the certificate authorities have changed");
+                (state.client, state.authority) = (client, Some(pem));
+                Change::Authority
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the certificate authorities stay as they were");
+                Change::None
+            }
+        }
+    }
+
+    /// Looks at the files of the client certificate, if they may change and that is due.
+    pub(super) fn check_identity(&self) -> Change {
+        let Some(source) = self.certificate.as_ref().filter(|source| source.is_reloadable()) else {
+            return Change::None;
+        };
+        let mut state = self.state();
+        if state.identity_checked.elapsed() < IDENTITY_INTERVAL {
+            return Change::None;
+        }
+        state.identity_checked = Instant::now();
+        match Identity::load(source) {
+            Ok(identity) => self.become_somebody(&mut state, Arc::new(identity)),
+            Err(error) => {
+                tracing::warn!(%error, "the client certificate stays as it was");
+                Change::None
+            }
+        }
+    }
+
+    /// Shows this certificate from now on.
+    pub(super) fn set_identity(&self, identity: Arc<Identity>) -> Change {
+        self.become_somebody(&mut self.state(), identity)
+    }
+
+    fn become_somebody(&self, state: &mut State, identity: Arc<Identity>) -> Change {
+        if state.identity.as_ref() == Some(&identity) {
+            return Change::None;
+        }
+        // A session that is resumed keeps the identity it began with, so nothing of the old state may be used again.
+        match client(&self.options, state.authority.as_deref(), Some(&identity)) {
+            Ok(client) => {
+                // The first certificate of a plugin takes the place of none; there is nothing to close then.
+                let is_first = state.identity.is_none();
+                (state.client, state.identity) = (client, Some(identity));
+                if is_first { Change::None } else { Change::Identity }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the client certificate stays as it was");
+                Change::None
+            }
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+}
+
+/// TLS to a proxy: the authorities of the machine and of the configuration are trusted, and nothing is shown.
+pub(super) fn for_proxy(options: &TlsOptions) -> Result<Arc<ClientConfig>, ConfigError> {
+    let mut roots = native_roots();
+    if let Some(source) = &options.authority {
+        let pem = match source {
+            CertificateSource::Data(data) => data.to_vec(),
+            CertificateSource::File(file) => {
+                let read = |source| ConfigError::Read { file: file.clone(), source };
+                std::fs::read(file).map_err(read)?
+            }
+        };
+        roots.extend(authorities(&pem, "the certificate authority")?.roots);
+    }
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| unusable("TLS", error))?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
+fn client(
+    options: &TlsOptions,
+    authority: Option<&[u8]>,
+    identity: Option<&Identity>,
+) -> Result<Arc<ClientConfig>, ConfigError> {
+    let provider = provider();
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| unusable("TLS", error))?;
+    let builder = if options.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+    } else {
+        let roots = match (&options.authority, authority) {
+            (Some(CertificateSource::Data(data)), _) => authorities(data, "the certificate authority")?,
+            (Some(CertificateSource::File(file)), pem) => {
+                authorities(pem.unwrap_or_default(), &file.display().to_string())?
+            }
+            (None, _) => native_roots(),
+        };
+        builder.with_root_certificates(roots)
+    };
+    let mut client = match identity {
+        Some(identity) => builder
+            .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
+            .map_err(|error| unusable("the client certificate", error))?,
+        None => builder.with_no_client_auth(),
+    };
+    client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(client))
+}
+
+fn unusable(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ConfigError {
+    ConfigError::Tls { what: what.to_owned(), source: source.into() }
+}
+
+/// The authorities in a text. A text without any is an error, and never means those of the machine.
+fn authorities(pem: &[u8], what: &str) -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| unusable(what, error))?;
+        roots.add(certificate).map_err(|error| unusable(what, error))?;
+    }
+    match roots.is_empty() {
+        true => Err(unusable(what, "it contains no certificate in PEM form")),
+        false => Ok(roots),
+    }
+}
+
+fn native_roots() -> RootCertStore {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "some certificate authorities of this machine cannot be read");
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    roots
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    #[cfg(feature = "aws-lc-rs")]
+    return Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    #[cfg(not(feature = "aws-lc-rs"))]
+    Arc::new(rustls::crypto::ring::default_provider())
+}

@@ -1,0 +1,229 @@
+//! Programs that print credentials.
+
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use kubewright_client::Config;
+use kubewright_client::config::{ExecConfig, ExecEnv, InteractiveMode};
+use kubewright_client::credentials::{Exec, ExecPolicy};
+use kubewright_client::transport::{HttpTransport, Transport, TransportError, TransportErrorKind};
+use kubewright_core::{ByteString, Value};
+
+use crate::authorities::pass;
+use crate::directory::Directory;
+use crate::scripted::{Authority, Peer, Scripted, echo};
+use crate::talking::{ask, get};
+
+const V1: &str = "client.authentication.k8s.io/v1";
+
+/// A program that runs `script`, counting its runs in the file `runs`.
+fn plugin(directory: &Directory, script: &str) -> Exec {
+    let counted = format!("echo run >> '{}'\n{script}", directory.path("runs").display());
+    let command = directory.script("plugin", &counted).to_string_lossy().into_owned();
+    let config = ExecConfig {
+        command: Some(command),
+        api_version: Some(V1.to_owned()),
+        interactive_mode: Some(InteractiveMode::Never),
+        ..ExecConfig::default()
+    };
+    Exec::new(config, Value::Null)
+}
+
+fn runs(directory: &Directory) -> usize {
+    directory.read("runs").lines().count()
+}
+
+/// Prints a credential with this status, in which `$` stands for the shell's.
+fn print(status: &str) -> String {
+    format!("cat <<END\n{{\"apiVersion\":\"{V1}\",\"kind\":\"ExecCredential\",\"status\":{{{status}}}}}\nEND")
+}
+
+/// A server that takes any token but `old`.
+async fn server(authority: &Authority) -> Scripted {
+    let tls = authority.server(&authority.sign("server"));
+    Scripted::start(Some(tls), |request: Request<Incoming>, _: Peer| async move {
+        let mut response = echo(&request);
+        if request.headers().get("authorization").is_some_and(|token| token == "Bearer old") {
+            *response.status_mut() = StatusCode::UNAUTHORIZED;
+        }
+        response
+    })
+    .await
+}
+
+fn with(mut config: Config, exec: Exec) -> HttpTransport {
+    config.credentials.exec = Some(exec);
+    config.connect().expect("fine")
+}
+
+async fn failure(exec: Exec) -> String {
+    let authority = Authority::new();
+    let config = crate::scripted::config("https://127.0.0.1:1", Some(&authority));
+    let error: TransportError = with(config, exec).send(get("/")).await.expect_err("there are no credentials");
+    assert_eq!(error.kind(), TransportErrorKind::Credentials);
+    std::error::Error::source(&error).expect("it has a cause").to_string()
+}
+
+// AU-1
+#[tokio::test]
+async fn a_program_is_told_what_it_needs_and_its_token_is_sent() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    let info = directory.path("info");
+    let script = format!("printf '%s' \"$KUBERNETES_EXEC_INFO\" > '{}'\n", info.display());
+    let mut exec = plugin(&directory, &(script + &print("\"token\":\"$1-$EXTRA\"")));
+    exec.config.args = kubewright_client::Secret::new(vec!["argument".to_owned()]);
+    exec.config.env = vec![ExecEnv { name: "EXTRA".to_owned(), value: "variable".into() }];
+    exec.cluster = r#"{"server":"https://a"}"#.parse().expect("JSON");
+    let transport = with(server.config(Some(&authority)), exec.clone());
+    assert!(ask(&transport, get("/")).await.1.contains("authorization: Bearer argument-variable\n"));
+    let told = format!(r#"{{"apiVersion":"{V1}","kind":"ExecCredential","spec":{{"interactive":false}}}}"#);
+    assert_eq!(directory.read("info"), told);
+
+    exec.config.provide_cluster_info = true;
+    ask(&with(server.config(Some(&authority)), exec), get("/")).await;
+    assert!(directory.read("info").contains(r#""cluster":{"server":"https://a"}"#));
+}
+
+// AU-1
+#[tokio::test]
+async fn many_requests_share_one_run_and_what_it_printed_until_it_expires() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    let expiry = "$(date -u -d '+100 seconds' +%Y-%m-%dT%H:%M:%SZ)";
+    let exec = plugin(&directory, &print(&format!("\"token\":\"t\",\"expirationTimestamp\":\"{expiry}\"")));
+    let transport = with(server.config(Some(&authority)), exec);
+    let requests: Vec<_> = (0..20).map(|_| tokio::spawn(transport.send(get("/")))).collect();
+    for request in requests {
+        assert_eq!(request.await.expect("no panic").expect("it answers").status(), StatusCode::OK);
+    }
+    assert_eq!(runs(&directory), 1);
+    pass(Duration::from_secs(101)).await;
+    ask(&transport, get("/")).await;
+    assert_eq!(runs(&directory), 2);
+}
+
+// AU-1
+#[tokio::test]
+async fn a_refused_token_runs_the_program_again() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    let once = format!("if [ $(wc -l < '{}') = 1 ]; then T=old; else T=new; fi\n", directory.path("runs").display());
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &(once + &print("\"token\":\"$T\""))));
+    let (status, heard) = ask(&transport, get("/")).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(heard.contains("Bearer new"), "{heard}");
+    assert_eq!(runs(&directory), 2);
+    ask(&transport, get("/")).await;
+    assert_eq!(runs(&directory), 2);
+}
+
+// AU-1
+#[tokio::test]
+async fn a_new_certificate_makes_new_connections_and_a_new_token_does_not() {
+    let authority = Authority::new();
+    let tls = authority.server(&authority.sign("server"));
+    let server = Scripted::start(Some(tls), crate::certificates::who).await;
+    let directory = Directory::new();
+    let json = |text: &str| Value::from(text).to_string();
+    for name in ["jane", "bob"] {
+        let pair = authority.sign(name);
+        let (certificate, key) = (json(&pair.certificate), json(&pair.key));
+        let status = format!("\"clientCertificateData\":{certificate},\"clientKeyData\":{key},");
+        directory.write(name, format!("{{\"apiVersion\":\"{V1}\",\"kind\":\"ExecCredential\",\"status\":{{{status}"));
+    }
+    let expiry = "\"token\":\"%s\",\"expirationTimestamp\":\"%s\"}}' \"$(wc -l < runs)\" \"$(date -u -d '+60 seconds' +%Y-%m-%dT%H:%M:%SZ)\"";
+    let script = format!("cd '{}'\ncat current\nprintf '{expiry}", directory.root().display());
+    directory.write("current", directory.read("jane"));
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &script));
+    assert_eq!(ask(&transport, get("/")).await.1, "jane");
+    pass(Duration::from_secs(61)).await;
+    assert_eq!(ask(&transport, get("/")).await.1, "jane");
+    assert_eq!((runs(&directory), server.connections()), (2, 1), "only the token is new");
+    let mut watch = transport.send(get("/watch")).await.expect("it answers").into_body();
+    assert!(watch.chunk().await.expect("fine").is_some());
+    directory.write("current", directory.read("bob"));
+    pass(Duration::from_secs(61)).await;
+    assert_eq!(ask(&transport, get("/")).await.1, "bob");
+    assert_eq!(server.connections(), 2);
+    assert!(watch.chunk().await.is_err(), "it was somebody else's");
+}
+
+// AU-1
+#[tokio::test]
+async fn what_is_no_credential_is_refused_without_being_shown() {
+    let directory = Directory::new();
+    let pem = ByteString::from("s3cret").to_base64();
+    for (output, expected) in [
+        ("echo s3cret".to_owned(), "no JSON"),
+        ("echo '{\"kind\":\"s3cret\"}'".to_owned(), "no ExecCredential"),
+        (print("\"token\":\"s3cret\"").replace("/v1", "/v1beta1"), "of version"),
+        (print(""), "neither a token nor a certificate"),
+        (print("\"clientKeyData\":\"s3cret\""), "without"),
+        (print(&format!("\"clientCertificateData\":\"{pem}\",\"clientKeyData\":\"s3cret\"")), "certificate"),
+        (print("\"token\":\"s3cret\",\"expirationTimestamp\":\"s3cret\""), "no time"),
+        (print("\"token\":\"s3cret\\nx\""), "header"),
+        ("echo s3cret; exit 3".to_owned(), "exit status: 3"),
+    ] {
+        let error = failure(plugin(&directory, &output)).await;
+        assert!(error.contains(expected) && !error.contains("s3cret"), "{output}: {error}");
+    }
+}
+
+// AU-1
+#[tokio::test]
+async fn programs_that_hang_are_ended_and_those_that_may_not_run_are_not() {
+    let directory = Directory::new();
+    let mut slow = plugin(&directory, "exec sleep 60");
+    slow.timeout = Duration::from_millis(100);
+    assert!(failure(slow).await.contains("did not finish within 100ms"));
+
+    let mut denied = plugin(&directory, &print("\"token\":\"t\""));
+    denied.policy = ExecPolicy::DenyAll;
+    assert!(failure(denied).await.contains("not allowed"));
+    assert_eq!(runs(&directory), 1, "only the first was run");
+
+    let mut lonely = plugin(&directory, "");
+    lonely.config.interactive_mode = Some(InteractiveMode::Always);
+    if !std::io::IsTerminal::is_terminal(&std::io::stdin()) {
+        assert!(failure(lonely).await.contains("needs a terminal"));
+    }
+}
+
+// AU-1, KC-10
+#[tokio::test]
+async fn a_missing_program_comes_with_its_hint() {
+    let mut missing = plugin(&Directory::new(), "");
+    missing.config.install_hint = Some("get it \u{1b}[31mhere".to_owned());
+    let error = failure(missing).await;
+    assert!(error.ends_with("not found: get it [31mhere"), "{error:?}");
+}
+
+// AU-1
+#[tokio::test]
+async fn a_program_is_not_run_where_other_credentials_are_given() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    let mut config = server.config(Some(&authority));
+    config.credentials.token = Some("given".into());
+    let transport = with(config, plugin(&directory, &print("\"token\":\"printed\"")));
+    assert!(ask(&transport, get("/")).await.1.contains("Bearer given"));
+    assert!(!directory.path("runs").exists());
+}
+
+// AU-1
+#[test]
+fn other_versions_of_the_exchange_are_refused() {
+    for version in [None, Some("client.authentication.k8s.io/v1alpha1")] {
+        let mut exec = plugin(&Directory::new(), "");
+        exec.config.api_version = version.map(str::to_owned);
+        let mut config = crate::scripted::config("https://server", Some(&Authority::new()));
+        config.credentials.exec = Some(exec);
+        assert!(config.connect().expect_err("it is not known").to_string().contains("v1beta1"));
+    }
+}

@@ -1,0 +1,160 @@
+//! What a kubeconfig says, and how it says what is wrong with it.
+
+use std::path::Path;
+
+use kubewright_client::config::{Config, ConfigError, InteractiveMode, Kubeconfig, Overrides, ProxyChoice};
+
+const FULL: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: one
+colour: blue
+preferences: {colors: true}
+clusters:
+- name: one
+  cluster:
+    server: https://one.example:6443/prefix
+    tls-server-name: inner.example
+    certificate-authority-data: Q0E=
+    proxy-url: socks5://proxy.example
+    disable-compression: true
+    flavour: sweet
+    extensions:
+    - name: client.authentication.k8s.io/exec
+      extension: {audience: x}
+users:
+- name: admin
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: get-token
+      args: ["--secret", "s3cret-argument"]
+      env: [{name: A, value: s3cret-value}]
+      interactiveMode: IfAvailable
+      provideClusterInfo: true
+- name: other
+  user: {token: s3cret-token, password: s3cret-password, client-key-data: czNjcmV0LWtleQ==}
+contexts:
+- name: one
+  context: {cluster: one, user: admin, namespace: shop}
+"#;
+
+fn parse(text: &str) -> Result<Kubeconfig, ConfigError> {
+    Kubeconfig::parse(text, Some(Path::new("/etc/kube/config")))
+}
+
+// KC-10
+#[test]
+fn every_field_is_read() {
+    let kubeconfig = parse(FULL).expect("all is well");
+    let cluster = &kubeconfig.clusters["one"];
+    assert_eq!(cluster.tls_server_name.as_deref(), Some("inner.example"));
+    assert_eq!(cluster.certificate_authority_data.as_deref(), Some(&b"CA"[..]));
+    assert!(cluster.disable_compression);
+    assert_eq!(cluster.extensions["client.authentication.k8s.io/exec"].to_string(), r#"{"audience":"x"}"#);
+    let exec = kubeconfig.users["admin"].exec.as_ref().expect("it has one");
+    assert_eq!(exec.command.as_deref(), Some("get-token"));
+    assert_eq!(exec.interactive_mode, Some(InteractiveMode::IfAvailable));
+    assert_eq!(exec.env[0].name, "A");
+
+    let config = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect("all is well");
+    assert_eq!(config.server, "https://one.example:6443/prefix");
+    assert_eq!(config.tls.server_name.as_deref(), Some("inner.example"));
+    assert_eq!(config.default_namespace, "shop");
+    assert!(config.disable_compression);
+    assert_eq!(config.proxy, ProxyChoice::Url("socks5://proxy.example".into()));
+    let told = &config.credentials.exec.as_ref().expect("it has one").cluster;
+    assert_eq!(
+        told.to_string(),
+        r#"{"certificate-authority-data":"Q0E=","config":{"audience":"x"},"disable-compression":true,"#.to_owned()
+            + r#""proxy-url":"socks5://proxy.example","server":"https://one.example:6443/prefix","tls-server-name":"inner.example"}"#
+    );
+}
+
+#[test]
+fn json_is_read_as_well_and_nothing_at_all_is_an_empty_kubeconfig() {
+    let text =
+        "{\n\t\"apiVersion\": \"v1\",\n\t\"clusters\": [{\"name\": \"a\", \"cluster\": {\"server\": \"https://a\"}}]}";
+    assert_eq!(parse(text).expect("JSON").clusters["a"].server.as_deref(), Some("https://a"));
+    assert!(parse("").expect("nothing").is_empty());
+    assert!(parse("# only a comment\n").expect("nothing").is_empty());
+}
+
+#[test]
+fn what_is_read_and_written_reads_the_same_also_where_it_has_no_meaning() {
+    let kubeconfig = parse(FULL).expect("all is well");
+    let written = kubeconfig.to_yaml();
+    assert!(written.contains("colour: blue") && written.contains("flavour: sweet"), "{written}");
+    assert_eq!(parse(&written).expect("we wrote it"), kubeconfig);
+}
+
+#[test]
+fn an_error_names_file_entry_and_field() {
+    for (text, expected) in [
+        ("clusters: [{name: a, cluster: {server: 5}}]", "clusters[\"a\"].server: expected text, found"),
+        ("users: [{name: u, user: {exec: {command: [x]}}}]", "users[\"u\"].exec.command: expected text, found"),
+        ("users: [{name: u, user: {client-key-data: '?'}}]", "users[\"u\"].client-key-data: is not base64"),
+        ("users: [{name: u, user: {exec: {interactiveMode: Maybe}}}]", "users[\"u\"].exec.interactiveMode: expected"),
+        ("users: [{name: u, user: {as-user-extra: {a: b}}}]", "users[\"u\"].as-user-extra.a: expected a list"),
+        ("contexts: [{context: {}}]", "contexts[0]: has no name"),
+        ("contexts: {}", "contexts: expected a list"),
+        ("kind: Pod", "kind: expected Config, found"),
+        ("apiVersion: v2", "apiVersion: expected v1, found"),
+        ("current-context: [a]", "current-context: expected text"),
+        ("- a", ": expected a map, found"),
+    ] {
+        let error = parse(text).expect_err(text).to_string();
+        assert!(error.starts_with("/etc/kube/config: ") && error.contains(expected), "{text}: {error}");
+    }
+    let error = parse("a: [").expect_err("no YAML");
+    assert!(error.to_string().contains("/etc/kube/config"));
+    assert!(std::error::Error::source(&error).expect("it has a cause").to_string().contains("line"));
+}
+
+// RC-11
+#[test]
+fn no_debug_form_shows_a_secret() {
+    let kubeconfig = parse(FULL).expect("all is well");
+    let config = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect("all is well");
+    let mut basic = Config::new("https://a").expect("a URL");
+    basic.credentials.token = Some("s3cret".into());
+    basic.credentials.password = Some("s3cret".into());
+    basic.proxy = ProxyChoice::Url("http://user:s3cret@proxy".into());
+    for shown in [format!("{kubeconfig:?}"), format!("{config:#?}"), format!("{basic:?}")] {
+        assert!(!shown.contains("s3cret") && !shown.contains("czNjcmV0"), "{shown}");
+        assert!(shown.contains("REDACTED"));
+    }
+    let anonymous = basic.anonymous();
+    assert!(anonymous.credentials.is_empty() && anonymous.impersonation.is_none());
+    assert_eq!(anonymous.server, basic.server);
+}
+
+// RC-10
+#[test]
+fn the_user_agent_names_program_version_and_system() {
+    let config = Config::new("https://a").expect("a URL");
+    let (program, rest) = config.user_agent.split_once('/').expect("a version");
+    assert!(program.starts_with("net"), "{program}");
+    assert!(rest.starts_with('v') && rest.contains(" (linux/") && rest.contains(") kubernetes/"), "{rest}");
+    assert_eq!(rest.rsplit('/').next().map(str::len), Some(7));
+}
+
+#[test]
+fn servers_without_a_scheme_get_one() {
+    for (cluster, expected) in [
+        ("server: 'localhost:8080'", "http://localhost:8080/"),
+        ("{server: 'a:6443', insecure-skip-tls-verify: true}", "https://a:6443/"),
+        ("server: https://a/", "https://a/"),
+    ] {
+        let indented = if cluster.starts_with('{') { cluster.to_owned() } else { format!("{{{cluster}}}") };
+        let text = format!(
+            "clusters: [{{name: a, cluster: {indented}}}]\ncontexts: [{{name: a, context: {{cluster: a}}}}]\ncurrent-context: a"
+        );
+        let config = Config::from_kubeconfig(&parse(&text).expect("all is well"), &Overrides::default());
+        assert_eq!(config.expect("all is well").server, expected);
+    }
+    for bad in ["ftp://a", "https://", "https://a?b=c", "https://user:password@a", "a b"] {
+        let error = Config::new(bad).expect_err(bad).to_string();
+        assert!(!error.contains("password"), "{error}");
+    }
+}

@@ -1,0 +1,20 @@
+//! Configuration, credentials and connections, against the embedded server and against servers that misbehave.
+
+mod authorities;
+mod certificates;
+mod directory;
+mod exec;
+mod faults;
+mod in_cluster;
+mod kubeconfig;
+mod loading;
+mod oidc;
+mod overrides;
+mod pooling;
+mod proxies;
+mod scripted;
+mod shrinking;
+mod talking;
+mod tokens;
+mod validation;
+mod writing;

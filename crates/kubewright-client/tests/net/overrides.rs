@@ -1,0 +1,109 @@
+//! What flags of a command line change.
+
+use kubewright_client::config::{
+    AuthInfo, CertificateSource, Cluster, Config, ConfigError, Context, Kubeconfig, Overrides,
+};
+
+const KUBECONFIG: &str = "
+current-context: red
+clusters:
+- {name: red, cluster: {server: 'https://red', tls-server-name: inner, certificate-authority-data: Q0E=}}
+- {name: blue, cluster: {server: 'https://blue'}}
+- {name: plain, cluster: {server: 'http://plain'}}
+users:
+- {name: admin, user: {token: t, as: jane, as-groups: [dev]}}
+- {name: other, user: {username: o, password: p}}
+contexts:
+- {name: red, context: {cluster: red, user: admin, namespace: shop}}
+- {name: blue, context: {cluster: blue, user: other}}
+- {name: plain, context: {cluster: plain, user: admin}}
+- {name: lost, context: {cluster: nowhere, user: admin}}
+- {name: nobody, context: {cluster: red, user: nobody}}
+";
+
+fn resolve(overrides: &Overrides) -> Result<Config, ConfigError> {
+    Config::from_kubeconfig(&Kubeconfig::parse(KUBECONFIG, None).expect("it is fine"), overrides)
+}
+
+fn cluster(change: impl FnOnce(&mut Cluster)) -> Overrides {
+    let mut overrides = Overrides::default();
+    change(&mut overrides.cluster);
+    overrides
+}
+
+// KC-4
+#[test]
+fn another_server_has_another_name_in_its_certificate() {
+    assert_eq!(resolve(&Overrides::default()).expect("fine").tls.server_name.as_deref(), Some("inner"));
+    let config = resolve(&cluster(|cluster| cluster.server = Some("https://green".into()))).expect("fine");
+    assert_eq!((config.server.host(), config.tls.server_name), (Some("green"), None));
+    let both = cluster(|cluster| {
+        cluster.server = Some("https://green".into());
+        cluster.tls_server_name = Some("given".into());
+    });
+    assert_eq!(resolve(&both).expect("fine").tls.server_name.as_deref(), Some("given"));
+}
+
+// KC-4
+#[test]
+fn trust_is_replaced_as_a_whole() {
+    let config = resolve(&cluster(|cluster| cluster.insecure_skip_tls_verify = true)).expect("fine");
+    assert!(config.tls.insecure && config.tls.authority.is_none());
+    let config = resolve(&cluster(|cluster| cluster.certificate_authority_data = Some("X".into()))).expect("fine");
+    assert_eq!(config.tls.authority, Some(CertificateSource::Data("X".into())));
+    assert!(!config.tls.insecure);
+}
+
+// KC-4
+#[test]
+fn names_that_do_not_exist_are_errors() {
+    for (overrides, expected) in [
+        (Overrides { current_context: Some("x".into()), ..Overrides::default() }, "context \"x\""),
+        (
+            Overrides { context: Context { cluster: Some("x".into()), ..Context::default() }, ..Overrides::default() },
+            "cluster \"x\"",
+        ),
+        (
+            Overrides { context: Context { user: Some("x".into()), ..Context::default() }, ..Overrides::default() },
+            "user \"x\"",
+        ),
+        (Overrides { current_context: Some("lost".into()), ..Overrides::default() }, "cluster \"nowhere\""),
+        (Overrides { current_context: Some("nobody".into()), ..Overrides::default() }, "user \"nobody\""),
+    ] {
+        let error = resolve(&overrides).expect_err("it does not exist").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+// KC-4
+#[test]
+fn contexts_clusters_users_and_namespaces_can_be_chosen() {
+    let config = resolve(&Overrides { current_context: Some("blue".into()), ..Overrides::default() }).expect("fine");
+    assert_eq!((config.server.host(), config.default_namespace.as_str()), (Some("blue"), "default"));
+    assert_eq!(config.credentials.username.as_deref(), Some("o"));
+    let context = Context { cluster: Some("blue".into()), namespace: Some("n".into()), ..Context::default() };
+    let config = resolve(&Overrides { context, ..Overrides::default() }).expect("fine");
+    assert_eq!((config.server.host(), config.default_namespace.as_str()), (Some("blue"), "n"));
+    assert_eq!(config.credentials.token, Some("t".into()));
+}
+
+// KC-4, KC-6
+#[test]
+fn credentials_are_replaced_in_pairs() {
+    let user = AuthInfo { token: Some("mine".into()), ..AuthInfo::default() };
+    let config = resolve(&Overrides { user, ..Overrides::default() }).expect("fine");
+    assert_eq!(config.credentials.token, Some("mine".into()));
+    let impersonation = config.impersonation.expect("the kubeconfig has one");
+    assert_eq!((impersonation.user.as_str(), &impersonation.groups[..]), ("jane", &["dev".to_owned()][..]));
+    let user = AuthInfo { token: Some("t".into()), token_file: Some("/f".into()), ..AuthInfo::default() };
+    let config = resolve(&Overrides { user, ..Overrides::default() }).expect("both may be given");
+    assert_eq!((config.credentials.token, config.credentials.token_file), (Some("t".into()), Some("/f".into())));
+}
+
+// KC-5
+#[test]
+fn without_tls_there_are_no_credentials() {
+    let config = resolve(&Overrides { current_context: Some("plain".into()), ..Overrides::default() }).expect("fine");
+    assert!(config.credentials.is_empty());
+    assert!(config.impersonation.is_some(), "this is no secret");
+}

@@ -1,0 +1,139 @@
+//! How many connections there are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use kubewright_apiserver::ApiServer;
+use kubewright_client::transport::{Protocol, Transport};
+use tokio::task::JoinSet;
+
+use crate::scripted::{Script, Scripted, config, echo};
+use crate::talking::{ask, get, secure_server, settle, text, through_memory};
+
+// TR-6
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_watches_need_at_most_eight_connections() {
+    let (_server, config) = secure_server().await;
+    let transport = config.connect().expect("certificates are fine");
+    let mut opening = JoinSet::new();
+    for _ in 0..1000 {
+        let transport = transport.clone();
+        opening.spawn(async move { transport.send(get("/api/v1/namespaces?watch=true")).await });
+    }
+    let mut watches = Vec::new();
+    while let Some(watch) = opening.join_next().await {
+        watches.push(watch.expect("no panic").expect("the server answers").into_body());
+    }
+    let connections = transport.connections();
+    assert!(connections <= 8, "{connections} connections");
+    for watch in &mut watches {
+        assert!(watch.chunk().await.expect("it lives").is_some());
+    }
+    // Streams that were given up are free again, and no connection is needed beyond those there are.
+    drop(watches);
+    assert_eq!(ask(&transport, get("/version")).await.0, StatusCode::OK);
+    assert_eq!(transport.connections(), connections);
+}
+
+#[tokio::test]
+async fn a_request_on_http1_uses_a_connection_that_another_has_finished_with() {
+    let server = Scripted::start(None, |request, _| async move { echo(&request) }).await;
+    let transport = server.config(None).connect().expect("fine");
+    for _ in 0..10 {
+        ask(&transport, get("/")).await;
+        settle(&transport, 1).await;
+    }
+    assert_eq!(server.connections(), 1);
+    let both = tokio::join!(ask(&transport, get("/")), ask(&transport, get("/")));
+    assert_eq!((both.0.0, both.1.0), (StatusCode::OK, StatusCode::OK));
+    assert!(server.connections() <= 2);
+}
+
+#[tokio::test]
+async fn a_body_that_is_dropped_half_way_takes_its_connection_along() {
+    let answer = |_: Request<_>, _| async { http::Response::new(Script::text("a").hang()) };
+    let server = Scripted::start(None, answer).await;
+    let transport = server.config(None).connect().expect("fine");
+    for _ in 0..3 {
+        let mut body = transport.send(get("/")).await.expect("it answers").into_body();
+        assert!(body.chunk().await.expect("fine").is_some());
+        drop(body);
+    }
+    assert_eq!((server.connections(), transport.connections()), (3, 0));
+}
+
+// TR-1
+#[tokio::test(start_paused = true)]
+async fn connections_that_nobody_uses_are_closed() {
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let server = ApiServer::in_memory().start().await.expect("nothing can fail");
+        let transport = through_memory(server, &config("http://server", None), protocol);
+        ask(&transport, get("/version")).await;
+        settle(&transport, 1).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(transport.connections(), 1);
+        tokio::time::sleep(Duration::from_secs(160)).await;
+        assert_eq!(transport.connections(), 0);
+        assert_eq!(ask(&transport, get("/version")).await.0, StatusCode::OK, "a new one is made");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_watch_is_no_unused_connection() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail");
+    let transport = through_memory(server, &config("http://server", None), Protocol::Http2);
+    let response = transport.send(get("/api/v1/configmaps?watch=true")).await.expect("it answers");
+    let mut body = response.into_body();
+    let quiet = tokio::time::timeout(Duration::from_secs(1200), async {
+        while body.chunk().await.expect("it lives").is_some() {}
+    })
+    .await;
+    assert!(quiet.is_err(), "it still goes on after twenty minutes");
+    assert_eq!(transport.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_caller_who_gives_up_does_not_harm_those_who_wait_for_the_same_connection() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail");
+    let count = Arc::clone(&opened);
+    let open = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        let stream = server.connect();
+        async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Ok(stream)
+        }
+    };
+    let transport = config("http://server", None).connect_over(Protocol::Http2, open).expect("fine");
+    let first = tokio::time::timeout(Duration::from_millis(5), transport.send(get("/version")));
+    let second = transport.send(get("/version"));
+    let (first, second) = tokio::join!(first, second);
+    assert!(first.is_err(), "it gave up");
+    assert!(text(second.expect("it answers").into_body()).await.contains("gitVersion"));
+    assert_eq!(opened.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_transport_that_is_dropped_leaves_no_task_behind() {
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let server = ApiServer::in_memory().start().await.expect("nothing can fail");
+        let transport = through_memory(server, &config("http://server", None), protocol);
+        let mut watch = transport.send(get("/api/v1/namespaces?watch=true")).await.expect("it answers").into_body();
+        ask(&transport, get("/version")).await;
+        drop(transport);
+        assert!(watch.chunk().await.is_ok(), "an answer can still be read");
+        drop(watch);
+        for _ in 0..400 {
+            if tasks() == before {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(tasks(), before, "{protocol:?}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Changes that go back to the files they belong to.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
+
+use kubewright_client::config::{Cluster, ConfigError, Environment, Kubeconfig, LoadingRules};
+
+use crate::directory::Directory;
+
+const FIRST: &str = "colour: blue
+clusters:
+- name: red
+  weight: 7
+  cluster: {server: 'https://red', certificate-authority: ca.pem, flavour: sweet}
+- name: gone
+  cluster: {server: 'https://gone'}
+current-context: red
+";
+const SECOND: &str = "users:\n- {name: admin, user: {token: old}}\n";
+
+fn rules(directory: &Directory) -> LoadingRules {
+    let list = std::env::join_paths([directory.path("one"), directory.path("two")]).expect("no colons in names");
+    LoadingRules::from_environment(&Environment::of([("KUBECONFIG", list.to_string_lossy().into_owned())]))
+}
+
+// KC-9
+#[test]
+fn an_entry_goes_back_to_its_file_and_nothing_else_changes() {
+    let directory = Directory::new();
+    directory.write("one", FIRST);
+    directory.write("two", SECOND);
+    let edit = |kubeconfig: &mut Kubeconfig| {
+        kubeconfig.users.get_mut("admin").expect("it is there").token = Some("new".into());
+    };
+    rules(&directory).edit(edit).expect("it can be written");
+    assert_eq!(directory.read("one"), FIRST, "the other file is left alone");
+    assert!(directory.read("two").contains("token: new"));
+    assert!(!directory.read("two").contains("red"));
+
+    let edit = |kubeconfig: &mut Kubeconfig| {
+        kubeconfig.clusters.get_mut("red").expect("it is there").server = Some("https://crimson".into());
+        kubeconfig.clusters.remove("gone");
+        kubeconfig.clusters.insert("fresh".into(), Cluster { server: Some("https://f".into()), ..Cluster::default() });
+        kubeconfig.current_context = Some("blue".into());
+    };
+    rules(&directory).edit(edit).expect("it can be written");
+    let one = directory.read("one");
+    for part in ["colour: blue", "weight: 7", "flavour: sweet", "certificate-authority: ca.pem", "https://crimson"] {
+        assert!(one.contains(part), "{part} in {one}");
+    }
+    assert!(one.contains("https://f") && !one.contains("gone") && one.contains("current-context: blue"), "{one}");
+    let again = rules(&directory).load().expect("we wrote it");
+    assert_eq!(again.clusters["red"].certificate_authority, Some(directory.path("ca.pem")));
+}
+
+// KC-9
+#[test]
+fn only_the_owner_may_read_what_was_written() {
+    let directory = Directory::new();
+    let file = directory.write("config", SECOND);
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is ours");
+    let link = directory.path("link");
+    std::os::unix::fs::symlink(&file, &link).expect("links can be made");
+    let edit = |kubeconfig: &mut Kubeconfig| kubeconfig.current_context = Some("x".into());
+    LoadingRules::explicit(&link).edit(edit).expect("it can be written");
+    assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
+    assert!(std::fs::symlink_metadata(&link).expect("it is there").is_symlink(), "a link stays a link");
+    assert!(directory.read("config").contains("current-context: x"));
+
+    let fresh = directory.path("deep/down/config");
+    LoadingRules::explicit(&fresh).edit(edit).expect("directories are made");
+    assert_eq!(std::fs::metadata(&fresh).expect("it is there").permissions().mode() & 0o777, 0o600);
+    let left: Vec<_> = std::fs::read_dir(directory.path("deep/down")).expect("it is there").collect();
+    assert_eq!(left.len(), 1, "neither locks nor temporary files are left");
+}
+
+// KC-9
+#[test]
+fn a_lock_is_respected_unless_its_process_is_long_gone() {
+    let directory = Directory::new();
+    let file = directory.write("config", SECOND);
+    let lock = directory.write("config.lock", "");
+    let kubeconfig = Kubeconfig { current_context: Some("x".into()), ..Kubeconfig::default() };
+    assert!(matches!(kubeconfig.write(&file), Err(ConfigError::Locked { .. })));
+    assert_eq!(directory.read("config"), SECOND);
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(&lock).and_then(|file| file.set_modified(long_ago)).expect("it is ours");
+    kubeconfig.write(&file).expect("the lock is stale");
+    assert!(!lock.exists());
+}
+
+// KC-9
+#[test]
+fn a_file_that_cannot_be_written_stays_as_it_was() {
+    let directory = Directory::new();
+    let file = directory.write("config", SECOND);
+    // A directory in the place of the temporary file makes writing fail, whoever runs the test.
+    std::fs::create_dir(directory.path(&format!("config.{}.tmp", std::process::id()))).expect("it can be made");
+    let kubeconfig = Kubeconfig { current_context: Some("x".into()), ..Kubeconfig::default() };
+    let error = kubeconfig.write(&file).expect_err("it cannot be written");
+    assert!(error.to_string().contains("config"));
+    assert_eq!(directory.read("config"), SECOND);
+}
+
+// KC-9
+#[test]
+fn many_writers_lose_nothing() {
+    let directory = Directory::new();
+    let file = directory.write("config", "");
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let rules = LoadingRules::explicit(&file);
+            scope.spawn(move || {
+                let cluster = Cluster { server: Some(format!("https://{writer}")), ..Cluster::default() };
+                let add = |kubeconfig: &mut Kubeconfig| drop(kubeconfig.clusters.insert(format!("c{writer}"), cluster));
+                rules.edit(add).expect("locks are waited for");
+            });
+        }
+    });
+    assert_eq!(Kubeconfig::read(&file).expect("it is whole").clusters.len(), 8);
+}
