@@ -10,12 +10,14 @@ mod channel;
 mod exec;
 mod exit;
 mod handshake;
+mod listener;
 mod port_forward;
 mod process;
 
 pub use exec::{AttachOptions, ExecOptions, TerminalSize};
 pub use exit::ExitStatus;
 pub use handshake::Handshake;
+pub use listener::{PortListener, PortPair};
 pub use port_forward::{ForwardedPort, PortForward};
 pub use process::Process;
 

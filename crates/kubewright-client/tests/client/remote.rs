@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderMap;
-use kubewright_client::remote::{AttachOptions, ExecOptions, PortForward, Process, RemoteError, TerminalSize};
+use kubewright_client::remote::{
+    AttachOptions, ExecOptions, PortForward, PortListener, PortPair, Process, RemoteError, TerminalSize,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{Instant, sleep};
 use tokio_tungstenite::WebSocketStream;
@@ -217,4 +219,56 @@ async fn a_lost_pod_is_told() {
     let forward = PortForward::over(client, &[80]);
     drop(server);
     assert_eq!(forward.wait().await.unwrap_err().to_string(), "lost connection to pod");
+}
+
+#[test]
+fn ports_are_written_in_three_ways() {
+    // PF-1
+    for (text, want) in [
+        ("5000", Some((5000, 5000))),
+        ("8888:5000", Some((8888, 5000))),
+        (":5000", Some((0, 5000))),
+        ("0:5000", Some((0, 5000))),
+        ("5000:", None),
+        ("0", None),
+        ("a:b", None),
+        ("70000", None),
+        ("1:2:3", None),
+    ] {
+        let got = text.parse::<PortPair>().ok().map(|pair| (pair.local, pair.remote));
+        assert_eq!(got, want, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_of_this_machine_leads_to_one_of_a_pod() {
+    // PF-1
+    let connect = |port: u16| async move {
+        let (client, mut server) = connection().await;
+        tokio::spawn(async move {
+            for channel in [0, 1] {
+                say(&mut server, channel, &port.to_le_bytes()).await;
+            }
+            let asked = hear(&mut server).await;
+            say(&mut server, 0, &[b"you said ", &asked[1..]].concat()).await;
+            server.close(None).await.unwrap();
+        });
+        Ok(PortForward::over(client, &[port]))
+    };
+    let listener = PortListener::bind(&["localhost"], &[":5000".parse().unwrap()], connect).await.unwrap();
+    assert!(!listener.addresses().is_empty());
+    for (address, remote) in listener.addresses().to_vec() {
+        assert_eq!(remote, 5000);
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"hello").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, "you said hello");
+    }
+    let refused = PortListener::bind(&["192.0.2.1"], &[":5000".parse().unwrap()], connect).await;
+    assert!(refused.is_err(), "an address that is not ours");
+    let taken = listener.addresses()[0].0;
+    drop(listener);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(tokio::net::TcpStream::connect(taken).await.is_err(), "nobody listens any more");
 }
