@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kubewright_core::Str;
 
+use crate::config::{Config, ConfigError};
 use crate::flowcontrol::{ErrorBackoff, TokenBucket};
 use crate::rest::{Impersonation, Negotiation, RequestMetrics, RestClient, Warning, WarningHandler, log_warning};
 use crate::transport::Transport;
@@ -49,6 +50,14 @@ pub(crate) struct Settings {
 }
 
 impl Client {
+    /// The client that kubectl would be here: of the kubeconfig, or else of the pod that this runs in.
+    ///
+    /// # Errors
+    /// If neither is there, or something is wrong with what is; the error names file, entry and field.
+    pub async fn try_default() -> Result<Self, ConfigError> {
+        Client::try_from(Config::infer()?)
+    }
+
     /// A client over `transport`, whose default namespace is `default`.
     pub fn over(transport: impl Transport) -> Self {
         Client {
@@ -158,6 +167,22 @@ impl Client {
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
+    }
+}
+
+impl TryFrom<Config> for Client {
+    type Error = ConfigError;
+
+    /// A client of the server that `config` names. Connections are made when they are needed.
+    fn try_from(config: Config) -> Result<Self, ConfigError> {
+        let mut client = Client::over(config.connect()?).namespace(config.default_namespace.as_str());
+        if let Some(qps) = config.qps.filter(|qps| *qps > 0.0) {
+            client = client.rate_limit(TokenBucket::new(qps, config.burst));
+        }
+        Ok(match config.timeout {
+            Some(timeout) => client.request_timeout(timeout),
+            None => client,
+        })
     }
 }
 

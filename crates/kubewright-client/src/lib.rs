@@ -10,6 +10,8 @@ pub mod api;
 pub mod apply;
 mod client;
 pub mod clientset;
+pub mod config;
+pub mod credentials;
 pub mod discovery;
 mod dynamic;
 mod error;
@@ -23,8 +25,6 @@ pub mod rest;
 mod retry;
 #[cfg(feature = "autoscaling")]
 mod scale;
-pub mod config;
-pub mod credentials;
 mod secret;
 pub mod transport;
 pub mod watch;

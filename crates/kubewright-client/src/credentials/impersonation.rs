@@ -27,6 +27,35 @@ impl Impersonation {
         Impersonation { user: name.into(), ..Impersonation::default() }
     }
 
+    /// With this id.
+    #[must_use]
+    pub fn uid(mut self, uid: impl Into<String>) -> Self {
+        self.uid = Some(uid.into());
+        self
+    }
+
+    /// Also in this group.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.groups.push(group.into());
+        self
+    }
+
+    /// Also with this value of an extra key.
+    #[must_use]
+    pub fn extra(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.extra.entry(key.into()).or_default().push(value.into());
+        self
+    }
+
+    /// Adds the headers in place of those of somebody else.
+    pub(crate) fn replace(&self, headers: &mut HeaderMap) -> Result<(), http::Error> {
+        let before: Vec<HeaderName> =
+            headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
+        before.iter().for_each(|name| drop(headers.remove(name)));
+        self.apply(headers)
+    }
+
     /// Adds the headers, unless the request already names somebody.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) -> Result<(), http::Error> {
         const USER: HeaderName = HeaderName::from_static("impersonate-user");

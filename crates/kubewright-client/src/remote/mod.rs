@@ -1,12 +1,13 @@
 //! Processes in containers, and ports of pods, over WebSocket.
 //!
-//! An exchange has three steps: [`Api<Pod>`](crate::Api) makes the request and its [`Handshake`]; the connection is made by
-//! whoever has connections; [`Handshake::finish`] checks the server's answer, and [`Process`] or [`PortForward`] speaks on
-//! the stream of bytes behind it. That stream may be anything, which is how the tests do without a network.
+//! [`Api<Pod>`](crate::Api) has `exec`, `attach` and `port_forward`. Behind them an exchange has three steps, open to those
+//! who have connections of their own: the request and its [`Handshake`]; [`Handshake::finish`], which checks the server's
+//! answer; and [`Process`] or [`PortForward`], which speak on the stream of bytes behind it, whatever that is.
 //!
 //! Servers have spoken `v5.channel.k8s.io` since 1.30. SPDY, which older ones spoke too, is not spoken here.
 
 mod channel;
+mod connect;
 mod exec;
 mod exit;
 mod handshake;

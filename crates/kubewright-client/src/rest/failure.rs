@@ -44,6 +44,18 @@ pub(super) fn status(
     Box::new(status)
 }
 
+/// The failure of a `GET` that was answered in another way than by a connection.
+#[cfg(feature = "ws")]
+pub(crate) fn of_answer(
+    resource: &GroupResource,
+    name: &str,
+    code: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Box<Status> {
+    status("GET", resource, name, code, headers, body)
+}
+
 /// The `Status` in a body that holds one.
 pub(super) fn status_in(encoding: Encoding, body: &[u8]) -> Option<Status> {
     let mut decoder = Decoder::new();

@@ -13,7 +13,6 @@
 
 mod attempt;
 mod failure;
-mod impersonation;
 mod metrics;
 mod negotiation;
 mod path;
@@ -29,7 +28,9 @@ use kubewright_core::GroupVersion;
 
 use crate::client::Client;
 
-pub use impersonation::Impersonation;
+pub use crate::credentials::Impersonation;
+#[cfg(feature = "ws")]
+pub(crate) use failure::of_answer as failure;
 pub use metrics::{AttemptReport, RequestMetrics};
 pub(crate) use negotiation::{Form, Negotiation};
 #[cfg(feature = "metrics")]

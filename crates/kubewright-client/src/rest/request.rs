@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
             client: client.clone(),
         };
         if let Some(who) = &settings.impersonation {
-            let applied = who.apply(&mut request.headers);
+            let applied = who.replace(&mut request.headers).map_err(|error| error.to_string());
             request.note(applied);
         }
         request
@@ -218,7 +218,7 @@ impl<'a> Request<'a> {
 
     /// Asks in the name of somebody else, this once.
     pub fn impersonate(mut self, who: &Impersonation) -> Self {
-        let applied = who.apply(&mut self.headers);
+        let applied = who.replace(&mut self.headers).map_err(|error| error.to_string());
         self.note(applied);
         self
     }

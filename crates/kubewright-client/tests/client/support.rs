@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use kubewright_api::core::v1::{ConfigMap, Namespace};
 use kubewright_apiserver::{ApiServer, RunningServer};
-use kubewright_client::{Api, Client};
+use kubewright_client::config::{LoadingRules, Overrides};
+use kubewright_client::{Api, Client, Config};
 use kubewright_core::{Object, Str};
 
 /// A server to ask, with a namespace for this test alone.
@@ -16,7 +17,14 @@ pub struct TestServer {
 }
 
 /// A client of the server that the suite runs against. The only place that decides which one that is.
+///
+/// Ours, unless `KUBEWRIGHT_TEST_KUBECONFIG` names the kubeconfig of another.
 pub async fn test_client() -> TestServer {
+    if let Some(file) = std::env::var_os("KUBEWRIGHT_TEST_KUBECONFIG") {
+        let kubeconfig = LoadingRules::explicit(file).load().expect("KUBEWRIGHT_TEST_KUBECONFIG can be read");
+        let config = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect("it says where the server is");
+        return in_new_namespace(Client::try_from(config).expect("it says who we are"), None).await;
+    }
     let server = ApiServer::in_memory().start().await.expect("it starts");
     in_new_namespace(server.client(), Some(server)).await
 }
