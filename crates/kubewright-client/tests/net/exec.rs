@@ -168,6 +168,7 @@ async fn what_is_no_credential_is_refused_without_being_shown() {
         (print("\"token\":\"s3cret\",\"expirationTimestamp\":\"s3cret\""), "no time"),
         (print("\"token\":\"s3cret\\nx\""), "header"),
         ("echo s3cret; exit 3".to_owned(), "exit status: 3"),
+        ("yes s3cret".to_owned(), "failed with"),
     ] {
         let error = failure(plugin(&directory, &output)).await;
         assert!(error.contains(expected) && !error.contains("s3cret"), "{output}: {error}");

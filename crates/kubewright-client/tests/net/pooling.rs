@@ -6,25 +6,44 @@ use std::time::Duration;
 
 use http::{Request, StatusCode};
 use kubewright_apiserver::ApiServer;
+use kubewright_client::Config;
+use kubewright_client::config::{LoadingRules, Overrides};
 use kubewright_client::transport::{Protocol, Transport};
 use tokio::task::JoinSet;
 
 use crate::scripted::{Script, Scripted, config, echo};
 use crate::talking::{ask, get, secure_server, settle, text, through_memory};
 
-// TR-6
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_watches_need_at_most_eight_connections() {
     let (_server, config) = secure_server().await;
+    hold_a_thousand_watches(&config).await;
+}
+
+/// Runs where `KUBEWRIGHT_TEST_KUBECONFIG` names a cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_server_holds_them_as_well() {
+    let Some(file) = std::env::var_os("KUBEWRIGHT_TEST_KUBECONFIG") else { return };
+    let kubeconfig = LoadingRules::explicit(file).load().expect("it is fine");
+    let config = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect("it is fine");
+    hold_a_thousand_watches(&config).await;
+}
+
+async fn hold_a_thousand_watches(config: &Config) {
+    // A watch of this kind says something even where there is nothing to watch.
+    const WATCH: &str = "/api/v1/namespaces?watch=true&allowWatchBookmarks=true&sendInitialEvents=true\
+        &resourceVersionMatch=NotOlderThan";
     let transport = config.connect().expect("certificates are fine");
     let mut opening = JoinSet::new();
     for _ in 0..1000 {
         let transport = transport.clone();
-        opening.spawn(async move { transport.send(get("/api/v1/namespaces?watch=true")).await });
+        opening.spawn(async move { transport.send(get(WATCH)).await });
     }
     let mut watches = Vec::new();
     while let Some(watch) = opening.join_next().await {
-        watches.push(watch.expect("no panic").expect("the server answers").into_body());
+        let response = watch.expect("no panic").expect("the server answers");
+        assert_eq!(response.status(), StatusCode::OK);
+        watches.push(response.into_body());
     }
     let connections = transport.connections();
     assert!(connections <= 8, "{connections} connections");

@@ -1,14 +1,18 @@
 //! One run of the program.
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::{Exec, ExecCredential, ExecError, ExecPolicy, V1, exchange};
 use crate::config::InteractiveMode;
+
+/// No credentials are longer; what is cut off here is no JSON any more.
+const OUTPUT_MAX: u64 = 1 << 20;
 
 /// Runs the program and reads what it prints. Ends the program when the future is dropped.
 pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
@@ -35,19 +39,28 @@ pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
         // What the program says to the person is none of our business.
         .stderr(Stdio::inherit())
         .kill_on_drop(true);
-    let output = tokio::time::timeout(exec.timeout, process.output()).await;
-    let output = match output {
+    let (status, output) = match tokio::time::timeout(exec.timeout, finish(process)).await {
         Err(_) => return Err(ExecError::Timeout { command, limit: exec.timeout }),
         Ok(Err(error)) if error.kind() == ErrorKind::NotFound => {
             return Err(ExecError::NotFound { command, install_hint: config.install_hint.as_deref().map(printable) });
         }
         Ok(Err(source)) => return Err(ExecError::Start { command, source }),
-        Ok(Ok(output)) => output,
+        Ok(Ok(finished)) => finished,
     };
-    if !output.status.success() {
-        return Err(ExecError::Failed { command, status: output.status.to_string() });
+    if !status.success() {
+        return Err(ExecError::Failed { command, status: status.to_string() });
     }
-    exchange::read(version, &output.stdout).map_err(|problem| ExecError::Output { command, problem })
+    exchange::read(version, &output).map_err(|problem| ExecError::Output { command, problem })
+}
+
+/// Waits for the end, and for what was printed, of which too much is not taken.
+async fn finish(mut process: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
+    let mut child = process.spawn()?;
+    let mut output = Vec::new();
+    if let Some(printed) = child.stdout.take() {
+        printed.take(OUTPUT_MAX).read_to_end(&mut output).await?;
+    }
+    Ok((child.wait().await?, output))
 }
 
 fn is_allowed(policy: &ExecPolicy, command: &str) -> bool {
