@@ -1,0 +1,4 @@
+//! The cache, driven as a user would.
+
+mod store;
+mod support;
