@@ -188,6 +188,14 @@ impl<T: Object> Snapshot<T> {
         self.select(&query)
     }
 
+    /// The values of an object, stored or not, in an index.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn values(&self, name: &str, object: &T) -> Result<Vec<Str>, UnknownIndex> {
+        Ok(self.state.index(name)?.values(object).iter().cloned().collect())
+    }
+
     /// The keys of objects with this value in an index, sorted.
     ///
     /// # Errors

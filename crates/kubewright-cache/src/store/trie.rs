@@ -1,18 +1,18 @@
 //! A persistent hash trie: a map whose copy costs nothing and shares all that stays the same.
 //!
-//! Each branch takes five bits of the hash; entries lie in leaves of a few, each with its hash beside it, so that a look-up
+//! Each branch takes three bits of the hash; entries lie in leaves of a few, each with its hash beside it, so that a look-up
 //! touches one entry only. Keys are not stored: whoever looks something up says how to recognise it. A write copies the
 //! nodes on its way that others hold as well, and changes in place those it holds alone: the first write after a
-//! copy pays for about a hundred pointers, and a thousand writes in a row pay for each node once.
+//! copy pays for about fifty pointers, and a thousand writes in a row pay for each node once.
 
 use std::sync::Arc;
 
 /// Bits of the hash for each branch.
-const BITS: u32 = 5;
+const BITS: u32 = 3;
 /// Links of a branch.
 const WIDTH: usize = 1 << BITS;
 /// A leaf with more entries becomes a branch, a branch with fewer than half of them a leaf again.
-const LEAF: usize = 16;
+const LEAF: usize = 12;
 /// Below this depth the hash has no bits left, and leaves grow as they must.
 const DEPTH: u32 = 64 / BITS;
 

@@ -1,4 +1,8 @@
 //! The cache, driven as a user would.
 
+mod caches;
+mod delta_fifo;
+mod fifo;
+mod real_fifo;
 mod store;
 mod support;
