@@ -2,39 +2,167 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use kubewright_core::Str;
+
+use crate::flowcontrol::{ErrorBackoff, TokenBucket};
+use crate::rest::{Impersonation, Negotiation, RequestMetrics, RestClient, Warning, WarningHandler, log_warning};
 use crate::transport::Transport;
 
+/// How often a request is sent again when a server asks for it.
+const DEFAULT_RETRIES: u32 = 10;
+
 /// A way to one API server. A handle: clones share connections, limits and credentials.
+///
+/// The setters return a handle that behaves differently over the same connections, so that one program can speak
+/// as several users, or give one part of itself a limit:
+///
+/// ```
+/// # use kubewright_client::{Client, rest::Impersonation, flowcontrol::TokenBucket};
+/// # fn example(client: Client) {
+/// let careful = client.clone().rate_limit(TokenBucket::new(5.0, 10));
+/// let jane = client.impersonate(Impersonation::user("jane").group("developers"));
+/// # }
+/// ```
 #[derive(Clone)]
+#[doc(alias = "Clientset")]
+#[doc(alias = "RESTClient")]
 pub struct Client {
-    shared: Arc<Shared>,
+    transport: Arc<dyn Transport>,
+    negotiation: Arc<Negotiation>,
+    settings: Arc<Settings>,
 }
 
-struct Shared {
-    transport: Box<dyn Transport>,
-    default_namespace: String,
+/// What a handle does its own way.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) default_namespace: Str,
+    pub(crate) limiter: Option<Arc<TokenBucket>>,
+    pub(crate) backoff: Option<Arc<ErrorBackoff>>,
+    pub(crate) warnings: WarningHandler,
+    pub(crate) metrics: Option<Arc<dyn RequestMetrics>>,
+    pub(crate) retries: u32,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) impersonation: Option<Arc<Impersonation>>,
+    pub(crate) json_only: bool,
 }
 
 impl Client {
     /// A client over `transport`, whose default namespace is `default`.
     pub fn over(transport: impl Transport) -> Self {
-        Client { shared: Arc::new(Shared { transport: Box::new(transport), default_namespace: "default".to_owned() }) }
+        Client {
+            transport: Arc::new(transport),
+            negotiation: Arc::default(),
+            settings: Arc::new(Settings {
+                default_namespace: Str::from_static("default"),
+                limiter: None,
+                backoff: None,
+                warnings: Arc::new(log_warning),
+                metrics: None,
+                retries: DEFAULT_RETRIES,
+                timeout: None,
+                impersonation: None,
+                json_only: false,
+            }),
+        }
+    }
+
+    /// Uses this namespace for requests that name none. `default` by default.
+    #[must_use]
+    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
+        self.set(|settings| settings.default_namespace = namespace.into())
+    }
+
+    /// Waits for a token of this bucket before each request. Off by default: servers have had priority and fairness
+    /// since 1.20, and a limit of the client's only hides how busy they are. Clones share the bucket.
+    #[doc(alias = "QPS")]
+    #[doc(alias = "Burst")]
+    #[must_use]
+    pub fn rate_limit(self, limiter: TokenBucket) -> Self {
+        self.set(|settings| settings.limiter = Some(Arc::new(limiter)))
+    }
+
+    /// Slows down by itself after errors that the server gives no advice about. Off by default.
+    #[doc(alias = "URLBackoff")]
+    #[must_use]
+    pub fn back_off_on_errors(self, backoff: ErrorBackoff) -> Self {
+        self.set(|settings| settings.backoff = Some(Arc::new(backoff)))
+    }
+
+    /// Gives warnings of the server to `handler`. By default they are logged.
+    #[doc(alias = "WarningHandler")]
+    #[doc(alias = "SetDefaultWarningHandler")]
+    #[must_use]
+    pub fn on_warning(self, handler: impl Fn(&Warning) + Send + Sync + 'static) -> Self {
+        self.set(|settings| settings.warnings = Arc::new(handler))
+    }
+
+    /// Tells `metrics` of each request. Nobody by default.
+    #[must_use]
+    pub fn metrics(self, metrics: impl RequestMetrics) -> Self {
+        self.set(|settings| settings.metrics = Some(Arc::new(metrics)))
+    }
+
+    /// Sends a request again at most so often when the server asks for it. 10 by default.
+    #[doc(alias = "MaxRetries")]
+    #[must_use]
+    pub fn retries(self, retries: u32) -> Self {
+        self.set(|settings| settings.retries = retries)
+    }
+
+    /// Gives up on a request after so long, retries included; a watch or a stream only if it does not begin by then.
+    /// Never by default.
+    #[must_use]
+    pub fn request_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.timeout = Some(timeout))
+    }
+
+    /// Asks in the name of somebody else, which the server must allow. As oneself by default.
+    #[must_use]
+    pub fn impersonate(self, who: Impersonation) -> Self {
+        self.set(|settings| settings.impersonation = Some(Arc::new(who)))
+    }
+
+    /// Speaks JSON only. By default built-in types are sent and asked for as protobuf, with JSON where the server has
+    /// no other.
+    #[must_use]
+    pub fn json_only(self) -> Self {
+        self.set(|settings| settings.json_only = true)
     }
 
     /// What carries the requests.
     pub fn transport(&self) -> &dyn Transport {
-        &*self.shared.transport
+        &*self.transport
     }
 
     /// The namespace of requests that name none: the one of the kubeconfig's context, or of the pod.
     pub fn default_namespace(&self) -> &str {
-        &self.shared.default_namespace
+        &self.settings.default_namespace
+    }
+
+    /// Requests by verb and path.
+    #[doc(alias = "RESTClient")]
+    pub fn rest(&self) -> RestClient {
+        RestClient::new(self.clone())
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn negotiation(&self) -> &Negotiation {
+        &self.negotiation
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("default_namespace", &self.shared.default_namespace).finish_non_exhaustive()
+        f.debug_struct("Client").field("default_namespace", &self.settings.default_namespace).finish_non_exhaustive()
     }
 }

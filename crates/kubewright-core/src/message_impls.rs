@@ -132,6 +132,7 @@ macro_rules! rare_fields {
 macro_rules! object_impls {
     ($type:ty) => {
         impl $crate::Object for $type {
+            const HAS_PROTOBUF: bool = true;
             fn group_version_kind(&self) -> $crate::GroupVersionKind {
                 let info = $crate::message::Message::scheme(self).kind.as_ref();
                 info.map(Into::into).unwrap_or_default()
@@ -148,6 +149,11 @@ macro_rules! object_impls {
             }
             fn write_json(&self, writer: &mut $crate::json::Writer<'_>) {
                 writer.object(self);
+            }
+            fn to_protobuf(&self) -> Option<Vec<u8>> {
+                let mut out = Vec::new();
+                $crate::protobuf::Envelope::encode(self, &mut out);
+                Some(out)
             }
         }
     };

@@ -14,6 +14,9 @@ use crate::{GroupVersionKind, Map, ObjectKey, Str, Time};
 /// Implemented by all generated types that have metadata, by [`DynamicObject`](crate::DynamicObject),
 /// and with the feature `k8s-openapi` by that crate's types.
 pub trait Object: Clone + Send + Sync + 'static {
+    /// Whether the type has a protobuf form, so that a client may ask for it. Generated types have one.
+    const HAS_PROTOBUF: bool = false;
+
     /// Group, version and kind.
     fn group_version_kind(&self) -> GroupVersionKind;
 
@@ -53,6 +56,11 @@ pub trait Object: Clone + Send + Sync + 'static {
     fn from_protobuf(bytes: &[u8], decoder: &mut Decoder) -> Option<Result<Self, DecodeError>>;
     /// Writes the object as JSON, with kind and version.
     fn write_json(&self, writer: &mut Writer<'_>);
+
+    /// The object as protobuf in its envelope, or `None` if the type has no such form.
+    fn to_protobuf(&self) -> Option<Vec<u8>> {
+        None
+    }
 
     /// `namespace/name`, which identifies the object among those of its resource.
     #[doc(alias = "MetaNamespaceKeyFunc")]

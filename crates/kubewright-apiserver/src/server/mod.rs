@@ -2,6 +2,8 @@
 
 mod bootstrap;
 mod certificates;
+#[cfg(feature = "client")]
+mod client;
 mod kubeconfig;
 
 use std::net::SocketAddr;

@@ -203,7 +203,7 @@ impl<'a, 'd> Reader<'a, 'd> {
     }
 
     /// Makes sure that nothing follows.
-    pub(crate) fn end(&mut self) -> Result<(), DecodeError> {
+    pub fn end(&mut self) -> Result<(), DecodeError> {
         match self.peek() {
             0 if self.at == self.bytes.len() => Ok(()),
             _ => Err(DecodeError::new(format!("unexpected text after the value, at byte {}", self.at))),

@@ -1,0 +1,92 @@
+//! Get, list and watch.
+
+use http::Method;
+use kubewright_core::options::{GetOptions, ListOptions, WatchOptions};
+use kubewright_core::{Object, ObjectList};
+
+use super::{Api, ListStream, WatchStream, accepting};
+use crate::error::{Error, Result};
+use crate::rest::{Form, within};
+use crate::transport::TransportErrorKind;
+
+impl<T: Object> Api<T> {
+    /// The object of this name, as it is now.
+    ///
+    /// # Errors
+    /// [`is_not_found`](Error::is_not_found) if there is none.
+    #[doc(alias = "Get")]
+    pub async fn get(&self, name: &str) -> Result<T> {
+        self.get_with(name, &GetOptions::default()).await
+    }
+
+    /// The object of this name, or `None` if there is none.
+    pub async fn get_opt(&self, name: &str) -> Result<Option<T>> {
+        match self.get(name).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The object of this name, perhaps from a cache of the server.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    #[doc(alias = "Get")]
+    pub async fn get_with(&self, name: &str, options: &GetOptions) -> Result<T> {
+        let request = self.request_of(Method::GET, name).options(|query| options.append_query(query));
+        accepting::<T>(request).send().await?.into()
+    }
+
+    /// All objects that match, in one answer, or a page of them where `options` sets a limit.
+    ///
+    /// [`Pager`](crate::Pager) asks for page after page.
+    #[doc(alias = "List")]
+    pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<T>> {
+        let timeout = self.client.settings().timeout;
+        let mut stream = self.list_stream(options).await?;
+        within(timeout, async {
+            let mut items = Vec::new();
+            while let Some(item) = stream.next().await {
+                items.push(item?);
+            }
+            items.shrink_to_fit();
+            Ok(ObjectList { metadata: stream.into_metadata(), items })
+        })
+        .await
+    }
+
+    /// All objects that match, each as soon as it has come.
+    ///
+    /// Holds the bytes of one object at a time. The version of the list is known when the stream has ended:
+    /// [`ListStream::metadata`].
+    #[doc(alias = "List")]
+    pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream<T>> {
+        let form = if self.form == Form::Metadata { Form::MetadataList } else { self.form };
+        let request = self.request(Method::GET).form(form).options(|query| options.append_query(query));
+        Ok(ListStream::new(accepting::<T>(request).stream().await?))
+    }
+
+    /// What happens to the objects that match, from the version in `options` on.
+    ///
+    /// A watch that cannot be opened because the connection breaks or nothing comes in time is one that has ended
+    /// at once: whoever watches has to cope with ends anyway.
+    ///
+    /// # Errors
+    /// When the server refuses: [`is_expired`](Error::is_expired) if it no longer remembers the version. An error
+    /// after that is an event, [`WatchEvent::Error`](kubewright_core::stream::WatchEvent::Error).
+    #[doc(alias = "Watch")]
+    pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream<T>> {
+        let request = self.request(Method::GET).watch().options(|query| options.append_query(query));
+        match accepting::<T>(request).stream().await {
+            Ok(answer) => Ok(WatchStream::new(answer)),
+            Err(Error::Transport(error))
+                if matches!(error.kind(), TransportErrorKind::Disconnected | TransportErrorKind::Timeout) =>
+            {
+                tracing::debug!(error = &error as &dyn std::error::Error, "watch ended before it began");
+                Ok(WatchStream::ended())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

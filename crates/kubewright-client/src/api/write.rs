@@ -1,0 +1,104 @@
+//! Create, update, patch and apply.
+
+use http::Method;
+use kubewright_core::options::{ApplyOptions, CreateOptions, Patch, PatchOptions, PatchType, UpdateOptions};
+use kubewright_core::{DynamicObject, Object};
+
+use super::{Api, HasStatus, SubresourceApi, accepting};
+use crate::error::{Error, Result};
+
+impl<T: Object> Api<T> {
+    /// Creates an object and returns it as the server has it.
+    ///
+    /// # Errors
+    /// [`is_already_exists`](Error::is_already_exists) if there is one of its name.
+    #[doc(alias = "Create")]
+    pub async fn create(&self, object: &T) -> Result<T> {
+        self.create_with(object, &CreateOptions::default()).await
+    }
+
+    /// As [`create`](Self::create), with options.
+    pub async fn create_with(&self, object: &T, options: &CreateOptions) -> Result<T> {
+        let request = self.request(Method::POST).options(|query| options.append_query(query));
+        accepting::<T>(request).object(object).send().await?.into()
+    }
+
+    /// Replaces the object of the same name. Its version must be the latest, unless it has none.
+    ///
+    /// # Errors
+    /// [`is_conflict`](Error::is_conflict) if somebody else was first; see [`retry_on_conflict`](crate::retry_on_conflict).
+    #[doc(alias = "Update")]
+    pub async fn update(&self, object: &T) -> Result<T> {
+        self.update_with(object, &UpdateOptions::default()).await
+    }
+
+    /// As [`update`](Self::update), with options.
+    pub async fn update_with(&self, object: &T, options: &UpdateOptions) -> Result<T> {
+        let request = self.request_of(Method::PUT, object.name()).options(|query| options.append_query(query));
+        accepting::<T>(request).object(object).send().await?.into()
+    }
+
+    /// Changes parts of an object.
+    #[doc(alias = "Patch")]
+    pub async fn patch(&self, name: &str, patch: Patch) -> Result<T> {
+        self.patch_with(name, patch, &PatchOptions::default()).await
+    }
+
+    /// As [`patch`](Self::patch), with options.
+    pub async fn patch_with(&self, name: &str, patch: Patch, options: &PatchOptions) -> Result<T> {
+        let request = self.request_of(Method::PATCH, name).options(|query| options.append_query(query));
+        accepting::<T>(request).patch(patch).send().await?.into()
+    }
+
+    /// Makes an object have these fields, and owns them from now on. What is not set in `object` is left alone.
+    ///
+    /// # Errors
+    /// [`is_conflict`](Error::is_conflict) if others own fields that would change, unless they are forced. An object
+    /// with managed fields was read, not written, and is refused: applying it would claim everything in it.
+    #[doc(alias = "Apply")]
+    pub async fn apply(&self, object: &T, options: &ApplyOptions) -> Result<T> {
+        let body = apply_body(object, &self.resource)?;
+        let options = PatchOptions::from(options.clone());
+        self.patch_with(object.name(), PatchType::Apply.with_body(body), &options).await
+    }
+}
+
+impl<T: HasStatus> Api<T> {
+    /// Replaces the status of the object of the same name; everything else in `object` is passed over.
+    #[doc(alias = "UpdateStatus")]
+    pub async fn update_status(&self, object: &T) -> Result<T> {
+        self.status().update_with(object.name(), object, &UpdateOptions::default()).await
+    }
+
+    /// Changes parts of the status of an object.
+    #[doc(alias = "PatchStatus")]
+    pub async fn patch_status(&self, name: &str, patch: Patch) -> Result<T> {
+        self.status().patch_with(name, patch, &PatchOptions::default()).await
+    }
+
+    /// Makes the status of an object have these fields.
+    #[doc(alias = "ApplyStatus")]
+    pub async fn apply_status(&self, object: &T, options: &ApplyOptions) -> Result<T> {
+        self.status().apply(object.name(), object, options).await
+    }
+
+    /// The status as a part by itself.
+    pub fn status(&self) -> SubresourceApi<T> {
+        self.subresource("status")
+    }
+}
+
+/// The body of a request that applies `object`.
+pub(super) fn apply_body<T: Object>(object: &T, resource: &kubewright_core::GroupVersionResource) -> Result<Vec<u8>> {
+    let json = object.to_json();
+    // Few objects have managed fields when they are applied, so that the text is searched before it is decoded.
+    let mentions = json.windows(MANAGED_FIELDS.len()).any(|window| window == MANAGED_FIELDS);
+    if mentions && !DynamicObject::from_typed(object)?.metadata.managed_fields.is_empty() {
+        let problem =
+            format!("cannot apply {} {:?}: metadata.managedFields must be unset", resource.resource, object.name());
+        return Err(Error::InvalidRequest(problem));
+    }
+    Ok(json)
+}
+
+const MANAGED_FIELDS: &[u8] = b"\"managedFields\"";

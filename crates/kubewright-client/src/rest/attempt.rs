@@ -1,0 +1,230 @@
+//! Sends a request, again where that helps.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode, Uri};
+use kubewright_core::GroupVersionResource;
+use kubewright_core::stream::Encoding;
+use tokio::time::{Instant, sleep};
+
+use super::negotiation::{Form, accept, encoding_of};
+use super::request::{Payload, Request};
+use super::{AttemptReport, failure, retry, warning};
+use crate::error::{Error, Result};
+use crate::transport::{Body, TransportError};
+
+/// How much of a failed answer is read for the sake of its connection.
+const DRAINED: usize = 2048;
+/// How much of a failed answer is read for the sake of its message.
+const MAX_FAILURE: usize = 3 << 20;
+/// A wait for the rate limit that is worth a word.
+const LONG_THROTTLE: Duration = Duration::from_secs(1);
+const SHORT_THROTTLE: Duration = Duration::from_millis(50);
+
+/// A request that is complete, and how it is sent.
+pub(super) struct Attempts<'a> {
+    request: Request<'a>,
+    uri: Uri,
+    resource: Option<GroupVersionResource>,
+}
+
+impl<'a> Attempts<'a> {
+    pub(super) fn new(request: Request<'a>) -> Result<Self> {
+        let mut text = request.path.write();
+        if !request.query.is_empty() {
+            text.push('?');
+            text.push_str(&request.query);
+        }
+        let uri =
+            Uri::try_from(text).map_err(|error| Error::InvalidRequest(format!("the path is no path: {error}")))?;
+        let resource = request.key();
+        Ok(Attempts { request, uri, resource })
+    }
+
+    /// Waits for the rate limit, which is no part of the request's time.
+    pub(super) async fn throttle(&self) {
+        if !self.request.is_watch {
+            self.wait_for_token().await;
+        }
+    }
+
+    /// The first answer that is a success.
+    pub(super) async fn run(&self) -> Result<Response<Body>> {
+        let settings = self.request.client.settings();
+        let negotiation = self.request.client.negotiation();
+        let mut json_only = settings.json_only || negotiation.is_json_only(self.resource.as_ref());
+        let (mut retries, mut previous) = (0, None::<String>);
+        loop {
+            if let Some(backoff) = &settings.backoff {
+                sleep(backoff.pause()).await;
+            }
+            let (sent, spoke_protobuf) = self.send_once(json_only).await;
+            let again = match sent {
+                Ok(answer) if failure::is_success(answer.status()) => {
+                    if spoke_protobuf
+                        && self.request.form == Form::Object
+                        && encoding_of(answer.headers()) == Encoding::Json
+                    {
+                        negotiation.learn_json_only(self.resource.as_ref());
+                    }
+                    return Ok(answer);
+                }
+                Ok(answer) if spoke_protobuf && is_about_encoding(answer.status()) => {
+                    negotiation.learn_json_only(self.resource.as_ref());
+                    json_only = true;
+                    drain(answer.into_body()).await;
+                    continue;
+                }
+                Ok(answer) => {
+                    let (head, body) = answer.into_parts();
+                    let wait = retry::after_answer(&self.request.method, head.status, &head.headers);
+                    match wait.filter(|_| retries < self.request.retries) {
+                        Some(wait) => {
+                            drain(body).await;
+                            (wait, Some(head.status.as_u16()), format!("the server answered {}", head.status))
+                        }
+                        None => return Err(self.failure(&head, body, previous).await),
+                    }
+                }
+                Err(error) => match retry::after_failure(&self.request.method, &error) {
+                    Some(wait) if retries < self.request.retries => (wait, None, error.to_string()),
+                    _ => return Err(with_previous(error, previous).into()),
+                },
+            };
+            let (wait, code, problem) = again;
+            retries += 1;
+            tracing::debug!(retries, ?wait, problem, "request {:?} is sent again", self.request);
+            if let Some(metrics) = &settings.metrics {
+                metrics.retried(self.request.method.as_str(), code);
+            }
+            previous = Some(problem);
+            sleep(wait).await;
+            self.wait_for_token().await;
+        }
+    }
+
+    /// One attempt, and whether protobuf was a part of it.
+    async fn send_once(&self, json_only: bool) -> (Result<Response<Body>, TransportError>, bool) {
+        let (request, spoke_protobuf) = self.build(json_only);
+        let settings = self.request.client.settings();
+        let (started, request_size) = (Instant::now(), request.body().len());
+        let sent = self.request.client.transport().send(request).await;
+        let code = sent.as_ref().ok().map(|answer| answer.status().as_u16());
+        if let Some(metrics) = &settings.metrics {
+            let length = |answer: &Response<Body>| answer.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+            metrics.attempt(&AttemptReport {
+                method: self.request.method.as_str(),
+                code,
+                duration: started.elapsed(),
+                request_size,
+                response_size: sent.as_ref().ok().and_then(length),
+            });
+        }
+        if let Some(backoff) = &settings.backoff {
+            backoff.update(code);
+        }
+        if let Ok(answer) = &sent {
+            let handler = self.request.warnings.as_ref().unwrap_or(&settings.warnings);
+            warning::warnings(answer.headers()).iter().for_each(|warning| handler(warning));
+        }
+        (sent, spoke_protobuf)
+    }
+
+    fn build(&self, json_only: bool) -> (http::Request<Bytes>, bool) {
+        let request = &self.request;
+        let accepts = request.protobuf && !json_only;
+        let mut spoke_protobuf = accepts;
+        let (content_type, body) = match &request.payload {
+            Payload::None => (None, Bytes::new()),
+            Payload::Bytes { content_type, bytes } => (*content_type, bytes.clone()),
+            Payload::Object(object) => match object.encode_protobuf().filter(|_| !json_only) {
+                Some(bytes) => {
+                    spoke_protobuf = true;
+                    (Some(Encoding::Protobuf.media_type()), bytes.into())
+                }
+                None => (Some(Encoding::Json.media_type()), object.encode_json().into()),
+            },
+        };
+        let mut built = http::Request::new(body);
+        *built.method_mut() = request.method.clone();
+        *built.uri_mut() = self.uri.clone();
+        let headers = built.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static(accept(request.form, accepts)));
+        if let Some(content_type) = content_type {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        }
+        let mut replaced = None;
+        for (name, value) in &request.headers {
+            // The first of several replaces what was there, the others stand beside it.
+            match replaced == Some(name) {
+                true => drop(headers.append(name, value.clone())),
+                false => drop(headers.insert(name, value.clone())),
+            }
+            replaced = Some(name);
+        }
+        (built, spoke_protobuf)
+    }
+
+    async fn failure(&self, head: &http::response::Parts, body: Body, previous: Option<String>) -> Error {
+        // A failure whose text is lost is still that failure.
+        let body = collect(body, MAX_FAILURE).await.unwrap_or_default();
+        let (method, path) = (self.request.method.as_str(), &self.request.path);
+        let status = failure::status(method, &path.resource(), path.name(), head.status, &head.headers, &body);
+        if let Some(previous) = previous {
+            tracing::debug!(previous, "request {:?} failed after retries", self.request);
+        }
+        Error::Status(status)
+    }
+
+    async fn wait_for_token(&self) {
+        let settings = self.request.client.settings();
+        let Some(limiter) = &settings.limiter else { return };
+        let waited = limiter.accept().await;
+        if let Some(metrics) = &settings.metrics {
+            metrics.throttled(self.request.method.as_str(), waited);
+        }
+        if waited > LONG_THROTTLE {
+            tracing::info!(?waited, "client-side throttling, not priority and fairness: {:?}", self.request);
+        } else if waited > SHORT_THROTTLE {
+            tracing::debug!(?waited, "client-side throttling: {:?}", self.request);
+        }
+    }
+}
+
+/// The whole of a body, or as much of it as is allowed.
+pub(super) async fn collect(mut body: Body, limit: usize) -> Result<Bytes, TransportError> {
+    let Some(first) = body.chunk().await? else { return Ok(Bytes::new()) };
+    let Some(second) = body.chunk().await? else { return Ok(first) };
+    let mut all = Vec::with_capacity(first.len() + second.len());
+    all.extend_from_slice(&first);
+    all.extend_from_slice(&second);
+    while all.len() < limit
+        && let Some(chunk) = body.chunk().await?
+    {
+        all.extend_from_slice(&chunk);
+    }
+    Ok(all.into())
+}
+
+/// Reads what little is left of an answer, so that its connection can be used again.
+async fn drain(mut body: Body) {
+    let mut read = 0;
+    while read < DRAINED
+        && let Ok(Some(chunk)) = body.chunk().await
+    {
+        read += chunk.len();
+    }
+}
+
+fn is_about_encoding(code: StatusCode) -> bool {
+    matches!(code, StatusCode::NOT_ACCEPTABLE | StatusCode::UNSUPPORTED_MEDIA_TYPE)
+}
+
+/// The same error, whose cause also tells what went wrong before.
+fn with_previous(error: TransportError, previous: Option<String>) -> TransportError {
+    let Some(previous) = previous else { return error };
+    let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+    TransportError::new(error.kind(), format!("{cause} - error from a previous attempt: {previous}"))
+}

@@ -1,0 +1,132 @@
+//! Shows requests in Prometheus' format, under the names that Go's client uses.
+
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::{AttemptReport, RequestMetrics};
+
+type Labels<const N: usize> = [(&'static str, String); N];
+type Histograms = Family<Labels<2>, Histogram, fn() -> Histogram>;
+
+const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+const BYTES: [f64; 10] = [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0];
+
+/// The metrics of the requests to one server, in a registry of the caller's.
+///
+/// ```
+/// # use kubewright_client::{Client, rest::PrometheusMetrics};
+/// # use prometheus_client::registry::Registry;
+/// # fn example(client: Client) -> Client {
+/// let mut registry = Registry::default();
+/// client.metrics(PrometheusMetrics::register(&mut registry, "cluster.example:6443"))
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct PrometheusMetrics {
+    host: String,
+    requests: Family<Labels<3>, Counter>,
+    retries: Family<Labels<3>, Counter>,
+    duration: Histograms,
+    throttled: Histograms,
+    request_size: Histograms,
+    response_size: Histograms,
+}
+
+impl PrometheusMetrics {
+    /// Adds the metrics to `registry`, once for each. Requests are shown as going to `host`.
+    pub fn register(registry: &mut Registry, host: impl Into<String>) -> Self {
+        let seconds: fn() -> Histogram = || Histogram::new(SECONDS);
+        let bytes: fn() -> Histogram = || Histogram::new(BYTES);
+        let metrics = PrometheusMetrics {
+            host: host.into(),
+            requests: Family::default(),
+            retries: Family::default(),
+            duration: Family::new_with_constructor(seconds),
+            throttled: Family::new_with_constructor(seconds),
+            request_size: Family::new_with_constructor(bytes),
+            response_size: Family::new_with_constructor(bytes),
+        };
+        // The encoder adds `_total` to the names of counters.
+        for (name, help, family) in [
+            ("rest_client_requests", "Number of HTTP requests, by status code, method and host", &metrics.requests),
+            ("rest_client_request_retries", "Number of requests that were sent again", &metrics.retries),
+        ] {
+            registry.register(name, help, family.clone());
+        }
+        for (name, help, family) in [
+            ("rest_client_request_duration_seconds", "Time until an answer begins", &metrics.duration),
+            ("rest_client_rate_limiter_duration_seconds", "Time spent waiting for the rate limit", &metrics.throttled),
+            ("rest_client_request_size_bytes", "Size of requests", &metrics.request_size),
+            ("rest_client_response_size_bytes", "Size of answers, where they tell it", &metrics.response_size),
+        ] {
+            registry.register(name, help, family.clone());
+        }
+        metrics
+    }
+
+    fn coded(&self, code: Option<u16>, method: &str) -> Labels<3> {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        [("code", code), ("method", method.to_owned()), ("host", self.host.clone())]
+    }
+
+    fn by_verb(&self, method: &str) -> Labels<2> {
+        [("verb", method.to_owned()), ("host", self.host.clone())]
+    }
+}
+
+impl RequestMetrics for PrometheusMetrics {
+    fn attempt(&self, report: &AttemptReport<'_>) {
+        let by_verb = self.by_verb(report.method);
+        self.requests.get_or_create(&self.coded(report.code, report.method)).inc();
+        self.duration.get_or_create(&by_verb).observe(report.duration.as_secs_f64());
+        self.request_size.get_or_create(&by_verb).observe(report.request_size as f64);
+        if let Some(size) = report.response_size {
+            self.response_size.get_or_create(&by_verb).observe(size as f64);
+        }
+    }
+
+    fn throttled(&self, method: &str, waited: Duration) {
+        self.throttled.get_or_create(&self.by_verb(method)).observe(waited.as_secs_f64());
+    }
+
+    fn retried(&self, method: &str, code: Option<u16>) {
+        self.retries.get_or_create(&self.coded(code, method)).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn names_and_labels_are_those_of_go() {
+        // RC-13
+        let mut registry = Registry::default();
+        let metrics = PrometheusMetrics::register(&mut registry, "h");
+        let duration = Duration::from_millis(20);
+        for code in [Some(200), None] {
+            metrics.attempt(&AttemptReport { method: "GET", code, duration, request_size: 0, response_size: Some(9) });
+        }
+        metrics.retried("GET", Some(429));
+        metrics.throttled("GET", duration);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            r#"rest_client_requests_total{code="200",method="GET",host="h"} 1"#,
+            r#"rest_client_requests_total{code="<error>",method="GET",host="h"} 1"#,
+            r#"rest_client_request_retries_total{code="429",method="GET",host="h"} 1"#,
+            r#"rest_client_request_duration_seconds_count{verb="GET",host="h"} 2"#,
+            r#"rest_client_rate_limiter_duration_seconds_count{verb="GET",host="h"} 1"#,
+            r#"rest_client_request_size_bytes_count{verb="GET",host="h"} 2"#,
+            r#"rest_client_response_size_bytes_count{verb="GET",host="h"} 2"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

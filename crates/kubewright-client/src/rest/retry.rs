@@ -1,0 +1,62 @@
+//! Whether a request may be sent again.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Method, StatusCode};
+
+use crate::transport::{TransportError, TransportErrorKind};
+
+/// How long to wait before the same request is sent again; none if it must not be.
+///
+/// A `Retry-After` that is a date is ignored, as it depends on two clocks.
+pub(super) fn after_answer(method: &Method, code: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let code = code.as_u16();
+    let asks = code == 429 || code >= 500;
+    // Only these two say that nothing was done.
+    let safe = is_idempotent(method) || matches!(code, 429 | 503);
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u32>().ok()?;
+    (asks && safe).then(|| Duration::from_secs(seconds.into()))
+}
+
+/// As [`after_answer`], where the connection broke before an answer.
+pub(super) fn after_failure(method: &Method, error: &TransportError) -> Option<Duration> {
+    let broken = error.kind() == TransportErrorKind::Disconnected;
+    (broken && *method == Method::GET).then_some(Duration::from_secs(1))
+}
+
+fn is_idempotent(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_what_the_server_asks_for_and_cannot_have_been_done_is_repeated() {
+        // RC-3
+        for (method, code, after, want) in [
+            (Method::GET, 429, Some("1"), Some(1)),
+            (Method::POST, 429, Some("0"), Some(0)),
+            (Method::POST, 503, Some("2"), Some(2)),
+            (Method::POST, 500, Some("1"), None),
+            (Method::PATCH, 504, Some("1"), None),
+            (Method::PUT, 504, Some("1"), Some(1)),
+            (Method::DELETE, 500, Some("1"), Some(1)),
+            (Method::GET, 429, None, None),
+            (Method::GET, 503, Some("Wed, 21 Oct 2015 07:28:00 GMT"), None),
+            (Method::GET, 503, Some("-1"), None),
+            (Method::GET, 409, Some("1"), None),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(after) = after {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(after));
+            }
+            let got = after_answer(&method, StatusCode::from_u16(code).unwrap(), &headers);
+            assert_eq!(got, want.map(Duration::from_secs), "{method} {code} {after:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a server wants known besides its answer.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::HeaderMap;
+use http::header::WARNING;
+
+/// How many different warnings are remembered as told; an endless variety must not take endless memory.
+const REMEMBERED: usize = 1000;
+
+/// Somebody who is told of warnings.
+pub(crate) type WarningHandler = Arc<dyn Fn(&Warning) + Send + Sync>;
+
+/// A warning of the server, for example that a version is about to go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[doc(alias = "WarningHeader")]
+pub struct Warning {
+    /// 299 for those that people should read.
+    pub code: u16,
+    /// Who warns; `-` if nobody says.
+    pub agent: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Logs a warning that people should read. What clients do by default.
+#[doc(alias = "WarningLogger")]
+pub fn log_warning(warning: &Warning) {
+    if warning.code == 299 && !warning.text.is_empty() {
+        tracing::warn!(target: "kubewright::warning", agent = warning.agent, "{}", warning.text);
+    }
+}
+
+/// Logs each warning once, however often it comes.
+#[doc(alias = "NewWarningWriter")]
+#[doc(alias = "Deduplicate")]
+pub fn log_warnings_once() -> impl Fn(&Warning) + Send + Sync + 'static {
+    let told = Mutex::new(HashSet::new());
+    move |warning| {
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= REMEMBERED {
+            told.clear();
+        }
+        if told.insert(warning.text.clone()) {
+            log_warning(warning);
+        }
+    }
+}
+
+/// The warnings of an answer; what is malformed is passed over.
+pub(super) fn warnings(headers: &HeaderMap) -> Vec<Warning> {
+    let lines = headers.get_all(WARNING).iter().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+    let mut all = Vec::new();
+    for line in lines {
+        let mut rest = line.trim();
+        while let Some((warning, after)) = parse(rest) {
+            all.push(warning);
+            match after.trim_start().strip_prefix(',') {
+                Some(next) => rest = next.trim_start(),
+                None => break,
+            }
+        }
+    }
+    all
+}
+
+/// `299 - "text" "date"`, of which the date may be missing; also what follows.
+fn parse(line: &str) -> Option<(Warning, &str)> {
+    let (code, rest) = line.split_once(' ')?;
+    let (agent, rest) = rest.split_once(' ')?;
+    if code.len() != 3 {
+        return None;
+    }
+    let (text, mut rest) = quoted(rest)?;
+    if let Some((_, after)) = rest.strip_prefix(' ').and_then(quoted) {
+        rest = after;
+    }
+    Some((Warning { code: code.parse().ok()?, agent: agent.to_owned(), text }, rest))
+}
+
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut out = String::new();
+    let mut chars = text.strip_prefix('"')?.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((out, &text[at + 2..])),
+            '\\' => out.push(chars.next()?.1),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn texts(line: &'static str) -> Vec<(u16, String)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(WARNING, HeaderValue::from_static(line));
+        warnings(&headers).into_iter().map(|warning| (warning.code, warning.text)).collect()
+    }
+
+    #[test]
+    fn headers_are_parsed() {
+        // RC-8
+        assert_eq!(texts(r#"299 - "a \"b\"""#), [(299, r#"a "b""#.to_owned())]);
+        let two = texts(r#"299 - "one" "Tue, 15 Nov 1994 08:12:31 GMT", 214 host:80 "two""#);
+        assert_eq!(two, [(299, "one".to_owned()), (214, "two".to_owned())]);
+        for malformed in ["", "299", r#"299 - "open"#, r#"9999 - "x""#, "299 - bare"] {
+            assert_eq!(texts(malformed), [], "{malformed}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Trying again after errors that a caller can expect.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// How often something is tried, and how long apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(alias = "wait.Backoff")]
+pub struct RetryPolicy {
+    /// How often it is tried in all.
+    pub steps: u32,
+    /// The first pause.
+    pub pause: Duration,
+    /// By how much each pause is longer than the one before it.
+    pub factor: f64,
+    /// By which part of itself a pause is lengthened at the most, at random.
+    pub jitter: f64,
+}
+
+impl RetryPolicy {
+    /// For conflicts with others who write now and then: 5 tries, 10 ms apart.
+    #[doc(alias = "DefaultRetry")]
+    pub const CONFLICT: Self = RetryPolicy { steps: 5, pause: Duration::from_millis(10), factor: 1.0, jitter: 0.1 };
+
+    /// For conflicts with a controller that is at work on the object: 4 tries, 10, 50 and 250 ms apart.
+    #[doc(alias = "DefaultBackoff")]
+    pub const BUSY: Self = RetryPolicy { steps: 4, pause: Duration::from_millis(10), factor: 5.0, jitter: 0.1 };
+}
+
+/// Tries again while somebody else is faster.
+///
+/// `attempt` has to read the object again each time, or it will meet the same conflict.
+///
+/// ```
+/// # use kubewright_client::{Api, Result, RetryPolicy, retry_on_conflict};
+/// # use kubewright_core::DynamicObject;
+/// # async fn example(widgets: Api<DynamicObject>) -> Result<()> {
+/// retry_on_conflict(RetryPolicy::CONFLICT, async || {
+///     let mut widget = widgets.get("big").await?;
+///     widget.metadata.labels.insert("seen", "yes".into());
+///     widgets.update(&widget).await
+/// })
+/// .await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// Any other error at once, and the last conflict when the tries have run out.
+#[doc(alias = "RetryOnConflict")]
+pub async fn retry_on_conflict<T>(policy: RetryPolicy, attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    retry_on(policy, Error::is_conflict, attempt).await
+}
+
+/// Tries again after errors that `may_pass`.
+///
+/// # Errors
+/// Any other error at once, and the last one when the tries have run out.
+#[doc(alias = "OnError")]
+pub async fn retry_on<T, E>(
+    policy: RetryPolicy,
+    may_pass: impl Fn(&E) -> bool,
+    mut attempt: impl AsyncFnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let mut pause = policy.pause;
+    for left in (0..policy.steps.max(1)).rev() {
+        match attempt().await {
+            Err(error) if left > 0 && may_pass(&error) => {}
+            done => return done,
+        }
+        tokio::time::sleep(pause.mul_f64(1.0 + policy.jitter * crate::random::unit())).await;
+        pause = pause.mul_f64(policy.factor);
+    }
+    unreachable!("the last try returns whatever it gave")
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_core::GroupResource;
+    use kubewright_core::meta::v1::Status;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_conflicts_are_tried_again_and_the_last_one_is_returned() {
+        // RT-1
+        let pods = GroupResource::from_static("", "pods");
+        for (conflicts, then_fails, tries, ok) in
+            [(0, false, 1, true), (4, false, 5, true), (5, false, 5, false), (2, true, 3, false)]
+        {
+            let mut tried = 0;
+            let result = retry_on_conflict(RetryPolicy::CONFLICT, async || {
+                tried += 1;
+                match tried {
+                    tried if tried <= conflicts => Err(Status::conflict(&pods, "web", tried).into()),
+                    _ if then_fails => Err(Status::not_found(&pods, "web").into()),
+                    _ => Ok(()),
+                }
+            })
+            .await;
+            assert_eq!((tried, result.is_ok()), (tries, ok));
+            if let Err(error) = result {
+                assert_eq!(error.is_conflict(), !then_fails);
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_by_their_factor() {
+        // RT-1
+        let start = Instant::now();
+        let failed: Result<()> =
+            retry_on(RetryPolicy::BUSY, |_| true, async || Err(Status::internal("x").into())).await;
+        assert!(failed.is_err());
+        let pauses = start.elapsed().as_millis();
+        assert!((310..=345).contains(&pauses), "{pauses} ms");
+    }
+}
