@@ -4,18 +4,22 @@
 
 mod delta;
 mod expiration_cache;
+mod lister_watcher;
 mod mutation_cache;
 mod queue;
+mod reflector;
 mod store;
 mod undelta_store;
 
 pub use delta::{Deleted, Delta};
 pub use expiration_cache::ExpirationCache;
+pub use lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
 pub use mutation_cache::MutationCache;
 pub use queue::{
     BoxFuture, DeltaFifo, DeltaFifoOptions, Fifo, KnownObjects, Process, Queue, QueueClosed, RealFifo, RealFifoOptions,
     ReflectorStore, Transform, TransformError,
 };
+pub use reflector::{Backoff, ErrorHandler, Health, HealthState, Reflector, ReflectorError, ReflectorOptions};
 pub use store::{
     Change, IndexerConflict, Indexers, NAMESPACE_INDEX, Objects, Query, Snapshot, Store, Transaction, UnknownIndex,
 };

@@ -4,5 +4,7 @@ mod caches;
 mod delta_fifo;
 mod fifo;
 mod real_fifo;
+mod reflector;
+mod script;
 mod store;
 mod support;
