@@ -4,7 +4,10 @@
 
 mod delta;
 mod expiration_cache;
+mod informer;
+mod lister;
 mod lister_watcher;
+mod metrics;
 mod mutation_cache;
 mod queue;
 mod reflector;
@@ -13,7 +16,14 @@ mod undelta_store;
 
 pub use delta::{Deleted, Delta};
 pub use expiration_cache::ExpirationCache;
+pub use informer::{
+    AddIndexersError, Config, Controller, Event, EventHandler, FilteringHandler, HandlerFuncs, HandlerOptions,
+    HandlerRegistration, Informer, InformerOptions, InformerStopped, OnPanic, Overflow, QueueKind, Recreated,
+    SharedIndexInformer,
+};
+pub use lister::{Lister, NamespaceLister};
 pub use lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
+pub use metrics::Metrics;
 pub use mutation_cache::MutationCache;
 pub use queue::{
     BoxFuture, DeltaFifo, DeltaFifoOptions, Fifo, KnownObjects, Process, Queue, QueueClosed, RealFifo, RealFifoOptions,

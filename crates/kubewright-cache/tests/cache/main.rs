@@ -1,8 +1,14 @@
 //! The cache, driven as a user would.
 
 mod caches;
+mod controller;
 mod delta_fifo;
 mod fifo;
+mod histories;
+mod informer;
+mod listers;
+mod live;
+mod metrics;
 mod real_fifo;
 mod reflector;
 mod script;
