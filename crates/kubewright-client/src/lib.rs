@@ -6,7 +6,11 @@
 //! Start at [`Api`] for objects of a type, and at [`rest`] for requests by verb and path.
 
 pub mod api;
+#[cfg(feature = "apply")]
+pub mod apply;
 mod client;
+pub mod clientset;
+pub mod discovery;
 mod dynamic;
 mod error;
 pub mod flowcontrol;
@@ -15,11 +19,16 @@ mod pager;
 mod random;
 pub mod rest;
 mod retry;
+#[cfg(feature = "autoscaling")]
+mod scale;
 pub mod transport;
+pub mod watch;
 
-pub use api::{Api, Deleted, HasScale, HasStatus, ListStream, Scope, SubresourceApi, WatchStream};
+pub use api::{Api, Deleted, HasProxy, HasScale, HasStatus, ListStream, Scope, SubresourceApi, WatchStream};
 pub use client::Client;
 pub use error::{Error, Result};
 pub use metadata::MetadataApi;
 pub use pager::{PagedItems, Pager};
 pub use retry::{RetryPolicy, retry_on, retry_on_conflict};
+#[cfg(feature = "autoscaling")]
+pub use scale::ScaleClient;

@@ -1,16 +1,22 @@
 //! Lists in pages, as if they were one.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
 
 use kubewright_core::meta::v1::ListMeta;
 use kubewright_core::options::ListOptions;
 use kubewright_core::{Object, ObjectList};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::api::Api;
 use crate::error::Result;
 
 /// How many objects a page has, unless told otherwise.
 const PAGE_SIZE: u32 = 500;
+/// How many pages are read ahead of who takes their objects.
+const PREFETCHED: usize = 10;
 
 /// Reads a collection page by page, so that neither server nor network has it all at once.
 ///
@@ -29,13 +35,14 @@ const PAGE_SIZE: u32 = 500;
 pub struct Pager<T> {
     api: Api<T>,
     page_size: u32,
+    prefetched: usize,
     full_list_if_expired: bool,
 }
 
 impl<T: Object> Pager<T> {
     /// Pages of 500 objects of `api`.
     pub fn new(api: Api<T>) -> Self {
-        Pager { api, page_size: PAGE_SIZE, full_list_if_expired: true }
+        Pager { api, page_size: PAGE_SIZE, prefetched: PREFETCHED, full_list_if_expired: true }
     }
 
     /// Asks for so many objects at a time, unless the options of a list say otherwise. 500 by default.
@@ -43,6 +50,14 @@ impl<T: Object> Pager<T> {
     #[doc(alias = "PageSize")]
     pub fn page_size(mut self, objects: u32) -> Self {
         self.page_size = objects;
+        self
+    }
+
+    /// Reads so many pages ahead in [`each`](Self::each), at least one. 10 by default.
+    #[must_use]
+    #[doc(alias = "PageBufferSize")]
+    pub fn prefetch(mut self, pages: usize) -> Self {
+        self.prefetched = pages.max(1);
         self
     }
 
@@ -95,12 +110,24 @@ impl<T: Object> Pager<T> {
         }
     }
 
-    /// The objects that match one after the other, a page at a time; never read again from the start.
+    /// The objects that match one after the other; never read again from the start.
     ///
-    /// A page is asked for when the one before it has been handed out.
+    /// Pages are read ahead by a task, which ends with what is returned. Must be called within a runtime.
     #[doc(alias = "EachListItem")]
     pub fn each(&self, options: ListOptions) -> PagedItems<T> {
-        PagedItems { api: self.api.clone(), next: Some(self.first(&options)), page: VecDeque::new() }
+        let (sender, pages) = mpsc::channel(self.prefetched);
+        let (api, first) = (self.api.clone(), self.first(&options));
+        let reader = tokio::spawn(async move {
+            let mut next = Some(first);
+            while let Some(options) = next {
+                // Room is waited for before the page is asked for, so that no more than agreed are held.
+                let Ok(room) = sender.reserve().await else { return };
+                let page = api.list(&options).await;
+                next = page.as_ref().ok().and_then(|page| following(&options, &page.metadata));
+                room.send(page.map(|page| page.items));
+            }
+        });
+        PagedItems { pages, page: VecDeque::new(), reader: Some(reader) }
     }
 
     fn first(&self, options: &ListOptions) -> ListOptions {
@@ -121,33 +148,47 @@ fn following(options: &ListOptions, metadata: &ListMeta) -> Option<ListOptions> 
     })
 }
 
-/// Objects of a collection that is read in pages.
+/// Objects of a collection that is read in pages. Reading ends when it is dropped.
 #[derive(Debug)]
 pub struct PagedItems<T> {
-    api: Api<T>,
-    /// Absent after the last page.
-    next: Option<ListOptions>,
+    pages: mpsc::Receiver<Result<Vec<T>>>,
     page: VecDeque<T>,
+    /// Absent after its end has been seen.
+    reader: Option<JoinHandle<()>>,
 }
 
 impl<T: Object> PagedItems<T> {
-    /// The next object, or `None` after the last. After an error there are no more.
-    ///
-    /// A dropped future loses nothing but the page it was asking for, which is asked for again.
+    /// The next object, or `None` after the last. After an error there are no more. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<T>> {
         loop {
             if let Some(object) = self.page.pop_front() {
                 return Some(Ok(object));
             }
-            let page = self.api.list(self.next.as_ref()?).await;
-            let options = self.next.take()?;
-            match page {
-                Ok(page) => {
-                    self.next = following(&options, &page.metadata);
-                    self.page = page.items.into();
+            match self.pages.recv().await {
+                Some(Ok(page)) => self.page = page.into(),
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    let ended = match &mut self.reader {
+                        Some(reader) => poll_fn(|context| Pin::new(&mut *reader).poll(context)).await,
+                        None => return None,
+                    };
+                    self.reader = None;
+                    // A reader that panicked must not pass for one that is done.
+                    if let Err(failed) = ended
+                        && failed.is_panic()
+                    {
+                        std::panic::resume_unwind(failed.into_panic());
+                    }
                 }
-                Err(error) => return Some(Err(error)),
             }
+        }
+    }
+}
+
+impl<T> Drop for PagedItems<T> {
+    fn drop(&mut self) {
+        if let Some(reader) = &self.reader {
+            reader.abort();
         }
     }
 }

@@ -166,6 +166,12 @@ impl Object for DynamicObject {
         None
     }
 
+    fn complete_type(&mut self, api_version: &str, kind: &str) {
+        if self.api_version.is_empty() && self.kind.is_empty() {
+            (self.api_version, self.kind) = (api_version.into(), kind.into());
+        }
+    }
+
     fn write_json(&self, writer: &mut Writer<'_>) {
         let mut separator = b'{';
         for (key, text) in [("apiVersion", &self.api_version), ("kind", &self.kind)] {

@@ -57,6 +57,13 @@ pub trait Object: Clone + Send + Sync + 'static {
     /// Writes the object as JSON, with kind and version.
     fn write_json(&self, writer: &mut Writer<'_>);
 
+    /// Takes group, version and kind of the list that the object was in, where it does not know its own.
+    ///
+    /// Servers leave them out in lists. Types have them by nature, so that only dynamic objects do anything.
+    fn complete_type(&mut self, api_version: &str, kind: &str) {
+        let _ = (api_version, kind);
+    }
+
     /// The object as protobuf in its envelope, or `None` if the type has no such form.
     fn to_protobuf(&self) -> Option<Vec<u8>> {
         None

@@ -1,5 +1,6 @@
 //! Writes the code that is derived from the description.
 
+mod clientset;
 mod names;
 mod resources;
 mod tables;
@@ -24,6 +25,15 @@ pub fn run(check: bool) -> Result<String, String> {
     let api_crate = root.join("crates/kubewright-api");
     files.insert(api_crate.join("src/generated/mod.rs"), format(&root, &modules(&api))?);
     check_features(&api_crate.join("Cargo.toml"), &api)?;
+    let client_crate = root.join("crates/kubewright-client");
+    let served: Vec<&GroupVersion> = api.iter().filter(|gv| gv.module != "meta").collect();
+    for gv in &served {
+        let path = format!("src/clientset/generated/{}_{}.rs", gv.module, gv.version);
+        files.insert(client_crate.join(path), format(&root, &clientset::file(gv))?);
+    }
+    let modules = clientset::modules(&served);
+    files.insert(client_crate.join("src/clientset/generated/mod.rs"), format(&root, &modules)?);
+    check_client_features(&client_crate.join("Cargo.toml"), &served)?;
 
     let mut stale = Vec::new();
     for (path, text) in &files {
@@ -105,7 +115,6 @@ fn modules(api: &[GroupVersion]) -> String {
 
 /// Each group is a feature that brings the groups whose types it uses; the manifest has to say so.
 fn check_features(manifest: &Path, api: &[GroupVersion]) -> Result<(), String> {
-    let text = fs::read_to_string(manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
     let mut needs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for gv in api.iter().filter(|gv| gv.module != "meta") {
         let used = needs.entry(&gv.module).or_default();
@@ -122,6 +131,20 @@ fn check_features(manifest: &Path, api: &[GroupVersion]) -> Result<(), String> {
             used.iter().filter(|used| *used != module && **used != "meta").map(|used| format!("\"{used}\"")).collect();
         lines.push(format!("{module} = [{}]", used.join(", ")));
     }
+    check_lines(manifest, lines)
+}
+
+/// Each group of the client is a feature that brings its types.
+fn check_client_features(manifest: &Path, served: &[&GroupVersion]) -> Result<(), String> {
+    let groups: BTreeSet<&str> = served.iter().map(|gv| gv.module.as_str()).collect();
+    let all: Vec<String> = groups.iter().map(|module| format!("\"{module}\"")).collect();
+    let mut lines = vec![format!("full = [{}]", all.join(", "))];
+    lines.extend(groups.iter().map(|module| format!("{module} = [\"kubewright-api/{module}\"]")));
+    check_lines(manifest, lines)
+}
+
+fn check_lines(manifest: &Path, lines: Vec<String>) -> Result<(), String> {
+    let text = fs::read_to_string(manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
     let missing: Vec<String> = lines.into_iter().filter(|line| !text.lines().any(|have| have == line)).collect();
     if missing.is_empty() {
         Ok(())

@@ -19,6 +19,29 @@ pub fn constant(name: &str) -> String {
     snake(name).to_uppercase()
 }
 
+/// The method of a resource: `NetworkPolicy` and `networkpolicies` → `network_policies`.
+pub fn plural(kind: &str, plural: &str) -> String {
+    let common = common(kind, plural);
+    format!("{}{}", snake(&kind[..common]), &plural[common..])
+}
+
+/// The same as Go spells it: `NetworkPolicies`.
+pub fn go_plural(kind: &str, plural: &str) -> String {
+    let common = common(kind, plural);
+    format!("{}{}", &kind[..common], &plural[common..])
+}
+
+/// `core_v1` → `CoreV1`.
+pub fn go(name: &str) -> String {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.split('_').map(capital).collect()
+}
+
+/// How far two names go together, in bytes.
+fn common(kind: &str, plural: &str) -> usize {
+    kind.bytes().zip(plural.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+}
+
 /// Splits at upper-case letters, keeping acronyms and their plurals whole.
 fn snake(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
@@ -58,6 +81,19 @@ mod tests {
             ("type", "type_"),
         ] {
             assert_eq!(field(name), expected);
+        }
+    }
+
+    #[test]
+    fn methods_are_plurals_in_words() {
+        for (kind, name, expected, go) in [
+            ("NetworkPolicy", "networkpolicies", "network_policies", "NetworkPolicies"),
+            ("Endpoints", "endpoints", "endpoints", "Endpoints"),
+            ("IPAddress", "ipaddresses", "ip_addresses", "IPAddresses"),
+            ("CSIDriver", "csidrivers", "csi_drivers", "CSIDrivers"),
+            ("ComponentStatus", "componentstatuses", "component_statuses", "ComponentStatuses"),
+        ] {
+            assert_eq!((plural(kind, name).as_str(), go_plural(kind, name).as_str()), (expected, go));
         }
     }
 }

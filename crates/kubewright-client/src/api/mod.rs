@@ -9,6 +9,7 @@
 
 mod delete;
 mod list_stream;
+mod proxy;
 mod read;
 mod scope;
 mod subresource;
@@ -27,6 +28,7 @@ use crate::rest::{Form, Request, RestClient};
 
 pub use delete::Deleted;
 pub use list_stream::ListStream;
+pub use proxy::HasProxy;
 pub use scope::Scope;
 pub use subresource::{HasScale, HasStatus, SubresourceApi};
 pub use verbs::{CreateApi, ReadApi};
@@ -56,10 +58,10 @@ pub struct Api<T> {
 }
 
 impl<T: Kind> Api<T> {
-    /// The objects in this namespace. For a resource of the cluster the namespace means nothing.
+    /// The objects in this namespace; the empty one stands for all. For a resource of the cluster it means nothing.
     pub fn namespaced(client: &Client, namespace: impl Into<Str>) -> Self {
-        let scope = if T::RESOURCE.namespaced { Scope::Namespace(namespace.into()) } else { Scope::Cluster };
-        Api::known(client, T::RESOURCE, scope)
+        let all = Api::all(client);
+        if T::RESOURCE.namespaced { all.namespace(namespace) } else { all }
     }
 
     /// The objects in the client's default namespace.

@@ -9,7 +9,7 @@
 //!   is not idempotent (POST and PATCH) is repeated only after 429 and 503, which say that nothing was done: after
 //!   a 504 with advice to retry, Go creates twice. A connection that broke is retried for GET alone.
 //! - Errors of the builder stick: the first is reported when the request would be sent, and nothing is.
-//! - There is no global state: limits, handlers and metrics belong to a [`Client`](crate::Client).
+//! - There is no global state: limits, handlers and metrics belong to a [`Client`].
 
 mod attempt;
 mod failure;

@@ -1,4 +1,14 @@
 //! The client against the embedded server, and against scripts of faults. Contracts are cited by their ids.
 
+mod applying;
+mod clientset;
+mod discovery;
+mod dynamic;
+mod faults;
+mod memory;
 mod objects;
+mod paging;
+mod rest;
+mod script;
 mod support;
+mod watching;

@@ -15,7 +15,7 @@ async fn an_object_is_created_read_changed_and_deleted() {
     for json_only in [false, true] {
         let server = test_client().await;
         let client = if json_only { server.client.json_only() } else { server.client.clone() };
-        let api = Api::<ConfigMap>::namespaced(&client, "default");
+        let api = Api::<ConfigMap>::namespaced(&client, server.namespace.as_str());
         let created = api.create(&config_map("a")).await.unwrap();
         assert!(!created.uid().is_empty());
         let again = api.create(&config_map("a")).await.unwrap_err();
@@ -44,7 +44,7 @@ async fn an_object_is_created_read_changed_and_deleted() {
 #[tokio::test]
 async fn deletion_honours_its_options() {
     let server = test_client().await;
-    let api = Api::<ConfigMap>::namespaced(&server.client, "default");
+    let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
     let created = api.create(&config_map("a")).await.unwrap();
     let other = DeleteOptions::default().uid("another");
     assert!(api.delete_with("a", &other).await.unwrap_err().is_conflict());
@@ -68,7 +68,7 @@ async fn a_list_comes_item_by_item_with_its_version() {
     for json_only in [false, true] {
         let server = test_client().await;
         let client = if json_only { server.client.json_only() } else { server.client.clone() };
-        let api = Api::<ConfigMap>::namespaced(&client, "default");
+        let api = Api::<ConfigMap>::namespaced(&client, server.namespace.as_str());
         for index in 0..50 {
             api.create(&config_map(&format!("m{index:02}"))).await.unwrap();
         }
@@ -95,7 +95,7 @@ async fn a_watch_tells_of_each_change() {
     for json_only in [false, true] {
         let server = test_client().await;
         let client = if json_only { server.client.json_only() } else { server.client.clone() };
-        let api = Api::<ConfigMap>::namespaced(&client, "default");
+        let api = Api::<ConfigMap>::namespaced(&client, server.namespace.as_str());
         let version = api.list(&ListOptions::default()).await.unwrap().metadata.resource_version.unwrap();
         let options = WatchOptions::default().resource_version(version);
         let mut watch = api.watch(&options).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_watch_tells_of_each_change() {
 async fn applying_claims_fields_and_refuses_what_was_read() {
     // AC-1, DY-1
     let server = test_client().await;
-    let api = Api::<ConfigMap>::namespaced(&server.client, "default");
+    let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
     let options = ApplyOptions::new("one");
     let applied = api.apply(&config_map("a"), &options).await.unwrap();
     assert_eq!(applied.data.get("key").map(|text| text.as_str()), Some("value"));
@@ -137,7 +137,7 @@ async fn a_name_without_a_namespace_is_refused_before_it_is_sent() {
         everywhere.get("web").await.unwrap_err(),
         everywhere.delete("web").await.unwrap_err(),
         everywhere.create(&Pod::default()).await.unwrap_err(),
-        everywhere.namespace("default").get("").await.unwrap_err(),
+        everywhere.namespace(server.namespace.as_str()).get("").await.unwrap_err(),
     ] {
         assert!(error.to_string().starts_with("invalid request: "), "{error}");
     }

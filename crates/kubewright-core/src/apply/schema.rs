@@ -158,6 +158,14 @@ impl Schema {
         }
     }
 
+    /// The fields that identify the items of this list.
+    pub(super) fn keys(self) -> &'static [&'static str] {
+        match self.0 {
+            Shape::List { list: ListType::Map(keys), .. } => keys,
+            _ => &[],
+        }
+    }
+
     /// What identifies an item of this list; an error where a key is missing that has no default.
     pub(super) fn element(self, item: &Value) -> Result<Element, String> {
         let Shape::List { item: ty, list: ListType::Map(keys) } = self.0 else { return Ok(Element::value(item)) };

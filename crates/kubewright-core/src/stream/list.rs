@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 
 use super::Encoding;
 use super::buffer::{Buffer, Extent};
-use crate::Object;
 use crate::decode::{DecodeError, Decoder};
 use crate::meta::v1::ListMeta;
 use crate::protobuf::{MAGIC, varint};
+use crate::{Object, Str};
 
 /// Turns the bytes of a list into its objects as they arrive.
 ///
@@ -29,6 +29,8 @@ pub struct ListDecoder<T> {
     buffer: Buffer,
     state: State,
     metadata: ListMeta,
+    /// Group and version, and the kind of the list, which Kubernetes writes before the items.
+    type_: (Str, Str),
     count: usize,
     items: PhantomData<fn() -> T>,
 }
@@ -61,6 +63,7 @@ enum State {
 /// What a list says under a key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Key {
+    ApiVersion,
     Kind,
     Metadata,
     Items,
@@ -74,7 +77,14 @@ impl<T: Object> ListDecoder<T> {
             Encoding::Json => State::JsonStart,
             Encoding::Protobuf => State::ProtobufMagic,
         };
-        ListDecoder { buffer: Buffer::default(), state, metadata: ListMeta::default(), count: 0, items: PhantomData }
+        ListDecoder {
+            buffer: Buffer::default(),
+            state,
+            metadata: ListMeta::default(),
+            type_: Default::default(),
+            count: 0,
+            items: PhantomData,
+        }
     }
 
     /// Takes bytes that have arrived.
@@ -93,8 +103,12 @@ impl<T: Object> ListDecoder<T> {
                 _ => self.json(decoder)?,
             };
             match step {
-                Step::Item(item) => {
+                Step::Item(mut item) => {
                     self.count += 1;
+                    let (api_version, kind) = &self.type_;
+                    if let Some(kind) = kind.strip_suffix("List").filter(|kind| !kind.is_empty()) {
+                        item.complete_type(api_version, kind);
+                    }
                     return Ok(Some(item));
                 }
                 Step::Going => {}
@@ -119,10 +133,12 @@ impl<T: Object> ListDecoder<T> {
 
     fn json(&mut self, decoder: &mut Decoder) -> Result<Step<T>, DecodeError> {
         let (state, index) = (self.state, self.count);
-        let metadata = &mut self.metadata;
+        let (metadata, type_) = (&mut self.metadata, &mut self.type_);
         // Of the items only one at a time may be waited for, never all of them.
         let extent = match state {
-            State::JsonItem | State::JsonValue(Key::Kind | Key::Metadata | Key::Other) => Extent::Value,
+            State::JsonItem | State::JsonValue(Key::ApiVersion | Key::Kind | Key::Metadata | Key::Other) => {
+                Extent::Value
+            }
             _ => Extent::Token,
         };
         let step = self.buffer.read(decoder, extent, |reader| match state {
@@ -136,6 +152,7 @@ impl<T: Object> ListDecoder<T> {
                 }
                 let mut escaped = Vec::new();
                 let key = match reader.key(&mut escaped)? {
+                    b"apiVersion" => Key::ApiVersion,
                     b"kind" => Key::Kind,
                     b"metadata" => Key::Metadata,
                     b"items" => Key::Items,
@@ -158,7 +175,11 @@ impl<T: Object> ListDecoder<T> {
                         reader.message(&mut found).map_err(|error| error.within_field("metadata"))?;
                         *metadata = found;
                     }
-                    Key::Kind => check_kind(&reader.string().map_err(|error| error.within_field("kind"))?)?,
+                    Key::ApiVersion => type_.0 = reader.text().map_err(|error| error.within_field("apiVersion"))?,
+                    Key::Kind => {
+                        type_.1 = reader.text().map_err(|error| error.within_field("kind"))?;
+                        check_kind(&type_.1)?;
+                    }
                     _ => drop(reader.raw()?),
                 }
                 // A number ends only where something else begins.

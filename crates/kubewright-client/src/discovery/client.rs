@@ -1,0 +1,152 @@
+//! Asks a server what it has.
+
+use std::time::Duration;
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use kubewright_core::meta::v1::{APIGroupList, APIResourceList, APIVersions};
+use kubewright_core::{Decoder, GroupVersion, Value};
+
+use super::catalog::{Discovery, Resource};
+use super::version::ServerVersion;
+use super::{aggregated, legacy};
+use crate::client::Client;
+use crate::error::Result;
+use crate::rest::Response;
+
+/// How long one document may take: servers ask others for theirs.
+const TIMEOUT: Duration = Duration::from_secs(32);
+
+/// Asks a server which groups, versions and resources it has, each time anew.
+#[derive(Debug, Clone)]
+pub struct DiscoveryClient {
+    client: Client,
+    aggregated: bool,
+}
+
+impl Client {
+    /// Asks the server what it has.
+    ///
+    /// ```
+    /// # use kubewright_client::{Client, Result};
+    /// # async fn example(client: Client) -> Result<()> {
+    /// for (version, resource) in client.discovery().discover().await?.resources() {
+    ///     println!("{:30} {:20} {}", resource.plural, version.to_string(), resource.kind.kind);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias = "DiscoveryClient")]
+    pub fn discovery(&self) -> DiscoveryClient {
+        let mut client = self.clone();
+        if client.settings().timeout.is_none() {
+            client = client.request_timeout(TIMEOUT);
+        }
+        DiscoveryClient { client, aggregated: true }
+    }
+}
+
+/// The first documents of discovery.
+enum Roots {
+    Aggregated(Vec<Value>),
+    Legacy(Option<APIVersions>, Option<APIGroupList>),
+}
+
+impl DiscoveryClient {
+    /// Asks for each version by itself even where the server has it all in one document. Off by default.
+    #[must_use]
+    #[doc(alias = "WithLegacy")]
+    pub fn legacy(mut self) -> Self {
+        self.aggregated = false;
+        self
+    }
+
+    /// The client it asks through.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// All that the server has. What fails is asked for twice, and is then in [`Discovery::failures`].
+    ///
+    /// # Errors
+    /// When not even the groups can be found out.
+    #[doc(alias = "ServerGroupsAndResources")]
+    pub async fn discover(&self) -> Result<Discovery> {
+        let first = self.discover_once().await;
+        match &first {
+            Ok(discovery) if discovery.failures.is_empty() => return first,
+            Err(error) if !error.is_retriable() => return first,
+            _ => {}
+        }
+        match (self.discover_once().await, first) {
+            (Err(_), Ok(partial)) => Ok(partial),
+            (second, _) => second,
+        }
+    }
+
+    async fn discover_once(&self) -> Result<Discovery> {
+        match self.roots().await? {
+            Roots::Aggregated(documents) => {
+                let mut discovery = Discovery::default();
+                documents.iter().for_each(|document| aggregated::read(document, &mut discovery));
+                Ok(discovery)
+            }
+            Roots::Legacy(core, groups) => Ok(legacy::discover(self, core, groups).await),
+        }
+    }
+
+    /// The aggregated documents if both places have one, since resources of one place alone would look like all.
+    async fn roots(&self) -> Result<Roots> {
+        let (core, groups) = (self.root("/api").await?, self.root("/apis").await?);
+        let roots = [&core, &groups];
+        let is_aggregated = |answer: &Response| {
+            let media_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            media_type.is_some_and(aggregated::is_aggregated)
+        };
+        if roots.iter().all(|root| root.as_ref().is_none_or(is_aggregated)) && roots.iter().any(|root| root.is_some()) {
+            let documents = [core, groups].into_iter().flatten().map(|answer| Value::from_json(&answer.bytes()));
+            return Ok(Roots::Aggregated(documents.collect::<Result<_, _>>()?));
+        }
+        // Where one place has the aggregated document alone, both are asked again for the form that both have.
+        let one_alone = [&core, &groups].into_iter().flatten().any(is_aggregated);
+        let (core, groups) = match one_alone {
+            true => (self.plain_root("/api").await?, self.plain_root("/apis").await?),
+            false => (core, groups),
+        };
+        let core = core.map(Response::into_message).transpose()?;
+        Ok(Roots::Legacy(core, groups.map(Response::into_message).transpose()?))
+    }
+
+    /// A root document; servers may lack either place.
+    async fn root(&self, path: &str) -> Result<Option<Response>> {
+        match self.aggregated {
+            true => found(self.client.rest().get().absolute_path(path).header(ACCEPT, aggregated::ACCEPT).send().await),
+            false => self.plain_root(path).await,
+        }
+    }
+
+    async fn plain_root(&self, path: &str) -> Result<Option<Response>> {
+        found(self.client.rest().get().absolute_path(path).send().await)
+    }
+
+    /// The resources of one version of a group.
+    #[doc(alias = "ServerResourcesForGroupVersion")]
+    pub async fn version(&self, group_version: &GroupVersion) -> Result<Vec<Resource>> {
+        let answer = self.client.rest().get().absolute_path(&group_version.api_path()).send().await?;
+        let list: APIResourceList = Decoder::new().json(&answer.bytes())?;
+        legacy::resources(&list, group_version)
+    }
+
+    /// Which version of Kubernetes the server is.
+    #[doc(alias = "ServerVersion")]
+    pub async fn server_version(&self) -> Result<ServerVersion> {
+        let answer = self.client.rest().get().absolute_path("/version").send().await?;
+        Ok(ServerVersion::from_value(&Value::from_json(&answer.bytes())?))
+    }
+}
+
+fn found(answer: Result<Response>) -> Result<Option<Response>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,99 @@
+//! Discovery kept on disk, for programs that run often and briefly.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use kubewright_core::Value;
+
+use super::aggregated;
+use super::catalog::Discovery;
+
+/// The name of the file in the directory of a server.
+const FILE: &str = "discovery.json";
+
+/// A file that remembers what one server has.
+///
+/// It is as old as its time of change says. It is replaced whole, so that a reader never sees half of it, and only a complete
+/// discovery is kept. A file that cannot be read is no file; one that cannot be written is passed over.
+#[derive(Debug, Clone)]
+#[doc(alias = "NewCachedDiscoveryClientForConfig")]
+pub struct DiskCache {
+    directory: PathBuf,
+    ttl: Duration,
+}
+
+impl DiskCache {
+    /// Keeps what a server has in `directory`, which is for this server alone, for so long.
+    pub fn new(directory: impl Into<PathBuf>, ttl: Duration) -> Self {
+        DiskCache { directory: directory.into(), ttl }
+    }
+
+    /// A name for the directory of a server, made from its address.
+    #[doc(alias = "ComputeDiscoverCacheDir")]
+    pub fn directory_name(host: &str) -> String {
+        let host = host.split_once("://").map_or(host, |(_, rest)| rest);
+        host.chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "-./".contains(c) { c } else { '_' })
+            .collect::<String>()
+            .replace("..", "__")
+    }
+
+    pub(super) async fn read(&self) -> Option<Discovery> {
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || this.read_file()).await.ok()?
+    }
+
+    pub(super) async fn write(&self, discovery: &Discovery) {
+        let text = aggregated::write(discovery).to_string();
+        let this = self.clone();
+        let written = tokio::task::spawn_blocking(move || this.replace_file(text.as_bytes())).await;
+        if let Ok(Err(error)) = written {
+            tracing::debug!(error = &error as &dyn std::error::Error, "discovery is not kept on disk");
+        }
+    }
+
+    pub(super) async fn remove(&self) {
+        let path = self.directory.join(FILE);
+        // What is not there need not be removed.
+        let _ = tokio::task::spawn_blocking(move || fs::remove_file(path)).await;
+    }
+
+    fn read_file(&self) -> Option<Discovery> {
+        let path = self.directory.join(FILE);
+        let changed = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok()?;
+        if SystemTime::now().duration_since(changed).unwrap_or_default() > self.ttl {
+            return None;
+        }
+        let mut discovery = Discovery::default();
+        aggregated::read(&Value::from_json(&fs::read(&path).ok()?).ok()?, &mut discovery);
+        (!discovery.groups.is_empty()).then_some(discovery)
+    }
+
+    fn replace_file(&self, text: &[u8]) -> io::Result<()> {
+        create_directory(&self.directory)?;
+        let temporary = self.directory.join(format!(".{FILE}.{}", std::process::id()));
+        let result = write_file(&temporary, text).and_then(|()| fs::rename(&temporary, self.directory.join(FILE)));
+        if result.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        result
+    }
+}
+
+fn create_directory(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o750);
+    builder.create(path)
+}
+
+fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o660);
+    io::Write::write_all(&mut options.open(path)?, text)
+}

@@ -1,0 +1,113 @@
+//! Discovery version by version, for servers without the aggregated document.
+
+use kubewright_core::meta::v1::{APIGroup, APIGroupList, APIResourceList, APIVersions};
+use kubewright_core::{GroupVersion, GroupVersionKind, Str};
+use tokio::task::JoinSet;
+
+use super::catalog::{Discovery, Group, GroupFailure, Resource, Subresource, Version};
+use super::client::DiscoveryClient;
+use crate::error::{Error, Result};
+
+/// How many versions are asked for at a time.
+const CONCURRENCY: usize = 16;
+
+/// All versions of these groups, in the order of their groups.
+pub(super) async fn discover(
+    client: &DiscoveryClient,
+    core: Option<APIVersions>,
+    groups: Option<APIGroupList>,
+) -> Discovery {
+    let mut discovery = Discovery::default();
+    if let Some(core) = core {
+        let versions = core.versions.iter().map(|name| Version { name: name.clone(), resources: Vec::new() });
+        discovery.groups.push(Group { name: Str::new(), versions: versions.collect() });
+    }
+    discovery.groups.extend(groups.iter().flat_map(|list| list.groups.iter()).map(group));
+
+    let mut wanted: Vec<GroupVersion> = discovery.group_versions().collect();
+    wanted.reverse();
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < CONCURRENCY
+            && let Some(group_version) = wanted.pop()
+        {
+            let client = client.clone();
+            running.spawn(async move { (client.version(&group_version).await, group_version) });
+        }
+        let Some(joined) = running.join_next().await else { break };
+        let Ok((found, group_version)) = joined else { continue };
+        let group = discovery.groups.iter_mut().find(|group| group.name == group_version.group);
+        let versions = &mut group.expect("it was asked for because of this group").versions;
+        match found {
+            Ok(resources) => {
+                let place = versions.iter_mut().find(|version| version.name == group_version.version);
+                place.expect("nobody else removes it").resources = resources;
+            }
+            Err(error) => {
+                versions.retain(|version| version.name != group_version.version);
+                discovery.failures.push(failure(group_version, &error));
+            }
+        }
+    }
+    discovery.groups.retain(|group| !group.versions.is_empty());
+    discovery.failures.sort_by(|a, b| a.group_version.cmp(&b.group_version));
+    discovery
+}
+
+pub(super) fn failure(group_version: GroupVersion, error: &Error) -> GroupFailure {
+    GroupFailure { group_version, reason: error.to_string(), is_transient: error.is_retriable() }
+}
+
+fn group(group: &APIGroup) -> Group {
+    let preferred = group.preferred_version.as_ref().map(|preferred| preferred.version.clone());
+    let mut names: Vec<Str> = group.versions.iter().map(|version| version.version.clone()).collect();
+    names.sort_by_key(|name| Some(name) != preferred.as_ref());
+    let versions = names.into_iter().map(|name| Version { name, resources: Vec::new() });
+    Group { name: group.name.clone(), versions: versions.collect() }
+}
+
+/// The resources of a list, with their parts put where they belong.
+///
+/// # Errors
+/// An empty list: a server that starts up has not filled it yet, and to remember that would hide the group.
+pub(super) fn resources(list: &APIResourceList, own: &GroupVersion) -> Result<Vec<Resource>> {
+    if list.resources.is_empty() {
+        return Err(
+            kubewright_core::meta::v1::Status::service_unavailable(format!("{own} has no resources yet")).into()
+        );
+    }
+    let mut found: Vec<Resource> = Vec::new();
+    for item in list.resources.iter() {
+        let or_own =
+            |text: &Option<Str>, own: &Str| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| own.clone());
+        let version = or_own(&item.version, &own.version);
+        // The core group has no name, so that only the version tells whether the kind is of another group.
+        let group = if item.version.is_some() {
+            item.group.clone().unwrap_or_default()
+        } else {
+            or_own(&item.group, &own.group)
+        };
+        let kind = GroupVersionKind::new(group, version, item.kind.clone());
+        let verbs = item.verbs.to_vec();
+        let (name, part) = item.name.split_once('/').unwrap_or((&item.name, ""));
+        if part.is_empty() {
+            found.push(Resource {
+                plural: name.into(),
+                singular: item.singular_name.clone(),
+                kind,
+                namespaced: item.namespaced,
+                verbs,
+                short_names: item.short_names.to_vec(),
+                categories: item.categories.to_vec(),
+                subresources: Vec::new(),
+            });
+            continue;
+        }
+        let at = found.iter().position(|resource| resource.plural == name).unwrap_or_else(|| {
+            found.push(Resource { plural: name.into(), namespaced: item.namespaced, ..Default::default() });
+            found.len() - 1
+        });
+        found[at].subresources.push(Subresource { name: part.into(), kind, verbs });
+    }
+    Ok(found)
+}

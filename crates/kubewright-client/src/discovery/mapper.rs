@@ -1,0 +1,184 @@
+//! Finds resources by the names that people and objects use.
+
+use std::sync::Arc;
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+
+use super::cache::CachedDiscovery;
+use super::catalog::{Discovery, Resource};
+use crate::client::Client;
+use crate::error::Result;
+use crate::flowcontrol::TokenBucket;
+
+/// A resource and what its objects are.
+#[derive(Debug, Clone, PartialEq)]
+#[doc(alias = "RESTMapping")]
+pub struct RestMapping {
+    /// The resource.
+    pub resource: GroupVersionResource,
+    /// What its objects are.
+    pub kind: GroupVersionKind,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+/// Finds resources by kind, by name, by short name and by category.
+///
+/// Where nothing is found, what is remembered may be old: the server is then asked again, once, though not more than
+/// once a second for those who keep asking for what does not exist. Where several groups have
+/// what is asked for, the one that the server puts first is taken; of several versions, the one it prefers.
+#[derive(Debug, Clone)]
+#[doc(alias = "RESTMapper")]
+#[doc(alias = "DeferredDiscoveryRESTMapper")]
+#[doc(alias = "ShortcutExpander")]
+pub struct RestMapper {
+    discovery: CachedDiscovery,
+    misses: Arc<TokenBucket>,
+}
+
+impl Client {
+    /// Finds resources by name, with a memory of its own.
+    pub fn rest_mapper(&self) -> RestMapper {
+        RestMapper::new(CachedDiscovery::new(self.discovery()))
+    }
+}
+
+impl RestMapper {
+    /// Finds resources in `discovery`.
+    pub fn new(discovery: CachedDiscovery) -> Self {
+        RestMapper { discovery, misses: Arc::new(TokenBucket::new(1.0, 10)) }
+    }
+
+    /// What it knows.
+    pub fn discovery(&self) -> &CachedDiscovery {
+        &self.discovery
+    }
+
+    /// What a user has typed: `deploy`, `deployment`, `deployments.apps`, `deployments.v1.apps`, or a kind.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if no resource is called so.
+    #[doc(alias = "ResourceFor")]
+    pub async fn find(&self, text: &str) -> Result<RestMapping> {
+        self.look_up(|discovery| find(discovery, text))
+            .await?
+            .ok_or_else(|| Status::not_found(&GroupResource::from(text), "").into())
+    }
+
+    /// A resource in the version that the server prefers. An empty group stands for the first that has it.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if there is none.
+    #[doc(alias = "KindFor")]
+    pub async fn resource(&self, resource: &GroupResource) -> Result<RestMapping> {
+        let found = self.look_up(|discovery| {
+            let is_it = |one: &Resource| one.plural == resource.resource;
+            pick(discovery, &resource.resource, |version, one| in_group(version, &resource.group) && is_it(one))
+        });
+        found.await?.ok_or_else(|| Status::not_found(resource, "").into())
+    }
+
+    /// The resource of a kind: in the first of `versions` that has it, or in the one that the server prefers.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if the kind has no resource.
+    #[doc(alias = "RESTMapping")]
+    pub async fn kind(&self, kind: &GroupKind, versions: &[&str]) -> Result<RestMapping> {
+        let found = self.look_up(|discovery| {
+            let matching =
+                |version: &GroupVersion, one: &Resource| version.group == kind.group && one.kind.kind == kind.kind;
+            match versions {
+                [] => pick(discovery, &kind.kind, matching),
+                versions => versions.iter().find_map(|wanted| {
+                    discovery
+                        .resources()
+                        .find(|(version, one)| version.version == *wanted && matching(version, one))
+                        .map(|(version, one)| mapping(version, one))
+                }),
+            }
+        });
+        let missing = || Status::not_found(&GroupResource::new(kind.group.clone(), kind.kind.clone()), "");
+        found.await?.ok_or_else(|| missing().into())
+    }
+
+    /// The resources of a category such as `all`, each in the version that the server prefers. Empty if there is none.
+    #[doc(alias = "CategoryExpander")]
+    #[doc(alias = "Expand")]
+    pub async fn category(&self, name: &str) -> Result<Vec<RestMapping>> {
+        let discovery = self.discovery.get().await?;
+        let members = discovery.preferred_resources().filter(|(_, one)| one.categories.iter().any(|have| have == name));
+        Ok(members.map(|(version, one)| mapping(version, one)).collect())
+    }
+
+    /// The kind that a resource's scale is spoken of in.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if it does not scale.
+    #[doc(alias = "ScaleKindResolver")]
+    pub async fn scale_kind(&self, resource: &GroupVersionResource) -> Result<GroupVersionKind> {
+        let found = self
+            .look_up(|discovery| discovery.resource(resource)?.subresource("scale").map(|scale| scale.kind.clone()));
+        found.await?.ok_or_else(|| Status::not_found(&resource.group_resource(), "scale").into())
+    }
+
+    /// Looks in what is remembered, and if it is not there and may be old, in what the server says now.
+    async fn look_up<R>(&self, look: impl Fn(&Discovery) -> Option<R>) -> Result<Option<R>> {
+        let known: Arc<Discovery> = self.discovery.get().await?;
+        if let Some(found) = look(&known) {
+            return Ok(Some(found));
+        }
+        if !self.misses.try_accept() {
+            return Ok(None);
+        }
+        self.discovery.invalidate().await;
+        Ok(look(&*self.discovery.get().await?))
+    }
+}
+
+fn find(discovery: &Discovery, text: &str) -> Option<RestMapping> {
+    if let Some(exact) = GroupVersionResource::parse_arg(text) {
+        let version = exact.group_version();
+        let named = |found: &GroupVersion, one: &Resource| *found == version && is_called(one, &exact.resource);
+        if let Some((version, one)) = discovery.resources().find(|(found, one)| named(found, one)) {
+            return Some(mapping(version, one));
+        }
+    }
+    let wanted = GroupResource::from(text);
+    let called =
+        pick(discovery, text, |version, one| in_group(version, &wanted.group) && is_called(one, &wanted.resource));
+    called.or_else(|| {
+        let short = |one: &Resource| one.short_names.contains(&wanted.resource);
+        pick(discovery, text, |version, one| in_group(version, &wanted.group) && short(one))
+    })
+}
+
+/// A group may be given by the beginning of its name, as far as a dot: `ingresses.networking`.
+fn in_group(version: &GroupVersion, wanted: &str) -> bool {
+    let starts = |rest: &str| rest.is_empty() || rest.starts_with('.');
+    wanted.is_empty() || version.group.strip_prefix(wanted).is_some_and(starts)
+}
+
+/// Names of kinds are typed in any case, those of resources in lower case.
+fn is_called(resource: &Resource, name: &str) -> bool {
+    let singular = if resource.singular.is_empty() { resource.kind.kind.as_str() } else { &resource.singular };
+    resource.plural == name || singular.eq_ignore_ascii_case(name) || resource.kind.kind.eq_ignore_ascii_case(name)
+}
+
+/// The first that matches, in the server's order.
+fn pick(discovery: &Discovery, name: &str, matches: impl Fn(&GroupVersion, &Resource) -> bool) -> Option<RestMapping> {
+    let mut found = discovery.preferred_resources().filter(|(version, one)| matches(version, one));
+    let (version, first) = found.next()?;
+    if let Some((other, _)) = found.find(|(other, _)| other.group != version.group) {
+        tracing::debug!(name, chosen = %version, also = %other, "several groups have a resource of this name");
+    }
+    Some(mapping(version, first))
+}
+
+fn mapping(version: GroupVersion, resource: &Resource) -> RestMapping {
+    RestMapping {
+        resource: version.with_resource(resource.plural.clone()),
+        kind: resource.kind.clone(),
+        namespaced: resource.namespaced,
+    }
+}

@@ -1,0 +1,165 @@
+//! How many: the scale of objects of any kind.
+//!
+//! Types that are known to scale have methods for it on their [`Api`]. [`ScaleClient`] scales what is only known by name,
+//! in whatever form its server speaks of scales: since 1.9 that is `autoscaling/v1`, before it three others. Callers
+//! meet `autoscaling/v1` alone.
+
+use http::Method;
+use kubewright_api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
+use kubewright_core::options::{Patch, PatchOptions};
+use kubewright_core::{DynamicObject, GroupResource, GroupVersionKind, GroupVersionResource, Object, Str, Value};
+
+use crate::api::{Api, HasScale, Scope, SubresourceApi};
+use crate::client::Client;
+use crate::discovery::RestMapper;
+use crate::error::{Error, Result};
+
+/// The forms of a scale that servers have spoken.
+const FORMS: [&str; 4] = ["autoscaling/v1", "apps/v1beta2", "apps/v1beta1", "extensions/v1beta1"];
+
+impl<T: HasScale> Api<T> {
+    /// How many there are of an object, and should be.
+    #[doc(alias = "GetScale")]
+    pub async fn get_scale(&self, name: &str) -> Result<Scale> {
+        self.scale().get(name).await
+    }
+
+    /// Sets how many there should be.
+    #[doc(alias = "UpdateScale")]
+    pub async fn update_scale(&self, name: &str, scale: &Scale) -> Result<Scale> {
+        self.scale().update(name, scale).await
+    }
+
+    /// Changes how many there should be.
+    #[doc(alias = "PatchScale")]
+    pub async fn patch_scale(&self, name: &str, patch: Patch) -> Result<Scale> {
+        self.scale().patch(name, patch).await
+    }
+
+    /// The scale as a part by itself; to be applied, for example.
+    #[doc(alias = "ApplyScale")]
+    pub fn scale(&self) -> SubresourceApi<Scale> {
+        self.subresource("scale")
+    }
+}
+
+/// The scales of resources that are given at run time, in one namespace.
+#[derive(Debug, Clone)]
+#[doc(alias = "ScalesGetter")]
+#[doc(alias = "ScaleInterface")]
+pub struct ScaleClient {
+    client: Client,
+    mapper: RestMapper,
+    namespace: Str,
+}
+
+impl ScaleClient {
+    /// Scales objects of `namespace`; `mapper` knows the versions of resources, and how they speak of their scale.
+    pub fn new(client: &Client, mapper: RestMapper, namespace: impl Into<Str>) -> Self {
+        ScaleClient { client: client.clone(), mapper, namespace: namespace.into() }
+    }
+
+    /// How many there are of an object, and should be.
+    #[doc(alias = "Get")]
+    pub async fn get(&self, resource: &GroupResource, name: &str) -> Result<Scale> {
+        let mapping = self.mapper.resource(resource).await?;
+        let answer = self.api(mapping.resource).subresource_request(Method::GET, name, "scale").send().await?;
+        from_any(&answer.into()?)
+    }
+
+    /// Sets how many there should be. The name is that of the scale.
+    ///
+    /// # Errors
+    /// [`is_conflict`](Error::is_conflict) if the scale has a version and somebody else was first.
+    #[doc(alias = "Update")]
+    pub async fn update(&self, resource: &GroupResource, scale: &Scale) -> Result<Scale> {
+        let mapping = self.mapper.resource(resource).await?;
+        let form = self.mapper.scale_kind(&mapping.resource).await?;
+        let body = to_form(scale, &form)?;
+        let request = self.api(mapping.resource).subresource_request(Method::PUT, scale.name(), "scale");
+        from_any(&request.object(&body).send().await?.into()?)
+    }
+
+    /// Changes how many there should be, in a version that the caller knows.
+    #[doc(alias = "Patch")]
+    pub async fn patch(
+        &self,
+        resource: GroupVersionResource,
+        name: &str,
+        patch: Patch,
+        options: &PatchOptions,
+    ) -> Result<Scale> {
+        let request = self.api(resource).subresource_request(Method::PATCH, name, "scale");
+        from_any(&request.options(|query| options.append_query(query)).patch(patch).send().await?.into()?)
+    }
+
+    fn api(&self, resource: GroupVersionResource) -> Api<DynamicObject> {
+        Api::new(&self.client, resource, Scope::Cluster).namespace(self.namespace.clone())
+    }
+}
+
+/// A scale of any form as `autoscaling/v1`.
+fn from_any(object: &DynamicObject) -> Result<Scale> {
+    if object.kind != "Scale" || !FORMS.contains(&object.api_version.as_str()) {
+        let found = format!("expected a scale, found {} {}", object.api_version, object.kind);
+        return Err(kubewright_core::DecodeError::new(found).into());
+    }
+    let replicas = |part: &str| {
+        let count = object.data.get(part).and_then(|part| part.get("replicas")).and_then(Value::as_i64);
+        count.and_then(|count| i32::try_from(count).ok())
+    };
+    let status = object.data.get("status");
+    // Old forms have a map of labels, and beside it a text for selectors that are more than that.
+    let text = |field: &str| status.and_then(|status| status.get(field)).and_then(Value::as_str).map(Str::from);
+    let labels = status.and_then(|status| status.get("selector")).and_then(Value::as_object).map(|labels| {
+        let pairs = labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+        Str::from(pairs.collect::<Vec<_>>().join(","))
+    });
+    let mut scale = Scale { metadata: object.metadata.clone(), ..Default::default() };
+    scale.spec = Some(ScaleSpec { replicas: replicas("spec") });
+    let selector = text("targetSelector").or_else(|| text("selector")).or(labels).filter(|text| !text.is_empty());
+    scale.status = Some(ScaleStatus { replicas: replicas("status").unwrap_or(0), selector });
+    Ok(scale)
+}
+
+/// A scale in the form that a resource speaks. Its status is the server's business.
+fn to_form(scale: &Scale, form: &GroupVersionKind) -> Result<DynamicObject> {
+    if !FORMS.contains(&form.api_version().as_str()) || form.kind != "Scale" {
+        return Err(Error::InvalidRequest(format!("{form} is no scale")));
+    }
+    let mut object = DynamicObject::new(form, "");
+    object.metadata = scale.metadata.clone();
+    let replicas = scale.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0);
+    object
+        .data
+        .insert("spec", Value::Object([(Str::from("replicas"), Value::Int(replicas.into()))].into_iter().collect()));
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_forms_are_understood() {
+        // SC-1
+        for (version, status) in [
+            ("autoscaling/v1", r#"{"replicas":2,"selector":"a=b,c=d"}"#),
+            ("apps/v1beta1", r#"{"replicas":2,"selector":{"a":"b","c":"d"}}"#),
+            ("apps/v1beta2", r#"{"replicas":2,"selector":{"a":"b"},"targetSelector":"a=b,c=d"}"#),
+            ("extensions/v1beta1", r#"{"replicas":2,"targetSelector":"a=b,c=d"}"#),
+        ] {
+            let json = format!(
+                r#"{{"apiVersion":"{version}","kind":"Scale","metadata":{{"name":"web"}},"spec":{{"replicas":3}},"status":{status}}}"#
+            );
+            let scale = from_any(&json.parse().unwrap()).unwrap();
+            assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(3));
+            let status = scale.status.as_ref().unwrap();
+            assert_eq!((status.replicas, status.selector.as_deref()), (2, Some("a=b,c=d")), "{version}");
+            let (group, number) = version.split_once('/').unwrap();
+            let back = to_form(&scale, &GroupVersionKind::new(group, number, "Scale")).unwrap();
+            assert_eq!((back.api_version.as_str(), back.get(&["spec", "replicas"])), (version, Some(Value::Int(3))));
+        }
+        assert!(from_any(&r#"{"apiVersion":"v1","kind":"Pod"}"#.parse().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! A watch that is opened again where it ended.
+
+use std::time::Duration;
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::options::WatchOptions;
+use kubewright_core::stream::WatchEvent;
+use kubewright_core::{Object, Str};
+use tokio::time::{Instant, sleep_until};
+
+use crate::api::{Api, WatchStream};
+use crate::error::{Error, Result};
+
+/// The least time from one start to the next, so that a server which closes at once is not hammered.
+const MIN_RESTART: Duration = Duration::from_secs(1);
+
+/// The events of a resource from one version on, over as many watches as it takes.
+///
+/// No event is missed and none comes twice. Bookmarks move the version forward and are not handed on. It ends, with an
+/// [`WatchEvent::Error`] that says why, when the server no longer remembers the version, when it refuses the watch, and
+/// when it sends what cannot be understood, which would only come again. All else is tried again for ever.
+#[derive(Debug)]
+#[doc(alias = "NewRetryWatcher")]
+pub struct RetryWatcher<T> {
+    api: Api<T>,
+    options: WatchOptions,
+    version: Str,
+    watch: Option<WatchStream<T>>,
+    /// Not before this is the next watch opened.
+    next_start: Instant,
+    ended: bool,
+}
+
+impl<T: Object> RetryWatcher<T> {
+    /// Events after the version in `options`, which that of a list is good for.
+    ///
+    /// # Errors
+    /// Without a version, or with version 0: from there a watch begins at a moment of the server's choice, and could not be
+    /// continued without a gap.
+    pub fn new(api: Api<T>, options: WatchOptions) -> Result<Self> {
+        let version = options.resource_version.clone().unwrap_or_default();
+        if version.is_empty() || version == "0" {
+            let problem = format!("a watch that is to be continued cannot start from version {version:?}");
+            return Err(Error::InvalidRequest(problem));
+        }
+        Ok(RetryWatcher { api, options, version, watch: None, next_start: Instant::now(), ended: false })
+    }
+
+    /// The version of the last event: a later watch from here continues this one.
+    #[doc(alias = "LastResourceVersion")]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The next event, or `None` after the one that ended it. Cancel safe.
+    #[doc(alias = "ResultChan")]
+    pub async fn next(&mut self) -> Option<WatchEvent<T>> {
+        while !self.ended {
+            if self.watch.is_none() {
+                sleep_until(self.next_start).await;
+                // Counted from start to start, so that a watch that lasted needs no pause.
+                let started = Instant::now();
+                let options = self.options.clone().resource_version(self.version.clone());
+                let opened = self.api.watch(&options).await;
+                self.next_start = started + MIN_RESTART;
+                match opened {
+                    Ok(watch) => self.watch = Some(watch),
+                    Err(error) if error.is_forbidden() || error.is_unauthorized() => return self.end(error),
+                    Err(error) => self.postpone(&error),
+                }
+                continue;
+            }
+            let event = match &mut self.watch {
+                Some(watch) => watch.next().await,
+                None => continue,
+            };
+            match event {
+                None => self.watch = None,
+                Some(Err(error @ Error::Decode(_))) => return self.end(error),
+                Some(Err(error)) => self.postpone(&error),
+                Some(Ok(WatchEvent::Error(status))) if status.is_expired() => return self.end(Error::Status(status)),
+                Some(Ok(WatchEvent::Error(status))) => self.postpone(&Error::Status(status)),
+                Some(Ok(event)) => {
+                    let (WatchEvent::Added(object)
+                    | WatchEvent::Modified(object)
+                    | WatchEvent::Deleted(object)
+                    | WatchEvent::Bookmark(object)) = &event
+                    else {
+                        continue;
+                    };
+                    if object.resource_version().is_empty() {
+                        let problem = "an event without a version cannot be continued from";
+                        return self.end(Status::internal(problem).into());
+                    }
+                    self.version = object.resource_version().into();
+                    if !matches!(event, WatchEvent::Bookmark(_)) {
+                        return Some(event);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives the watch up until another time.
+    fn postpone(&mut self, error: &Error) {
+        tracing::debug!(error = error as &dyn std::error::Error, version = &*self.version, "watch is opened again");
+        self.watch = None;
+        if let Some(wait) = error.retry_after() {
+            self.next_start = self.next_start.max(Instant::now() + wait);
+        }
+    }
+
+    fn end(&mut self, error: Error) -> Option<WatchEvent<T>> {
+        (self.watch, self.ended) = (None, true);
+        let status = match error {
+            Error::Status(status) => status,
+            Error::Decode(error) => Box::new(Status::internal(format!("unable to decode an event: {error}"))),
+            other => Box::new(Status::internal(other)),
+        };
+        Some(WatchEvent::Error(status))
+    }
+}

@@ -1,0 +1,71 @@
+//! Configurations that are applied, read back, and taken over.
+
+use kubewright_api::apps::v1::Deployment;
+use kubewright_api::core::v1::ConfigMap;
+use kubewright_client::apply::{ApplyConfiguration, upgrade_patch};
+use kubewright_core::options::{ApplyOptions, CreateOptions};
+use kubewright_core::{Object, Value};
+
+use crate::support::{config_map, test_client};
+
+fn web() -> ApplyConfiguration<Deployment> {
+    let containers: Value = r#"[{"name":"c","image":"i"}]"#.parse().unwrap();
+    ApplyConfiguration::new("web")
+        .set(&["spec", "replicas"], 2)
+        .and_then(|web| web.set(&["spec", "selector", "matchLabels", "a"], "b"))
+        .and_then(|web| web.set(&["spec", "template", "metadata", "labels", "a"], "b"))
+        .and_then(|web| web.set(&["spec", "template", "spec", "containers"], containers))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn what_was_applied_is_read_back_changed_and_applied_again() {
+    // AC-1
+    let server = test_client().await;
+    let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
+    let options = ApplyOptions::new("shop");
+    let mut applied = deployments.apply_configuration(&web(), &options).await.unwrap();
+    applied.metadata.labels.insert("other", "theirs".into());
+    let object = deployments.update(&applied).await.unwrap();
+
+    let extracted = ApplyConfiguration::extract(&object, "shop").unwrap().unwrap();
+    let mut wanted = web().fields().clone();
+    wanted.set_namespace(server.namespace.as_str());
+    assert_eq!(*extracted.fields(), wanted, "neither defaults nor the fields of others");
+    assert_eq!(ApplyConfiguration::extract(&object, "nobody").unwrap(), None);
+
+    let more = extracted.set(&["spec", "replicas"], 5).unwrap();
+    let object = deployments.apply_configuration(&more, &options).await.unwrap();
+    assert_eq!(object.spec.as_ref().unwrap().replicas, Some(5));
+    assert_eq!(object.labels().get("other"), Some("theirs"));
+
+    let status = ApplyConfiguration::<Deployment>::new("web").set(&["status", "replicas"], 1).unwrap();
+    let object = deployments.apply_status_configuration(&status, &options).await.unwrap();
+    let status = ApplyConfiguration::extract_status(&object, "shop").unwrap().unwrap();
+    assert_eq!(status.fields().get(&["status", "replicas"]), Some(Value::Int(1)));
+    assert_eq!(status.fields().get(&["spec"]), None);
+}
+
+#[test]
+fn fields_that_the_type_does_not_have_are_refused() {
+    // AC-1
+    let error = web().set(&["spec", "replica"], 1).unwrap_err();
+    assert_eq!(error.to_string(), "invalid request: Deployment has no field spec.replica");
+    assert!(web().set(&["spec", "replicas"], "many").is_err());
+}
+
+#[tokio::test]
+async fn ownership_moves_from_updates_to_applying() {
+    // AC-1
+    let server = test_client().await;
+    let api = server.client.core_v1().config_maps(server.namespace.as_str());
+    let mut object = config_map("a");
+    object.data.insert("old", "x".into());
+    let created = api.create_with(&object, &CreateOptions::default().field_manager("kubectl-create")).await.unwrap();
+    let patch = upgrade_patch(&created, &["kubectl-create"], "shop").unwrap().unwrap();
+    let upgraded = api.patch("a", patch).await.unwrap();
+    assert!(upgrade_patch(&upgraded, &["kubectl-create"], "shop").unwrap().is_none());
+    let fewer = ApplyConfiguration::<ConfigMap>::new("a").set(&["data", "key"], "value").unwrap();
+    let applied = api.apply_configuration(&fewer, &ApplyOptions::new("shop")).await.unwrap();
+    assert!(!applied.data.contains_key("old"), "what is left out goes, since its manager is the one who applies");
+}

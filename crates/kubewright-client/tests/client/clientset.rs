@@ -1,0 +1,164 @@
+//! Typed clients and the parts of objects.
+
+use std::collections::BTreeSet;
+
+use kubewright_api::apps::v1::Deployment;
+use kubewright_api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use kubewright_api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
+use kubewright_api::core::v1::{Binding, Pod};
+use kubewright_api::policy::v1::Eviction;
+use kubewright_client::clientset::LogOptions;
+use kubewright_core::options::{ApplyOptions, ListOptions, Patch};
+use kubewright_core::{Decoder, Object};
+
+use crate::script::{Script, answer};
+use crate::support::{config_map, test_client};
+
+fn pod(name: &str) -> Pod {
+    let json = format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}}"#);
+    Decoder::new().json(json.as_bytes()).unwrap()
+}
+
+fn deployment(name: &str) -> Deployment {
+    let json = format!(
+        r#"{{"metadata":{{"name":"{name}"}},"spec":{{"replicas":2,"selector":{{"matchLabels":{{"a":"b"}}}},
+            "template":{{"metadata":{{"labels":{{"a":"b"}}}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}}}}}}"#
+    );
+    Decoder::new().json(json.as_bytes()).unwrap()
+}
+
+#[tokio::test]
+async fn resources_are_reached_by_their_names() {
+    let server = test_client().await;
+    let client = &server.client;
+    client.core_v1().config_maps(server.namespace.as_str()).create(&config_map("a")).await.unwrap();
+    let everywhere = client.core_v1().config_maps("").list(&ListOptions::default()).await.unwrap();
+    assert!(everywhere.items.iter().any(|one| one.name() == "a"));
+    assert!(client.core_v1().namespaces().get("default").await.is_ok());
+    let mut review = SelfSubjectAccessReview::default();
+    let attributes =
+        ResourceAttributes { verb: Some("get".into()), resource: Some("pods".into()), ..Default::default() };
+    review.spec.resource_attributes = Some(Box::new(attributes));
+    let answered = client.authorization_v1().self_subject_access_reviews().create(&review).await.unwrap();
+    assert!(answered.status.unwrap().allowed);
+}
+
+#[tokio::test]
+async fn status_is_written_by_itself() {
+    let server = test_client().await;
+    let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
+    let mut web = deployments.create(&deployment("web")).await.unwrap();
+    web.status.get_or_insert_default().replicas = Some(2);
+    web.spec.get_or_insert_default().replicas = Some(9);
+    let written = deployments.update_status(&web).await.unwrap();
+    assert_eq!(written.status.as_ref().unwrap().replicas, Some(2));
+    assert_eq!(written.spec.as_ref().unwrap().replicas, Some(2), "the rest is passed over");
+    let patch = Patch::Merge(br#"{"status":{"readyReplicas":1}}"#.to_vec());
+    let patched = deployments.patch_status("web", patch).await.unwrap();
+    assert_eq!(patched.status.unwrap().ready_replicas, Some(1));
+    let mut applied = Deployment::default();
+    applied.set_name("web");
+    applied.status.get_or_insert_default().updated_replicas = Some(1);
+    let applied = deployments.apply_status(&applied, &ApplyOptions::new("m")).await.unwrap();
+    assert_eq!(applied.status.unwrap().updated_replicas, Some(1));
+}
+
+#[tokio::test]
+async fn what_scales_is_scaled() {
+    let server = test_client().await;
+    let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
+    deployments.create(&deployment("web")).await.unwrap();
+    let mut scale = deployments.get_scale("web").await.unwrap();
+    assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(2));
+    scale.spec.get_or_insert_default().replicas = Some(5);
+    deployments.update_scale("web", &scale).await.unwrap();
+    assert_eq!(deployments.get("web").await.unwrap().spec.unwrap().replicas, Some(5));
+    let patch = Patch::Merge(br#"{"spec":{"replicas":7}}"#.to_vec());
+    assert_eq!(deployments.patch_scale("web", patch).await.unwrap().spec.unwrap().replicas, Some(7));
+}
+
+#[tokio::test]
+async fn pods_are_bound_and_evicted() {
+    let server = test_client().await;
+    let pods = server.client.core_v1().pods(server.namespace.as_str());
+    pods.create(&pod("web")).await.unwrap();
+    let mut binding = Binding::default();
+    binding.set_name("web");
+    binding.target.kind = Some("Node".into());
+    binding.target.name = Some("n1".into());
+    pods.bind("web", &binding).await.unwrap();
+    assert_eq!(pods.get("web").await.unwrap().spec.unwrap().node_name.as_deref(), Some("n1"));
+    let mut eviction = Eviction::default();
+    eviction.set_name("web");
+    pods.evict("web", &eviction).await.unwrap();
+    let gone = pods.get_opt("web").await.unwrap();
+    assert!(gone.is_none_or(|pod| pod.is_being_deleted()));
+}
+
+#[tokio::test]
+async fn service_accounts_get_tokens() {
+    let issued = r#"{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"t"}}"#;
+    let script = Script::new([answer(201, issued)]);
+    let spec = TokenRequestSpec { expiration_seconds: Some(3600), ..Default::default() };
+    let request = TokenRequest { spec: Some(spec), ..Default::default() };
+    let accounts = script.client().core_v1().service_accounts("default");
+    let issued = accounts.create_token("robot", &request).await.unwrap();
+    assert_eq!(issued.status.unwrap().token.as_deref(), Some("t"));
+    assert_eq!(script.lines(), ["POST /api/v1/namespaces/default/serviceaccounts/robot/token"]);
+}
+
+#[tokio::test]
+async fn logs_come_whole_or_line_by_line() {
+    let text = answer(200, "one\ntwo\nlast").header("content-type", "text/plain");
+    let follow = answer(200, "one\ntwo\nlast").dripping(std::time::Duration::from_nanos(1));
+    let script = Script::new([text, follow]);
+    let pods = script.client().core_v1().pods("default");
+    let options = LogOptions::default().container("c").tail_lines(3).timestamps();
+    assert_eq!(pods.logs("web", &options).await.unwrap(), "one\ntwo\nlast");
+    let mut log = pods.log_stream("web", &LogOptions::default().follow()).await.unwrap();
+    let mut lines = Vec::new();
+    while let Some(line) = log.line().await.unwrap() {
+        lines.push(line);
+    }
+    assert_eq!(lines, ["one", "two", "last"]);
+    let path = "GET /api/v1/namespaces/default/pods/web/log";
+    assert_eq!(
+        script.lines(),
+        [format!("{path}?container=c&tailLines=3&timestamps=true"), format!("{path}?follow=true")]
+    );
+}
+
+#[tokio::test]
+async fn proxies_are_asked_below_their_object() {
+    let script = Script::new([answer(200, "hello")]);
+    let services = script.client().core_v1().services("default");
+    let answered = services.proxy(http::Method::GET, "https:web:8443", "/metrics/all").send().await.unwrap();
+    assert_eq!(answered.text(), "hello");
+    assert_eq!(script.lines(), ["GET /api/v1/namespaces/default/services/https:web:8443/proxy/metrics/all"]);
+}
+
+/// Every part of every object in the resource table has a method; who adds one to the table finds out here.
+#[test]
+fn no_part_of_an_object_is_forgotten() {
+    let covered = BTreeSet::from([
+        "approval",
+        "attach",
+        "binding",
+        "ephemeralcontainers",
+        "eviction",
+        "exec",
+        "finalize",
+        "log",
+        "portforward",
+        "proxy",
+        "resize",
+        "scale",
+        "status",
+        "token",
+    ]);
+    let all: BTreeSet<&str> = kubewright_api::resources()
+        .into_iter()
+        .flat_map(|resource| resource.subresources.iter().map(|subresource| subresource.name))
+        .collect();
+    assert_eq!(all, covered);
+}

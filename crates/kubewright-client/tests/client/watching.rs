@@ -1,0 +1,149 @@
+//! Watches that are continued, and waiting on them.
+
+use std::time::Duration;
+
+use kubewright_api::core::v1::ConfigMap;
+use kubewright_client::Api;
+use kubewright_client::watch::{Condition, RetryWatcher, UntilError, until, until_on};
+use kubewright_core::Object;
+use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::stream::WatchEvent;
+
+use crate::script::{Answer, Script, answer};
+use crate::support::{config_map, test_client};
+
+fn event(kind: &str, name: &str, version: &str) -> String {
+    let version = if version.is_empty() { String::new() } else { format!(r#","resourceVersion":"{version}""#) };
+    format!(
+        r#"{{"type":"{kind}","object":{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}"{version}}}}}}}"#
+    )
+}
+
+fn failure(code: u16, reason: &str, retry_after: u32) -> String {
+    format!(
+        r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"{reason}","code":{code},"details":{{"retryAfterSeconds":{retry_after}}}}}"#
+    )
+}
+
+fn error_event(code: u16, reason: &str, retry_after: u32) -> String {
+    format!(r#"{{"type":"ERROR","object":{}}}"#, failure(code, reason, retry_after))
+}
+
+/// What a watcher from version 1 gives, where its watches began, and when.
+async fn play(answers: Vec<Answer>) -> (Vec<String>, Vec<String>, Vec<u64>) {
+    let script = Script::new(answers);
+    let api = Api::<ConfigMap>::namespaced(&script.client().retries(0), "default");
+    let mut watcher = RetryWatcher::new(api, WatchOptions::default().resource_version("1").bookmarks()).unwrap();
+    let mut seen = Vec::new();
+    // When the script is over nobody is connected to, which the watcher bears for ever.
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(60), watcher.next()).await {
+        seen.push(match event {
+            WatchEvent::Added(object) => format!("added {}", object.name()),
+            WatchEvent::Modified(object) => format!("modified {}", object.name()),
+            WatchEvent::Deleted(object) => format!("deleted {}", object.name()),
+            WatchEvent::Bookmark(_) => "bookmark".to_owned(),
+            WatchEvent::Error(status) => format!("error {}", status.code.unwrap_or(0)),
+        });
+    }
+    let asked = script.asked();
+    let version = |line: &str| line.split("resourceVersion=").nth(1).unwrap().split('&').next().unwrap().to_owned();
+    let versions = asked.iter().map(|one| version(&one.line)).collect();
+    (seen, versions, asked.iter().map(|one| (one.at - asked[0].at).as_secs()).collect())
+}
+
+#[test]
+fn a_watch_without_a_version_cannot_be_continued() {
+    // WT-1
+    let api = Api::<ConfigMap>::namespaced(&Script::default().client(), "default");
+    for options in [WatchOptions::default(), WatchOptions::default().resource_version("0")] {
+        assert!(RetryWatcher::new(api.clone(), options).is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_from_its_last_version_at_most_once_a_second() {
+    // WT-1
+    let (seen, versions, times) = play(vec![
+        answer(200, event("ADDED", "a", "5")),
+        answer(200, [event("BOOKMARK", "", "8"), event("MODIFIED", "a", "9")].concat()),
+        answer(200, event("BOOKMARK", "", "20")),
+        answer(200, event("DELETED", "a", "21")).then_cut(),
+        answer(504, failure(504, "Timeout", 0)),
+        answer(410, failure(410, "Expired", 0)),
+        answer(200, error_event(410, "Expired", 0)),
+    ])
+    .await;
+    assert_eq!(seen, ["added a", "modified a", "deleted a", "error 410"]);
+    assert_eq!(versions, ["1", "5", "9", "20", "21", "21", "21"]);
+    assert_eq!(times, [0, 1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_may_ask_for_more_time() {
+    // WT-1
+    let (seen, _, times) = play(vec![
+        answer(200, error_event(500, "InternalError", 7)),
+        answer(200, error_event(418, "Teapot", 0)),
+        answer(200, [event("ADDED", "a", "5"), error_event(410, "Gone", 0)].concat()),
+    ])
+    .await;
+    assert_eq!(seen, ["added a", "error 410"]);
+    assert_eq!(times, [0, 7, 8]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_mended_ends_the_watch() {
+    // WT-1
+    for (reply, last) in [
+        (answer(403, failure(403, "Forbidden", 0)), "error 403"),
+        (answer(401, failure(401, "Unauthorized", 0)), "error 401"),
+        (answer(200, event("ADDED", "a", "")), "error 500"),
+        (answer(200, event("SURPRISE", "a", "5")), "error 500"),
+    ] {
+        let (seen, versions, _) = play(vec![reply, answer(200, event("ADDED", "b", "6"))]).await;
+        assert_eq!((seen.as_slice(), versions.len()), (&[last.to_owned()][..], 1));
+    }
+}
+
+fn is(kind: &'static str) -> Condition<'static, ConfigMap> {
+    Box::new(move |event| {
+        Ok(matches!(
+            (kind, event),
+            ("added", WatchEvent::Added(_))
+                | ("modified", WatchEvent::Modified(_))
+                | ("deleted", WatchEvent::Deleted(_))
+        ))
+    })
+}
+
+#[tokio::test]
+async fn waiting_sees_every_change_in_turn() {
+    // WT-2
+    let server = test_client().await;
+    let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
+    let version = api.list(&ListOptions::default()).await.unwrap().metadata.resource_version.unwrap();
+    let mut object = api.create(&config_map("a")).await.unwrap();
+    object.data.insert("key", "new".into());
+    api.update(&object).await.unwrap();
+    api.delete("a").await.unwrap();
+    let options = WatchOptions::default().resource_version(version);
+    // The second is first tried on the event that met the first.
+    let conditions = vec![is("added"), is("added"), is("modified"), is("deleted")];
+    let last = until(&api, options, conditions).await.unwrap().unwrap();
+    assert!(matches!(last, WatchEvent::Deleted(_)));
+}
+
+#[tokio::test]
+async fn waiting_ends_with_the_watch_or_its_failure() {
+    // WT-2
+    let gone = error_event(410, "Expired", 0);
+    let script = Script::new([answer(200, event("ADDED", "a", "5")), answer(200, gone.clone()), answer(200, gone)]);
+    let api = Api::<ConfigMap>::namespaced(&script.client(), "default");
+    let options = WatchOptions::default().resource_version("1");
+    let mut once = api.watch(&options).await.unwrap();
+    assert!(matches!(until_on(&mut once, vec![is("deleted")]).await, Err(UntilError::Closed)));
+    let mut failing = api.watch(&options).await.unwrap();
+    assert!(matches!(until_on(&mut failing, vec![is("deleted")]).await, Err(UntilError::Failed(_))));
+    let failed = until(&api, options, vec![is("deleted")]).await.unwrap_err();
+    assert!(matches!(&failed, UntilError::Failed(status) if status.is_expired()), "{failed}");
+}
