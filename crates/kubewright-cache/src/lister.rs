@@ -1,5 +1,6 @@
 //! Reads a cache in the words of the API.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ use crate::store::{NAMESPACE_INDEX, Query, Snapshot, Store, UnknownIndex};
 /// ```
 pub struct Lister<T> {
     store: Store<T>,
+    /// What keeps the cache in step for as long as it is read.
+    kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Reads the objects of one namespace.
@@ -32,14 +35,20 @@ pub struct NamespaceLister<T> {
 
 impl<T> Clone for Lister<T> {
     fn clone(&self) -> Self {
-        Lister { store: self.store.clone() }
+        Lister { store: self.store.clone(), kept: self.kept.clone() }
     }
 }
 
 impl<T: Object> Lister<T> {
     /// Of this cache.
     pub fn new(store: Store<T>) -> Self {
-        Lister { store }
+        Lister { store, kept: None }
+    }
+
+    /// Keeps something alive as well.
+    pub(crate) fn keeping(mut self, kept: Arc<dyn Any + Send + Sync>) -> Self {
+        self.kept = Some(kept);
+        self
     }
 
     /// The object of the cluster of this name.

@@ -3,6 +3,7 @@
 mod caches;
 mod controller;
 mod delta_fifo;
+mod factory;
 mod fifo;
 mod histories;
 mod informer;
