@@ -1,6 +1,24 @@
 //! Local copies of the cluster's objects, kept in step with the server.
 //!
-//! Start at [`Store`] for what readers see.
+//! ```text
+//!  client ─> ListerWatcher ─> Reflector ─> queue ─> Store ─> Lister, Snapshot          for readers
+//!                             (health)  (RealFifo)    └───> listeners ─> handlers      for who is told
+//! ```
+//! Start at [`SharedInformerFactory`] to use it, at [`SharedIndexInformer`] for one cache with handlers, at [`Store`] for what
+//! readers see, and at [`Reflector`] for how a cache stays in step. The other stores and queues ([`Fifo`], [`DeltaFifo`],
+//! [`UndeltaStore`], [`ExpirationCache`], [`MutationCache`]) stand by themselves, as does the low-level [`Controller`].
+//!
+//! What holds everywhere:
+//! - Objects are decoded once and shared by `Arc`: nobody copies one on the way, and nobody can change one.
+//! - A store is a persistent trie behind one pointer. Readers never wait, and a snapshot of the whole costs nothing; late
+//!   joiners, slow handlers and relists are all differences between two snapshots.
+//! - Nothing waits for a stranger: each reflector has its own back-off and health, each handler its own buffer and task.
+//! - Keys are typed and functions of the user infallible by type, or guarded: a panic is caught, counted, and survived.
+//! - A task has an owner that stops it and waits for it. Time is tokio's, so that tests can simulate it.
+//!
+//! Where Go differs on purpose: what a list repeats is taken from the store and not transformed again; an object that
+//! was deleted and created anew unseen is told of as both ([`Recreated`]); handlers that fall behind coalesce instead of
+//! growing without bound ([`Overflow`]); a resource that does not exist is a state ([`HealthState::Absent`]).
 
 mod compact;
 mod delta;
@@ -15,6 +33,7 @@ mod mutation_cache;
 mod queue;
 mod reflector;
 mod store;
+pub mod synctrack;
 mod undelta_store;
 
 pub use compact::Compact;

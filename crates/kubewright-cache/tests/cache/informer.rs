@@ -523,3 +523,60 @@ async fn transforms_and_error_handlers_reach_the_reflector() {
     assert_eq!(running.informer.health().unwrap().lists, 1);
     running.stop().await;
 }
+
+/// A lister that panics.
+struct Panics;
+
+impl kubewright_cache::ListerWatcher<DynamicObject> for Panics {
+    fn list(
+        &self,
+        _: kubewright_core::options::ListOptions,
+    ) -> kubewright_cache::BoxFuture<'_, kubewright_client::Result<kubewright_cache::ItemStream<DynamicObject>>> {
+        panic!("no list")
+    }
+
+    fn watch(
+        &self,
+        _: kubewright_core::options::WatchOptions,
+    ) -> kubewright_cache::BoxFuture<'_, kubewright_client::Result<kubewright_cache::EventStream<DynamicObject>>> {
+        panic!("no watch")
+    }
+}
+
+// RE-22: Go's TestPanicPropagated: a panic of the lister reaches who runs the informer, and the handlers stop.
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_lister_reaches_who_runs() {
+    let informer = SharedIndexInformer::new(Panics, InformerOptions::default());
+    let handler = informer.add_handler(|_: &Event<DynamicObject>| {}).unwrap();
+    let running = informer.clone();
+    let task = tokio::spawn(async move { running.run(&CancellationToken::new()).await });
+    assert!(task.await.unwrap_err().is_panic());
+    assert!(informer.is_stopped() && !handler.synced().await);
+}
+
+// SI-9, SI-11: ten handlers share what they are told.
+#[tokio::test(start_paused = true)]
+async fn events_are_shared_by_all_handlers() {
+    let server = Live::new();
+    (0..100).for_each(|at| server.put(&format!("o{at}")));
+    let informer = informer(&server);
+    let kept: Vec<_> = (0..10)
+        .map(|_| {
+            let kept: Arc<Mutex<Vec<Arc<DynamicObject>>>> = Arc::default();
+            let into = kept.clone();
+            let handler = move |event: &Event<DynamicObject>| into.lock().unwrap().extend(event.object().cloned());
+            informer.add_handler(handler).unwrap();
+            kept
+        })
+        .collect();
+    let running = Running::start(informer);
+    running.informer.synced().await;
+    settle().await;
+    let snapshot = running.informer.store().snapshot();
+    for kept in &kept {
+        let kept = kept.lock().unwrap();
+        assert_eq!(kept.len(), 100);
+        assert!(kept.iter().all(|object| Arc::ptr_eq(object, snapshot.get("default", object.name()).unwrap())));
+    }
+    running.stop().await;
+}
