@@ -78,7 +78,7 @@ pub use key::{ObjectKey, ParseKeyError};
 pub use kind::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ParseKindError};
 pub use list::List;
 pub use map::Map;
-pub use object::{Kind, Object, StringMap};
+pub use object::{EncodedMap, Kind, Object, StringMap};
 pub use object_list::ObjectList;
 pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};
 pub use raw::RawJson;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::decode::{DecodeError, Decoder};
 use crate::json::{Reader, Writer};
 use crate::meta::v1::OwnerReference;
+use crate::protobuf::Wire;
 use crate::resource::ResourceInfo;
 use crate::{GroupVersionKind, Map, ObjectKey, Str, Time};
 
@@ -101,8 +102,42 @@ pub enum StringMap<'a> {
     Map(&'a Map<Str>),
     /// Of a type that uses the standard library's.
     BTreeMap(&'a BTreeMap<String, String>),
+    /// Of an object that is kept as protobuf.
+    Encoded(EncodedMap<'a>),
     /// None at all.
     Empty,
+}
+
+/// A map of texts as it lies in a protobuf message.
+#[derive(Debug, Clone, Copy)]
+pub struct EncodedMap<'a> {
+    message: &'a [u8],
+    field: u32,
+}
+
+impl<'a> EncodedMap<'a> {
+    /// The map in the field of this number of a message; what is not well-formed counts as absent.
+    pub fn new(message: &'a [u8], field: u32) -> Self {
+        EncodedMap { message, field }
+    }
+
+    /// Keys and values in the order in which they were written, which Kubernetes sorts.
+    fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let fields = Wire::Bytes(self.message).fields().into_iter().flatten();
+        let entries = fields.map_while(Result::ok).filter(move |(number, _)| *number == self.field);
+        entries.filter_map(|(_, entry)| {
+            let (mut key, mut value) = ("", "");
+            for (number, wire) in entry.fields().ok()?.map_while(Result::ok) {
+                let text = std::str::from_utf8(wire.bytes().ok()?).ok()?;
+                match number {
+                    1 => key = text,
+                    2 => value = text,
+                    _ => {}
+                }
+            }
+            Some((key, value))
+        })
+    }
 }
 
 impl<'a> StringMap<'a> {
@@ -111,6 +146,7 @@ impl<'a> StringMap<'a> {
         match self {
             StringMap::Map(map) => map.get(key).map(Str::as_str),
             StringMap::BTreeMap(map) => map.get(key).map(String::as_str),
+            StringMap::Encoded(map) => map.iter().find(|(other, _)| *other == key).map(|(_, value)| value),
             StringMap::Empty => None,
         }
     }
@@ -120,6 +156,7 @@ impl<'a> StringMap<'a> {
         match self {
             StringMap::Map(map) => map.len(),
             StringMap::BTreeMap(map) => map.len(),
+            StringMap::Encoded(map) => map.iter().count(),
             StringMap::Empty => 0,
         }
     }
@@ -131,12 +168,14 @@ impl<'a> StringMap<'a> {
 
     /// Keys and values in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let (ours, theirs) = match *self {
-            StringMap::Map(map) => (Some(map), None),
-            StringMap::BTreeMap(map) => (None, Some(map)),
-            StringMap::Empty => (None, None),
+        let (ours, theirs, encoded) = match *self {
+            StringMap::Map(map) => (Some(map), None, None),
+            StringMap::BTreeMap(map) => (None, Some(map), None),
+            StringMap::Encoded(map) => (None, None, Some(map)),
+            StringMap::Empty => (None, None, None),
         };
         let ours = ours.into_iter().flat_map(|map| map.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        ours.chain(theirs.into_iter().flat_map(|map| map.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
+        let theirs = theirs.into_iter().flat_map(|map| map.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        ours.chain(theirs).chain(encoded.into_iter().flat_map(EncodedMap::iter))
     }
 }

@@ -1,6 +1,7 @@
 //! Writes the code that is derived from the description.
 
 mod clientset;
+mod informers;
 mod names;
 mod resources;
 mod tables;
@@ -34,6 +35,14 @@ pub fn run(check: bool) -> Result<String, String> {
     let modules = clientset::modules(&served);
     files.insert(client_crate.join("src/clientset/generated/mod.rs"), format(&root, &modules)?);
     check_client_features(&client_crate.join("Cargo.toml"), &served)?;
+    let cache_crate = root.join("crates/kubewright-cache");
+    for gv in served.iter().filter(|gv| informers::is_watched(gv)) {
+        let path = format!("src/factory/generated/{}_{}.rs", gv.module, gv.version);
+        files.insert(cache_crate.join(path), format(&root, &informers::file(gv))?);
+    }
+    let modules = informers::modules(&served);
+    files.insert(cache_crate.join("src/factory/generated/mod.rs"), format(&root, &modules)?);
+    check_client_features(&cache_crate.join("Cargo.toml"), &served)?;
 
     let mut stale = Vec::new();
     for (path, text) in &files {
@@ -134,7 +143,7 @@ fn check_features(manifest: &Path, api: &[GroupVersion]) -> Result<(), String> {
     check_lines(manifest, lines)
 }
 
-/// Each group of the client is a feature that brings its types.
+/// Each group of the client, and of the cache, is a feature that brings its types.
 fn check_client_features(manifest: &Path, served: &[&GroupVersion]) -> Result<(), String> {
     let groups: BTreeSet<&str> = served.iter().map(|gv| gv.module.as_str()).collect();
     let all: Vec<String> = groups.iter().map(|module| format!("\"{module}\"")).collect();

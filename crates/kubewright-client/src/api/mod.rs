@@ -105,6 +105,19 @@ impl<T> Api<T> {
         self
     }
 
+    /// The same resource, its objects decoded as another type: one with fewer fields, or one that keeps bytes.
+    #[must_use]
+    pub fn decoded_as<U: Object>(&self) -> Api<U> {
+        Api {
+            client: self.client.clone(),
+            resource: self.resource.clone(),
+            info: self.info,
+            scope: self.scope.clone(),
+            form: self.form,
+            objects: PhantomData,
+        }
+    }
+
     /// The client it asks through.
     pub fn client(&self) -> &Client {
         &self.client

@@ -333,7 +333,7 @@ impl<'a, 'd> Reader<'a, 'd> {
     }
 
     /// Passes over a value, checking its form but not that its text is UTF-8.
-    pub(crate) fn skip(&mut self) -> Result<(), DecodeError> {
+    pub fn skip(&mut self) -> Result<(), DecodeError> {
         let mut nesting = Nesting::default();
         loop {
             let opened = match self.peek() {

@@ -10,6 +10,10 @@ pub(super) struct Buffer {
     start: usize,
     /// Set while a value is known to be incomplete: how far it has been looked at.
     scan: Option<Scan>,
+    /// Why the value that is looked at cannot be read; it is passed over when its end has come.
+    failure: Option<DecodeError>,
+    /// Whether the last error was about one object that has been passed over.
+    has_passed_over: bool,
 }
 
 /// How much a step of JSON reads, at the most.
@@ -50,8 +54,15 @@ impl Buffer {
             if !scan.is_complete(bytes) {
                 return Ok(None);
             }
+            let end = scan.at;
             self.scan = None;
+            if let Some(error) = self.failure.take() {
+                self.start += end;
+                self.has_passed_over = true;
+                return Err(error);
+            }
         }
+        self.has_passed_over = false;
         let findings = decoder.finding_count();
         // The decoder may come from a stream that failed half-way into an object.
         decoder.forget(findings);
@@ -70,9 +81,34 @@ impl Buffer {
                 }
                 Ok(None)
             }
+            Err(error) if extent == Extent::Value && is_object(bytes) => {
+                let mut scan = Scan::default();
+                if scan.is_complete(bytes) {
+                    self.start += scan.at;
+                    self.has_passed_over = true;
+                    return Err(error);
+                }
+                (self.scan, self.failure) = (Some(scan), Some(error));
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
+
+    /// Whether the last error was about one object that has been passed over, so that reading can go on after it.
+    pub(super) fn has_passed_over(&self) -> bool {
+        self.has_passed_over
+    }
+
+    /// Notes that an object that cannot be read has been consumed.
+    pub(super) fn pass_over(&mut self, has_passed_over: bool) {
+        self.has_passed_over = has_passed_over;
+    }
+}
+
+/// Whether an object begins here: of other values it is not clear where they end.
+fn is_object(bytes: &[u8]) -> bool {
+    bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
 }
 
 /// Looks for the end of a JSON value without decoding it.

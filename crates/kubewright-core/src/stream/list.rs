@@ -32,6 +32,7 @@ pub struct ListDecoder<T> {
     /// Group and version, and the kind of the list, which Kubernetes writes before the items.
     type_: (Str, Str),
     count: usize,
+    has_passed_over: bool,
     items: PhantomData<fn() -> T>,
 }
 
@@ -83,6 +84,7 @@ impl<T: Object> ListDecoder<T> {
             metadata: ListMeta::default(),
             type_: Default::default(),
             count: 0,
+            has_passed_over: false,
             items: PhantomData,
         }
     }
@@ -93,6 +95,10 @@ impl<T: Object> ListDecoder<T> {
     }
 
     /// The next object, or `None` until more bytes have come.
+    ///
+    /// # Errors
+    /// If the list cannot be read. Where it [can go on](Self::can_go_on), it is one object that cannot, and the next call gives the
+    /// one after it.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, DecodeError> {
         loop {
@@ -115,6 +121,11 @@ impl<T: Object> ListDecoder<T> {
                 Step::Waiting => return Ok(None),
             }
         }
+    }
+
+    /// Whether the last error was about one object, which has been passed over; otherwise the list is unusable.
+    pub fn can_go_on(&self) -> bool {
+        self.has_passed_over
     }
 
     /// The list's own metadata, as far as it has been seen. Kubernetes writes it before the items.
@@ -205,6 +216,13 @@ impl<T: Object> ListDecoder<T> {
                 reader.end()?;
                 Ok((State::JsonEnd, None))
             }
+        });
+        let step = step.inspect_err(|_| {
+            self.has_passed_over = state == State::JsonItem && self.buffer.has_passed_over();
+            if self.has_passed_over {
+                self.state = State::JsonAfterItem;
+                self.count += 1;
+            }
         })?;
         Ok(match step {
             None => Step::Waiting,
@@ -254,7 +272,8 @@ impl<T: Object> ListDecoder<T> {
             (_, Some(end)) if bytes.len() < end => return Ok(Step::Waiting),
             (_, Some(end)) => &bytes[head..end],
         };
-        let mut step = Step::Going;
+        self.has_passed_over = false;
+        let mut step = Ok(Step::Going);
         match (self.state, tag >> 3) {
             (State::ProtobufEnvelope, 1) => check_kind(&crate::protobuf::type_meta(field, decoder)?.1)?,
             (State::ProtobufList { .. }, 1) => decoder
@@ -263,8 +282,8 @@ impl<T: Object> ListDecoder<T> {
             (State::ProtobufList { .. }, 2) => {
                 let item = T::from_protobuf(field, decoder)
                     .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?
-                    .map_err(|error| error.within_item(self.count).within_field("items"))?;
-                step = Step::Item(item);
+                    .map_err(|error| error.within_item(self.count).within_field("items"));
+                step = item.map(Step::Item);
             }
             _ => {}
         }
@@ -273,7 +292,10 @@ impl<T: Object> ListDecoder<T> {
         if let State::ProtobufList { remaining } = &mut self.state {
             *remaining -= end;
         }
-        Ok(step)
+        step.inspect_err(|_| {
+            self.has_passed_over = true;
+            self.count += 1;
+        })
     }
 }
 
@@ -289,4 +311,39 @@ fn check_kind(kind: &str) -> Result<(), DecodeError> {
         return Ok(());
     }
     Err(DecodeError::new(format!("expected a list, found {kind}")).within_field("kind"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::v1::PartialObjectMetadata;
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_passed_over() {
+        let text = br#"{"kind":"FooList","metadata":{"resourceVersion":"7"},"items":[
+            {"metadata":{"name":"a"}}, {"metadata":{"name":1}}, {"metadata":{"name":"b"}}, {"metadata":[]}]}"#;
+        for size in 1..text.len() {
+            let (mut list, mut decoder) = (ListDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
+            let (mut names, mut errors) = (Vec::new(), Vec::new());
+            for piece in text.chunks(size) {
+                list.push(piece);
+                loop {
+                    match list.next(&mut decoder) {
+                        Ok(Some(object)) => names.extend(object.metadata.name),
+                        Ok(None) => break,
+                        Err(error) => {
+                            assert!(list.can_go_on());
+                            errors.push(error.path().to_owned());
+                        }
+                    }
+                }
+            }
+            assert_eq!(names, ["a", "b"], "in pieces of {size}");
+            assert_eq!(errors, ["items[1].metadata.name", "items[3].metadata"]);
+            assert_eq!(list.finish().unwrap().resource_version.as_deref(), Some("7"));
+        }
+        let mut list = ListDecoder::<PartialObjectMetadata>::new(Encoding::Json);
+        list.push(br#"{"kind":"Status"}"#);
+        assert!(list.next(&mut Decoder::new()).is_err() && !list.can_go_on());
+    }
 }

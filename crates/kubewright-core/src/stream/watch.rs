@@ -45,12 +45,20 @@ impl<T: Object> WatchDecoder<T> {
     }
 
     /// The next event, or `None` until more bytes have come.
+    ///
+    /// # Errors
+    /// If an event cannot be read. Where [`can_go_on`](Self::can_go_on), the next call gives the one after it.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
         match self.encoding {
             Encoding::Json => self.buffer.read(decoder, Extent::Value, json_event),
             Encoding::Protobuf => self.protobuf(decoder),
         }
+    }
+
+    /// Whether the last error was about one event, which has been passed over; otherwise the stream is unusable.
+    pub fn can_go_on(&self) -> bool {
+        self.buffer.has_passed_over()
     }
 
     /// Whether bytes of an incomplete event are left, which means that the stream was cut.
@@ -64,9 +72,10 @@ impl<T: Object> WatchDecoder<T> {
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
         let Some(frame) = rest.get(..length) else { return Ok(None) };
-        let event = protobuf_event(frame, decoder)?;
+        let event = protobuf_event(frame, decoder);
         self.buffer.consume(4 + length);
-        Ok(Some(event))
+        self.buffer.pass_over(event.is_err());
+        event.map(Some)
     }
 }
 
@@ -138,4 +147,45 @@ fn event_of<T>(kind: &str) -> Result<fn(T) -> WatchEvent<T>, DecodeError> {
         "BOOKMARK" => WatchEvent::Bookmark,
         other => return Err(DecodeError::new(format!("unknown type of event {other:?}"))),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::v1::PartialObjectMetadata;
+
+    #[test]
+    fn an_event_that_cannot_be_read_is_passed_over() {
+        let stream = br#"{"type":"ADDED","object":{"metadata":{"name":1,"x":"}{"}}}
+            {"type":"ADDED","object":{"metadata":{"name":"a"}}}"#;
+        for size in 1..stream.len() {
+            let (mut watch, mut decoder) = (WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
+            let (mut names, mut errors) = (Vec::new(), 0);
+            for piece in stream.chunks(size) {
+                watch.push(piece);
+                loop {
+                    match watch.next(&mut decoder) {
+                        Ok(Some(WatchEvent::Added(object))) => names.extend(object.metadata.name),
+                        Ok(_) => break,
+                        Err(_) => {
+                            assert!(watch.can_go_on());
+                            errors += 1;
+                        }
+                    }
+                }
+            }
+            assert_eq!((&names[..], errors), (&["a".into()][..], 1), "in pieces of {size}");
+        }
+        let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json);
+        watch.push(b"<html> {} ");
+        assert!(watch.next(&mut Decoder::new()).is_err() && !watch.can_go_on());
+    }
+
+    #[test]
+    fn a_frame_that_cannot_be_read_is_passed_over() {
+        let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Protobuf);
+        watch.push(&[0, 0, 0, 2, 0x0a, 0x09, 0, 0, 0, 1]);
+        assert!(watch.next(&mut Decoder::new()).is_err() && watch.can_go_on());
+        assert!(matches!(watch.next(&mut Decoder::new()), Ok(None)));
+    }
 }

@@ -1,0 +1,125 @@
+//! What queues between a reflector and a store hold: changes, and deletions with what is known of the object.
+
+use std::sync::Arc;
+
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
+
+/// An object that is gone, with what is known of it.
+#[derive(Debug)]
+pub enum Deleted<T> {
+    /// The deletion was seen: this is the final state, at the version of the deletion.
+    Final(Arc<T>),
+    /// The object vanished while nobody watched.
+    #[doc(alias = "DeletedFinalStateUnknown")]
+    LastKnown {
+        /// Its key.
+        key: ObjectKey,
+        /// The last state that was seen, which may be stale; absent if none was.
+        object: Option<Arc<T>>,
+    },
+}
+
+impl<T> Clone for Deleted<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Deleted::Final(object) => Deleted::Final(object.clone()),
+            Deleted::LastKnown { key, object } => Deleted::LastKnown { key: key.clone(), object: object.clone() },
+        }
+    }
+}
+
+impl<T: Object> Deleted<T> {
+    /// The key of the object.
+    #[doc(alias = "DeletionHandlingMetaNamespaceKeyFunc")]
+    #[doc(alias = "DeletionHandlingObjectToName")]
+    pub fn key(&self) -> ObjectKey {
+        match self {
+            Deleted::Final(object) => object.key(),
+            Deleted::LastKnown { key, .. } => key.clone(),
+        }
+    }
+
+    /// The newest state that is known, final or not.
+    pub fn object(&self) -> Option<&Arc<T>> {
+        match self {
+            Deleted::Final(object) => Some(object),
+            Deleted::LastKnown { object, .. } => object.as_ref(),
+        }
+    }
+
+    /// Whether the deletion itself was seen, so that the state is the final one.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Deleted::Final(_))
+    }
+}
+
+/// One change on its way to a store.
+#[derive(Debug)]
+#[doc(alias = "DeltaType")]
+pub enum Delta<T> {
+    /// The watch tells of an object that came.
+    Added(Arc<T>),
+    /// The watch tells of an object that changed.
+    Updated(Arc<T>),
+    /// An object is gone.
+    Deleted(Deleted<T>),
+    /// A list contains the object, whether it was known or not.
+    Replaced(Arc<T>),
+    /// A list: these objects and no others.
+    ReplacedAll {
+        /// The objects in the order of the list.
+        objects: Vec<Arc<T>>,
+        /// The version of the list.
+        version: ResourceVersion,
+    },
+    /// A periodic reminder of an object that has not changed.
+    Sync(Arc<T>),
+    /// A periodic reminder of all objects.
+    SyncAll,
+    /// Nothing has changed up to this version.
+    Bookmark(ResourceVersion),
+}
+
+impl<T> Clone for Delta<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Delta::Added(object) => Delta::Added(object.clone()),
+            Delta::Updated(object) => Delta::Updated(object.clone()),
+            Delta::Deleted(deleted) => Delta::Deleted(deleted.clone()),
+            Delta::Replaced(object) => Delta::Replaced(object.clone()),
+            Delta::ReplacedAll { objects, version } => {
+                Delta::ReplacedAll { objects: objects.clone(), version: version.clone() }
+            }
+            Delta::Sync(object) => Delta::Sync(object.clone()),
+            Delta::SyncAll => Delta::SyncAll,
+            Delta::Bookmark(version) => Delta::Bookmark(version.clone()),
+        }
+    }
+}
+
+impl<T: Object> Delta<T> {
+    /// The key of the object that it is about; absent if it is about all.
+    #[doc(alias = "KeyOf")]
+    pub fn key(&self) -> Option<ObjectKey> {
+        match self {
+            Delta::Deleted(deleted) => Some(deleted.key()),
+            _ => self.object().map(|object| object.key()),
+        }
+    }
+
+    /// The object that it is about, as far as it is known.
+    pub fn object(&self) -> Option<&Arc<T>> {
+        match self {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                Some(object)
+            }
+            Delta::Deleted(deleted) => deleted.object(),
+            Delta::ReplacedAll { .. } | Delta::SyncAll | Delta::Bookmark(_) => None,
+        }
+    }
+
+    /// Whether it tells of a deletion.
+    pub fn is_deletion(&self) -> bool {
+        matches!(self, Delta::Deleted(_))
+    }
+}

@@ -1,0 +1,108 @@
+//! A use of an informer that a factory shares.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use kubewright_core::Object;
+use tokio_util::sync::CancellationToken;
+
+use crate::informer::{Event, EventHandler, HandlerOptions, HandlerRegistration, InformerStopped, SharedIndexInformer};
+use crate::lister::Lister;
+use crate::queue::BoxFuture;
+
+/// A use of an informer. The informer stops when the last use has gone: this, a handler, or a lister.
+///
+/// Behaves as the [`SharedIndexInformer`] that it stands for.
+pub struct InformerHandle<T> {
+    informer: SharedIndexInformer<T>,
+    lease: Arc<Lease>,
+}
+
+/// Held by all who use an informer; stops it when dropped.
+pub(super) struct Lease {
+    pub(super) stop: CancellationToken,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl<T> Clone for InformerHandle<T> {
+    fn clone(&self) -> Self {
+        InformerHandle { informer: self.informer.clone(), lease: self.lease.clone() }
+    }
+}
+
+impl<T: Object> InformerHandle<T> {
+    pub(super) fn new(informer: SharedIndexInformer<T>, lease: Arc<Lease>) -> Self {
+        InformerHandle { informer, lease }
+    }
+
+    /// The informer; using it does not keep it running.
+    #[doc(alias = "Informer")]
+    pub fn informer(&self) -> &SharedIndexInformer<T> {
+        &self.informer
+    }
+
+    /// What reads the cache; keeps the informer running.
+    pub fn lister(&self) -> Lister<T> {
+        self.informer.lister().keeping(self.lease.clone())
+    }
+
+    /// Adds a handler, which keeps the informer running until it is removed.
+    ///
+    /// # Errors
+    /// If the informer has stopped.
+    pub fn add_handler(&self, handler: impl EventHandler<T>) -> Result<HandlerRegistration, InformerStopped> {
+        self.add_handler_with(handler, HandlerOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// If the informer has stopped.
+    pub fn add_handler_with(
+        &self,
+        handler: impl EventHandler<T>,
+        options: HandlerOptions,
+    ) -> Result<HandlerRegistration, InformerStopped> {
+        self.informer.add_handler_with(Leased { handler, _lease: self.lease.clone() }, options)
+    }
+}
+
+impl<T> Deref for InformerHandle<T> {
+    type Target = SharedIndexInformer<T>;
+
+    fn deref(&self) -> &SharedIndexInformer<T> {
+        &self.informer
+    }
+}
+
+impl<T: Object> fmt::Debug for InformerHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InformerHandle").field(&self.informer).finish()
+    }
+}
+
+/// A handler that uses its informer.
+struct Leased<H> {
+    handler: H,
+    _lease: Arc<Lease>,
+}
+
+impl<T, H: EventHandler<T>> EventHandler<T> for Leased<H> {
+    fn on_event(&mut self, event: &Event<T>) {
+        self.handler.on_event(event);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.handler.is_ready()
+    }
+
+    fn ready(&mut self) -> BoxFuture<'_, ()> {
+        self.handler.ready()
+    }
+}

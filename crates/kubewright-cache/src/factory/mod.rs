@@ -1,0 +1,377 @@
+//! Informers that are shared by all who ask for the same objects.
+//!
+//! An informer exists once for each type, resource, scope, selector and transform, and as long as somebody uses it.
+
+mod generated;
+mod handle;
+mod options;
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use kubewright_client::{Api, Client, Scope};
+use kubewright_core::meta::v1::PartialObjectMetadata;
+use kubewright_core::{DynamicObject, GroupVersionResource, Kind, Object, Str};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+// Without the feature of any group there is nothing.
+#[allow(unused_imports)]
+pub use generated::*;
+pub use handle::InformerHandle;
+pub use options::{FactoryOptions, Scoped};
+
+use crate::informer::SharedIndexInformer;
+use crate::list_watch::ListWatch;
+use crate::queue::BoxFuture;
+use crate::reflector::Health;
+use handle::Lease;
+
+/// Makes informers, starts them, and waits for them. A handle: clones share one factory.
+///
+/// ```
+/// # use kubewright_cache::SharedInformerFactory;
+/// # use kubewright_client::Client;
+/// # use kubewright_core::Kind;
+/// # async fn example<Pod: Kind>(client: &Client, stop: tokio_util::sync::CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
+/// let factory = SharedInformerFactory::new(client, Default::default());
+/// let pods = factory.informer::<Pod>().lister();
+/// factory.start(&stop);
+/// factory.wait_for_cache_sync().await?;
+/// println!("{} pods", pods.snapshot().len());
+/// factory.shutdown().await;
+/// # Ok(()) }
+/// ```
+#[doc(alias = "NewSharedInformerFactory")]
+#[doc(alias = "DynamicSharedInformerFactory")]
+#[derive(Clone)]
+pub struct SharedInformerFactory {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    options: FactoryOptions,
+    state: Mutex<State>,
+    /// Cancelled when all informers are to stop.
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct State {
+    entry_of: HashMap<Key, Entry>,
+    is_shut_down: bool,
+}
+
+/// What makes an informer another one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    objects: TypeId,
+    resource: GroupVersionResource,
+    is_metadata: bool,
+    namespace: Str,
+    label_selector: String,
+    field_selector: String,
+    transform: Str,
+}
+
+struct Entry {
+    informer: Arc<dyn AnyInformer>,
+    lease: Weak<Lease>,
+    name: String,
+    stop: CancellationToken,
+    is_started: bool,
+}
+
+/// An informer whatever its type.
+trait AnyInformer: Send + Sync {
+    fn run<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()>;
+    fn synced(&self) -> BoxFuture<'_, bool>;
+    fn has_synced(&self) -> bool;
+    fn health(&self) -> Option<Health>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<T: Object> AnyInformer for SharedIndexInformer<T> {
+    fn run<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(SharedIndexInformer::run(self, stop))
+    }
+
+    fn synced(&self) -> BoxFuture<'_, bool> {
+        Box::pin(SharedIndexInformer::synced(self))
+    }
+
+    fn has_synced(&self) -> bool {
+        SharedIndexInformer::has_synced(self)
+    }
+
+    fn health(&self) -> Option<Health> {
+        SharedIndexInformer::health(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Some caches are not complete.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("not synced: {}", .missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct NotSynced {
+    /// Which, and why.
+    pub missing: Vec<Unsynced>,
+}
+
+/// A cache that is not complete.
+#[derive(Debug, Clone)]
+pub struct Unsynced {
+    /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`.
+    pub name: String,
+    /// How its reflector is doing; absent if the informer has not been started.
+    pub health: Option<Health>,
+}
+
+impl fmt::Display for Unsynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        let Some(health) = &self.health else { return f.write_str(" (not started)") };
+        write!(f, " ({:?}", health.state)?;
+        if let Some((error, _)) = &health.last_error {
+            let mut cause: Option<&dyn std::error::Error> = Some(&**error);
+            while let Some(error) = cause {
+                write!(f, ": {error}")?;
+                cause = error.source();
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+impl SharedInformerFactory {
+    /// A factory without informers.
+    pub fn new(client: &Client, options: FactoryOptions) -> Self {
+        SharedInformerFactory {
+            shared: Arc::new(Shared {
+                client: client.clone(),
+                options,
+                state: Mutex::default(),
+                stop: CancellationToken::new(),
+                tasks: TaskTracker::new(),
+            }),
+        }
+    }
+
+    /// The informer of a type, the same one however often asked.
+    #[doc(alias = "InformerFor")]
+    #[doc(alias = "ForResource")]
+    pub fn informer<T: Kind>(&self) -> InformerHandle<T> {
+        self.informer_with(Scoped::default())
+    }
+
+    /// The informer of a type and of the objects that `which` says.
+    pub fn informer_with<T: Kind>(&self, which: Scoped<T>) -> InformerHandle<T> {
+        self.of_api(Api::<T>::all(&self.shared.client), which)
+    }
+
+    /// The informer of a resource that is given at run time.
+    #[doc(alias = "NewDynamicSharedInformerFactory")]
+    pub fn dynamic(
+        &self,
+        resource: GroupVersionResource,
+        which: Scoped<DynamicObject>,
+    ) -> InformerHandle<DynamicObject> {
+        self.of_api(Api::new(&self.shared.client, resource, Scope::Cluster), which)
+    }
+
+    /// The informer of a resource, its objects decoded as the type of `api`: a user's own with few fields, or
+    /// [`Compact`](crate::Compact).
+    pub fn of_api<T: Object>(&self, api: Api<T>, which: Scoped<T>) -> InformerHandle<T> {
+        let resource = api.resource().clone();
+        self.get_or_make(resource, false, which, |namespace| {
+            ListWatch::new(if namespace.is_empty() { api } else { api.namespace(namespace) })
+        })
+    }
+
+    /// The informer of the metadata of a resource.
+    #[doc(alias = "NewSharedInformerFactory")]
+    pub fn metadata(
+        &self,
+        resource: GroupVersionResource,
+        which: Scoped<PartialObjectMetadata>,
+    ) -> InformerHandle<PartialObjectMetadata> {
+        let api = self.shared.client.metadata(resource.clone());
+        self.get_or_make(resource, true, which, |namespace| {
+            ListWatch::of_metadata(if namespace.is_empty() { api } else { api.namespace(namespace) })
+        })
+    }
+
+    fn get_or_make<T: Object>(
+        &self,
+        resource: GroupVersionResource,
+        is_metadata: bool,
+        which: Scoped<T>,
+        list_watch: impl FnOnce(Str) -> ListWatch<T>,
+    ) -> InformerHandle<T> {
+        let options = &self.shared.options;
+        let namespace = which.namespace.or_else(|| options.namespace.clone()).unwrap_or_default();
+        let labels = which.label_selector.unwrap_or_else(|| options.label_selector.clone());
+        let fields = which.field_selector.unwrap_or_else(|| options.field_selector.clone());
+        let (transform_name, transform) = which.transform.unzip();
+        let key = Key {
+            objects: TypeId::of::<T>(),
+            resource,
+            is_metadata,
+            namespace: namespace.clone(),
+            label_selector: labels.to_string(),
+            field_selector: fields.to_string(),
+            transform: transform_name.unwrap_or_default(),
+        };
+        let mut state = self.shared.state();
+        if let Some(entry) = state.entry_of.get(&key)
+            && let Some(lease) = entry.lease.upgrade()
+        {
+            let informer = entry.informer.as_any().downcast_ref::<SharedIndexInformer<T>>();
+            return InformerHandle::new(informer.expect("the key has the type").clone(), lease);
+        }
+        // What nobody uses any more has stopped, or never began.
+        state.entry_of.retain(|_, entry| entry.lease.strong_count() > 0);
+        let name = name_of(&key);
+        let list_watch = list_watch(namespace).labels(labels).fields(fields);
+        let informer = SharedIndexInformer::new(list_watch, options.for_informer(&name, transform));
+        let stop = self.shared.stop.child_token();
+        let lease = Arc::new(Lease { stop: stop.clone() });
+        let entry = Entry {
+            informer: Arc::new(informer.clone()),
+            lease: Arc::downgrade(&lease),
+            name,
+            stop,
+            is_started: false,
+        };
+        state.entry_of.insert(key, entry);
+        InformerHandle::new(informer, lease)
+    }
+
+    /// Starts all informers that have not been started; they stop when `stop` is cancelled, or nobody uses them any more.
+    ///
+    /// To be called again when more have been asked for. Does nothing after [`shutdown`](Self::shutdown).
+    pub fn start(&self, stop: &CancellationToken) {
+        let mut state = self.shared.state();
+        if state.is_shut_down {
+            return;
+        }
+        state.entry_of.retain(|_, entry| entry.lease.strong_count() > 0);
+        for entry in state.entry_of.values_mut().filter(|entry| !entry.is_started) {
+            entry.is_started = true;
+            let (informer, own, stop) = (entry.informer.clone(), entry.stop.clone(), stop.clone());
+            self.shared.tasks.spawn(async move {
+                let both = own.child_token();
+                let waits = async {
+                    stop.cancelled().await;
+                    both.cancel();
+                    std::future::pending().await
+                };
+                tokio::select! {
+                    () = informer.run(&both) => {}
+                    () = waits => {}
+                }
+            });
+        }
+    }
+
+    /// Waits until all informers that have been started and are in use have synced.
+    ///
+    /// An informer that cannot list, because it may not or the resource does not exist, is waited for:
+    /// [`unsynced`](Self::unsynced) tells which and why.
+    ///
+    /// # Errors
+    /// If some stopped before; says which.
+    pub async fn wait_for_cache_sync(&self) -> Result<(), NotSynced> {
+        let started: Vec<Arc<dyn AnyInformer>> = {
+            let state = self.shared.state();
+            let started = state.entry_of.values().filter(|entry| entry.is_started && entry.lease.strong_count() > 0);
+            started.map(|entry| entry.informer.clone()).collect()
+        };
+        let mut all = true;
+        for informer in started {
+            all &= informer.synced().await;
+        }
+        match self.unsynced() {
+            missing if !all && !missing.is_empty() => Err(NotSynced { missing }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, for so long at the most.
+    ///
+    /// # Errors
+    /// If some have not synced by then; says which and why.
+    pub async fn wait_for_cache_sync_within(&self, patience: Duration) -> Result<(), NotSynced> {
+        match timeout(patience, self.wait_for_cache_sync()).await {
+            Ok(result) => result,
+            Err(_) => match self.unsynced() {
+                missing if missing.is_empty() => Ok(()),
+                missing => Err(NotSynced { missing }),
+            },
+        }
+    }
+
+    /// Which informers in use have not synced, and why.
+    pub fn unsynced(&self) -> Vec<Unsynced> {
+        let state = self.shared.state();
+        let unsynced = state
+            .entry_of
+            .values()
+            .filter(|entry| entry.lease.strong_count() > 0 && !entry.informer.has_synced())
+            .map(|entry| Unsynced { name: entry.name.clone(), health: entry.informer.health() });
+        let mut unsynced: Vec<Unsynced> = unsynced.collect();
+        unsynced.sort_by(|one, two| one.name.cmp(&two.name));
+        unsynced
+    }
+
+    /// Stops all informers and waits for their tasks. No informer can be started afterwards.
+    #[doc(alias = "Shutdown")]
+    pub async fn shutdown(&self) {
+        self.shared.state().is_shut_down = true;
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn name_of(key: &Key) -> String {
+    let mut name = key.resource.group_resource().to_string();
+    if key.is_metadata {
+        name.push_str(" (metadata)");
+    }
+    for (what, text) in [("in", key.namespace.as_str()), ("with", &key.label_selector), ("where", &key.field_selector)]
+    {
+        if !text.is_empty() {
+            name.extend([" ", what, " ", text]);
+        }
+    }
+    name
+}
+
+impl fmt::Debug for SharedInformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.shared.state().entry_of.values().map(|entry| entry.name.clone()).collect();
+        f.debug_struct("SharedInformerFactory").field("informers", &names).finish()
+    }
+}

@@ -1,0 +1,196 @@
+//! What can be chosen about a factory and about one of its informers.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_core::{FieldSelector, Object, Selector, Str};
+
+use crate::informer::{InformerOptions, QueueKind, Recreated};
+use crate::metrics::Metrics;
+use crate::queue::Transform;
+use crate::reflector::{ErrorHandler, ReflectorOptions};
+use crate::store::Indexers;
+
+/// Choices about all informers of a factory.
+#[derive(Default, Clone)]
+#[doc(alias = "NewSharedInformerFactoryWithOptions")]
+pub struct FactoryOptions {
+    pub(super) namespace: Option<Str>,
+    pub(super) label_selector: Selector,
+    pub(super) field_selector: FieldSelector,
+    pub(super) resync: Option<Duration>,
+    pub(super) resync_of: HashMap<TypeId, Duration>,
+    pub(super) transform_of: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    pub(super) on_error: Option<ErrorHandler>,
+    pub(super) queue: QueueKind,
+    pub(super) recreated: Recreated,
+    pub(super) metrics: Option<Metrics>,
+}
+
+impl FactoryOptions {
+    /// Only objects of this namespace. All by default.
+    #[must_use]
+    #[doc(alias = "WithNamespace")]
+    pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only objects with such labels.
+    #[must_use]
+    #[doc(alias = "WithTweakListOptions")]
+    pub fn labels(mut self, selector: Selector) -> Self {
+        self.label_selector = selector;
+        self
+    }
+
+    /// Only objects with such fields.
+    #[must_use]
+    pub fn fields(mut self, selector: FieldSelector) -> Self {
+        self.field_selector = selector;
+        self
+    }
+
+    /// Reminds handlers of all objects once each `period`. Off by default.
+    #[must_use]
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// The same for objects of one type.
+    #[must_use]
+    #[doc(alias = "WithCustomResyncConfig")]
+    pub fn resync_of<T: Object>(mut self, period: Duration) -> Self {
+        self.resync_of.insert(TypeId::of::<T>(), period);
+        self
+    }
+
+    /// Changes each object of one type once, as it comes from the server.
+    #[must_use]
+    #[doc(alias = "WithTransform")]
+    pub fn transform_of<T: Object>(mut self, transform: Transform<T>) -> Self {
+        self.transform_of.insert(TypeId::of::<T>(), Arc::new(transform));
+        self
+    }
+
+    /// Tells of what goes wrong in any reflector.
+    #[must_use]
+    pub fn on_error(mut self, handler: ErrorHandler) -> Self {
+        self.on_error = Some(handler);
+        self
+    }
+
+    /// Which queue informers use. In order by default.
+    #[must_use]
+    pub fn queue(mut self, queue: QueueKind) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// What handlers are told of objects that were deleted and created anew unseen.
+    #[must_use]
+    pub fn recreated(mut self, recreated: Recreated) -> Self {
+        self.recreated = recreated;
+        self
+    }
+
+    /// Shows all informers in these metrics.
+    #[must_use]
+    #[doc(alias = "WithInformerName")]
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics = Some(metrics.clone());
+        self
+    }
+
+    /// The options of an informer for objects of one type.
+    pub(super) fn for_informer<T: Object>(&self, name: &str, transform: Option<Transform<T>>) -> InformerOptions<T> {
+        let of_type = || {
+            let transform = self.transform_of.get(&TypeId::of::<T>())?;
+            transform.downcast_ref::<Transform<T>>().cloned()
+        };
+        let mut reflector = ReflectorOptions::default().name(name);
+        if let Some(transform) = transform.or_else(of_type) {
+            reflector = reflector.transform(transform);
+        }
+        if let Some(handler) = self.on_error.clone() {
+            reflector = reflector.on_error(move |error| handler(error));
+        }
+        let resync = self.resync_of.get(&TypeId::of::<T>()).copied().or(self.resync);
+        let mut options = InformerOptions::default()
+            .indexers(Indexers::by_namespace())
+            .reflector(reflector)
+            .resync_every(resync.unwrap_or_default())
+            .queue(self.queue)
+            .recreated(self.recreated);
+        if let Some(metrics) = &self.metrics {
+            options = options.metrics(metrics, name);
+        }
+        options
+    }
+}
+
+impl fmt::Debug for FactoryOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactoryOptions")
+            .field("namespace", &self.namespace)
+            .field("labels", &self.label_selector)
+            .field("fields", &self.field_selector)
+            .field("resync", &self.resync)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which objects one informer is about, where that differs from what the factory says.
+pub struct Scoped<T> {
+    pub(super) namespace: Option<Str>,
+    pub(super) label_selector: Option<Selector>,
+    pub(super) field_selector: Option<FieldSelector>,
+    /// A transform and its name, by which two are told apart.
+    pub(super) transform: Option<(Str, Transform<T>)>,
+}
+
+impl<T> Default for Scoped<T> {
+    fn default() -> Self {
+        Scoped { namespace: None, label_selector: None, field_selector: None, transform: None }
+    }
+}
+
+impl<T> Scoped<T> {
+    /// Only objects of this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only objects with such labels.
+    #[must_use]
+    pub fn labels(mut self, selector: Selector) -> Self {
+        self.label_selector = Some(selector);
+        self
+    }
+
+    /// Only objects with such fields.
+    #[must_use]
+    pub fn fields(mut self, selector: FieldSelector) -> Self {
+        self.field_selector = Some(selector);
+        self
+    }
+
+    /// Changes each object once; informers whose transforms have the same name are one.
+    #[must_use]
+    pub fn transform(mut self, name: impl Into<Str>, transform: Transform<T>) -> Self {
+        self.transform = Some((name.into(), transform));
+        self
+    }
+}
+
+impl<T> fmt::Debug for Scoped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scoped").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}

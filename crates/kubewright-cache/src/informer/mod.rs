@@ -1,0 +1,16 @@
+//! Caches that tell of changes.
+
+mod controller;
+mod event;
+mod handler;
+mod process;
+mod shared;
+
+pub use controller::{Config, Controller, Informer};
+pub use event::Event;
+pub use handler::{EventHandler, FilteringHandler, HandlerFuncs};
+pub use process::Recreated;
+pub use shared::{
+    AddIndexersError, HandlerOptions, HandlerRegistration, InformerOptions, InformerStopped, OnPanic, Overflow,
+    QueueKind, SharedIndexInformer,
+};

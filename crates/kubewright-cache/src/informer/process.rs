@@ -1,0 +1,131 @@
+//! Applies deltas to a store, and finds out what that means for handlers.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kubewright_core::{Object, ResourceVersion};
+
+use super::event::Event;
+use crate::store::{Snapshot, Store, Transaction};
+use crate::{Deleted, Delta};
+
+/// What to tell of an object that was deleted and created anew while nobody watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recreated {
+    /// That the old one went and the new one came.
+    #[default]
+    DeletedThenAdded,
+    /// That it changed, as Go does; handlers that care compare uids.
+    Updated,
+}
+
+/// What came of applying deltas.
+pub(crate) struct Applied<T> {
+    /// What has changed, in order.
+    pub(crate) events: Vec<Event<T>>,
+    /// The store before and after.
+    pub(crate) before: Snapshot<T>,
+    pub(crate) after: Snapshot<T>,
+    pub(crate) reminder: Reminder,
+}
+
+/// Which objects that have not changed are worth a reminder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reminder {
+    None,
+    /// Those that a list has repeated.
+    Repeated,
+    /// All, because it is time to.
+    All,
+}
+
+/// Applies `deltas` in one transaction.
+pub(crate) fn apply<T: Object>(
+    store: &Store<T>,
+    deltas: Vec<Delta<T>>,
+    is_in_initial_list: bool,
+    recreated: Recreated,
+) -> Applied<T> {
+    let before = store.snapshot();
+    let mut derived = Derived { events: Vec::with_capacity(deltas.len()), is_in_initial_list, recreated };
+    let mut reminder = Reminder::None;
+    store.transaction(|transaction| {
+        for delta in deltas {
+            match delta {
+                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                    derived.put(transaction, object);
+                }
+                Delta::Deleted(deleted) => derived.delete(transaction, deleted),
+                Delta::ReplacedAll { objects, version } => {
+                    derived.replace(transaction, objects, version);
+                    reminder = Reminder::Repeated;
+                }
+                Delta::SyncAll => reminder = Reminder::All,
+                Delta::Bookmark(version) => transaction.bookmark(version),
+            }
+        }
+    });
+    Applied { events: derived.events, before, after: store.snapshot(), reminder }
+}
+
+/// Events as they are found out.
+struct Derived<T> {
+    events: Vec<Event<T>>,
+    is_in_initial_list: bool,
+    recreated: Recreated,
+}
+
+impl<T: Object> Derived<T> {
+    fn put(&mut self, transaction: &mut Transaction<T>, object: Arc<T>) {
+        let old = transaction.put(object.clone());
+        self.changed(old, object);
+    }
+
+    fn changed(&mut self, old: Option<Arc<T>>, new: Arc<T>) {
+        let added = |object, is_in_initial_list| Event::Added { object, is_in_initial_list };
+        match old {
+            None => self.events.push(added(new, self.is_in_initial_list)),
+            Some(old) if self.recreated == Recreated::DeletedThenAdded && is_another(&*old, &*new) => {
+                self.events.push(Event::Deleted(Deleted::LastKnown { key: old.key(), object: Some(old) }));
+                self.events.push(added(new, self.is_in_initial_list));
+            }
+            Some(old) => self.events.push(Event::Updated { old, new }),
+        }
+    }
+
+    fn delete(&mut self, transaction: &mut Transaction<T>, deleted: Deleted<T>) {
+        let stored = transaction.delete(&deleted);
+        let deleted = match deleted {
+            Deleted::LastKnown { key, object: None } => Deleted::LastKnown { key, object: stored },
+            deleted => deleted,
+        };
+        self.events.push(Event::Deleted(deleted));
+    }
+
+    /// Changes only what is different, so that the store before and the one after share the rest: deletions first, then
+    /// the rest in the order of the list.
+    fn replace(&mut self, transaction: &mut Transaction<T>, objects: Vec<Arc<T>>, version: ResourceVersion) {
+        let at_first = self.events.len();
+        for object in objects.iter() {
+            match transaction.get(object.namespace(), object.name()) {
+                Some(stored) if Arc::ptr_eq(stored, object) => {}
+                _ => self.put(transaction, object.clone()),
+            }
+        }
+        let listed: HashSet<*const T> = objects.iter().map(Arc::as_ptr).collect();
+        let is_gone = |object: &&Arc<T>| !listed.contains(&Arc::as_ptr(object));
+        let gone: Vec<Arc<T>> = transaction.snapshot().iter().filter(is_gone).cloned().collect();
+        let mut deletions = Vec::with_capacity(gone.len());
+        for object in gone {
+            let deleted = Deleted::LastKnown { key: object.key(), object: Some(object) };
+            transaction.delete(&deleted);
+            deletions.push(Event::Deleted(deleted));
+        }
+        self.events.splice(at_first..at_first, deletions);
+        transaction.bookmark(version);
+    }
+}
+
+fn is_another<T: Object>(old: &T, new: &T) -> bool {
+    !old.uid().is_empty() && !new.uid().is_empty() && old.uid() != new.uid()
+}

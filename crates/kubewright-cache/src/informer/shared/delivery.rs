@@ -1,0 +1,149 @@
+//! The task of one handler: takes work, tells the handler, and survives its panics.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_core::Object;
+use tokio::task::coop::consume_budget;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::listener::{Batch, Listener, Work};
+use super::options::OnPanic;
+use crate::Deleted;
+use crate::informer::event::Event;
+use crate::informer::handler::EventHandler;
+use crate::store::{Change, Snapshot};
+
+/// How long a handler that panicked rests before it is told of everything again.
+const REST: Duration = Duration::from_secs(1);
+
+/// Tells `handler` of all that comes until it is removed or the informer stops. The event in hand is finished first.
+pub(super) async fn deliver<T: Object>(
+    listener: Arc<Listener<T>>,
+    handler: Box<dyn EventHandler<T>>,
+    stop: CancellationToken,
+) {
+    let _stopped = listener.stopped.clone().drop_guard();
+    let mut delivery = Delivery { listener: &listener, handler, has_panicked: false };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = listener.removed.cancelled() => {}
+        () = delivery.run() => {}
+    }
+}
+
+struct Delivery<'a, T> {
+    listener: &'a Listener<T>,
+    handler: Box<dyn EventHandler<T>>,
+    has_panicked: bool,
+}
+
+impl<T: Object> Delivery<'_, T> {
+    async fn run(&mut self) {
+        loop {
+            let Batch { work, ends_initial_list, .. } = self.listener.take().await;
+            self.work_through(work).await;
+            self.listener.done(ends_initial_list);
+            if std::mem::take(&mut self.has_panicked) {
+                match self.listener.options.on_panic {
+                    OnPanic::Skip => {}
+                    OnPanic::Replay => {
+                        self.listener.replay();
+                        sleep(REST).await;
+                    }
+                    OnPanic::Remove => return self.listener.removed.cancel(),
+                }
+            }
+        }
+    }
+
+    async fn work_through(&mut self, work: Work<T>) {
+        let is_initial = !*self.listener.synced.borrow();
+        match work {
+            Work::Events { events, with_reminders } => {
+                for event in events.iter().filter(|event| with_reminders || !event.is_reminder()) {
+                    self.tell(event).await;
+                }
+            }
+            Work::All(snapshot) => {
+                for object in &snapshot {
+                    self.tell(&added(object, true)).await;
+                }
+            }
+            Work::Reminders { before, after } => {
+                for object in &after {
+                    let is_same = |before: &Snapshot<T>| {
+                        let old = before.get(object.namespace(), object.name());
+                        old.is_some_and(|old| Arc::ptr_eq(old, object))
+                    };
+                    if before.as_ref().is_none_or(is_same) {
+                        self.tell(&Event::Updated { old: object.clone(), new: object.clone() }).await;
+                    }
+                }
+            }
+            Work::Difference { from, to, all } => self.catch_up(&from, &to, all, is_initial).await,
+        }
+    }
+
+    /// Tells what leads from one snapshot to the other: first what is gone.
+    async fn catch_up(&mut self, from: &Snapshot<T>, to: &Snapshot<T>, all: bool, is_initial: bool) {
+        let changes = from.changes(to);
+        let is_another = |old: &Arc<T>, new: &Arc<T>| old.uid() != new.uid();
+        for change in &changes {
+            match change {
+                Change::Removed(old) => self.tell(&gone(old)).await,
+                Change::Updated { old, new } if is_another(old, new) => self.tell(&gone(old)).await,
+                _ => {}
+            }
+        }
+        for change in &changes {
+            match change {
+                Change::Added(new) => self.tell(&added(new, is_initial)).await,
+                Change::Updated { old, new } if is_another(old, new) => self.tell(&added(new, is_initial)).await,
+                Change::Updated { old, new } => {
+                    self.tell(&Event::Updated { old: Arc::clone(old), new: Arc::clone(new) }).await;
+                }
+                Change::Removed(_) => {}
+            }
+        }
+        if all {
+            for object in to {
+                let is_same = from.get(object.namespace(), object.name()).is_some_and(|old| Arc::ptr_eq(old, object));
+                if is_same {
+                    self.tell(&Event::Updated { old: object.clone(), new: object.clone() }).await;
+                }
+            }
+        }
+    }
+
+    async fn tell(&mut self, event: &Event<T>) {
+        if self.listener.removed.is_cancelled() {
+            // What waits is let go; the task ends where it next looks.
+            return std::future::pending().await;
+        }
+        if self.has_panicked && self.listener.options.on_panic != OnPanic::Skip {
+            return;
+        }
+        if !self.handler.is_ready() {
+            self.handler.ready().await;
+        }
+        let handler = &mut self.handler;
+        if catch_unwind(AssertUnwindSafe(|| handler.on_event(event))).is_err() {
+            tracing::error!(key = %event.key(), "a handler of events panicked");
+            self.listener.panicked();
+            self.has_panicked = true;
+        }
+        // Lets others have their turn, and is where the task can be stopped between two events.
+        consume_budget().await;
+    }
+}
+
+fn added<T>(object: &Arc<T>, is_in_initial_list: bool) -> Event<T> {
+    Event::Added { object: object.clone(), is_in_initial_list }
+}
+
+fn gone<T: Object>(object: &Arc<T>) -> Event<T> {
+    Event::Deleted(Deleted::LastKnown { key: object.key(), object: Some(object.clone()) })
+}

@@ -1,0 +1,239 @@
+//! What waits for one handler, and how far the handler has come.
+//!
+//! Batches of events are shared by all handlers. A handler that falls behind by more than its buffer holds does not keep
+//! what it misses: its place is marked by the snapshot it has seen, and when it comes for more it is given the difference
+//! to the present. So the memory it costs is bounded by what has changed, and objects that changed often are told of once.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kubewright_core::Object;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::options::{HandlerOptions, Overflow};
+use crate::informer::event::Event;
+use crate::store::{Snapshot, Store};
+
+/// Something for a handler to work through.
+pub(super) enum Work<T> {
+    /// Events, with reminders or without.
+    Events { events: Arc<Vec<Event<T>>>, with_reminders: bool },
+    /// All objects, for a handler that begins.
+    All(Snapshot<T>),
+    /// Reminders of objects that are the same in both, or of all that the second one has.
+    Reminders { before: Option<Snapshot<T>>, after: Snapshot<T> },
+    /// What leads from one to the other, and if `all`, the rest as well.
+    Difference { from: Snapshot<T>, to: Snapshot<T>, all: bool },
+}
+
+/// Work, and where it leads.
+pub(super) struct Batch<T> {
+    pub(super) work: Work<T>,
+    pub(super) after: Snapshot<T>,
+    /// With it the first list is complete.
+    pub(super) ends_initial_list: bool,
+}
+
+/// One handler as the informer sees it.
+pub(super) struct Listener<T> {
+    state: Mutex<State<T>>,
+    changed: Notify,
+    drained: Notify,
+    pub(super) synced: watch::Sender<bool>,
+    /// Set when the handler is to stop, and when its task has.
+    pub(super) removed: CancellationToken,
+    pub(super) stopped: CancellationToken,
+    pub(super) panics: AtomicU64,
+    pub(super) options: HandlerOptions,
+}
+
+struct State<T> {
+    line: VecDeque<Batch<T>>,
+    /// How many events are in line.
+    buffered: usize,
+    /// What the handler has seen when it is through with what it took.
+    seen: Snapshot<T>,
+    /// Set while the handler has fallen behind.
+    behind: Option<Behind<T>>,
+    resync: Resync,
+}
+
+struct Behind<T> {
+    target: Snapshot<T>,
+    all: bool,
+    ends_initial_list: bool,
+}
+
+/// When a handler wants to be reminded of everything.
+struct Resync {
+    period: Option<Duration>,
+    next: Instant,
+    /// Reminders go to this handler; true until the question first comes up.
+    is_syncing: bool,
+}
+
+impl<T: Object> Listener<T> {
+    pub(super) fn new(options: HandlerOptions, resync: Option<Duration>) -> Self {
+        let now = Instant::now();
+        let resync = Resync { period: resync, next: now + resync.unwrap_or_default(), is_syncing: true };
+        // Of another store, but empty, so that the difference to any snapshot is all of it.
+        let seen = Store::default().snapshot();
+        let state = State { line: VecDeque::new(), buffered: 0, seen, behind: None, resync };
+        Listener {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            drained: Notify::new(),
+            synced: watch::Sender::new(false),
+            removed: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            panics: AtomicU64::new(0),
+            options,
+        }
+    }
+
+    /// Puts work in line.
+    pub(super) fn push(&self, batch: Batch<T>) {
+        let mut state = self.lock();
+        let overflows = match self.options.overflow {
+            Overflow::Block => false,
+            Overflow::Coalesce | Overflow::Replay => state.buffered >= self.options.buffer,
+        };
+        if let Some(behind) = &mut state.behind {
+            behind.target = batch.after;
+            behind.ends_initial_list |= batch.ends_initial_list;
+        } else if overflows {
+            let missed = std::mem::take(&mut state.line);
+            state.buffered = 0;
+            let ends_initial_list = batch.ends_initial_list || missed.iter().any(|batch| batch.ends_initial_list);
+            let all = self.options.overflow == Overflow::Replay;
+            state.behind = Some(Behind { target: batch.after, all, ends_initial_list });
+        } else {
+            if let Work::Events { events, .. } = &batch.work {
+                state.buffered += events.len();
+            }
+            state.line.push_back(batch);
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Has the handler told of everything again.
+    pub(super) fn replay(&self) {
+        let mut state = self.lock();
+        let missed = std::mem::take(&mut state.line);
+        state.buffered = 0;
+        let before = state.behind.take();
+        let target = match (&before, missed.back()) {
+            (Some(behind), _) => behind.target.clone(),
+            (None, Some(batch)) => batch.after.clone(),
+            (None, None) => state.seen.clone(),
+        };
+        let ends_initial_list =
+            before.is_some_and(|behind| behind.ends_initial_list) || missed.iter().any(|batch| batch.ends_initial_list);
+        state.behind = Some(Behind { target, all: true, ends_initial_list });
+    }
+
+    /// Waits for work. Cancel safe.
+    pub(super) async fn take(&self) -> Batch<T> {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(batch) = self.try_take() {
+                self.drained.notify_waiters();
+                return batch;
+            }
+            changed.await;
+        }
+    }
+
+    fn try_take(&self) -> Option<Batch<T>> {
+        let mut state = self.lock();
+        if let Some(batch) = state.line.pop_front() {
+            if let Work::Events { events, .. } = &batch.work {
+                state.buffered -= events.len();
+            }
+            state.seen = batch.after.clone();
+            return Some(batch);
+        }
+        let behind = state.behind.take()?;
+        let from = std::mem::replace(&mut state.seen, behind.target.clone());
+        let work = Work::Difference { from, to: behind.target.clone(), all: behind.all };
+        Some(Batch { work, after: behind.target, ends_initial_list: behind.ends_initial_list })
+    }
+
+    /// The handler is through with what it took.
+    pub(super) fn done(&self, ends_initial_list: bool) {
+        if ends_initial_list {
+            self.synced.send_replace(true);
+        }
+    }
+
+    /// Whether the informer has to wait for this handler.
+    pub(super) fn is_full(&self) -> bool {
+        self.options.overflow == Overflow::Block && !self.is_gone() && self.lock().buffered >= self.options.buffer
+    }
+
+    /// Whether nobody takes anything any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.removed.is_cancelled() || self.stopped.is_cancelled()
+    }
+
+    /// Resolves when the handler has taken something, or goes.
+    pub(super) async fn room(&self) {
+        loop {
+            let drained = self.drained.notified();
+            if !self.is_full() {
+                return;
+            }
+            tokio::select! {
+                () = drained => {}
+                () = self.removed.cancelled() => return,
+                () = self.stopped.cancelled() => return,
+            }
+        }
+    }
+
+    /// How many events wait; of a handler that has fallen behind, how many objects differ from what it has seen.
+    pub(super) fn lag(&self) -> usize {
+        let state = self.lock();
+        match &state.behind {
+            Some(behind) => state.seen.changes(&behind.target).len(),
+            None => state.buffered,
+        }
+    }
+
+    pub(super) fn is_behind(&self) -> bool {
+        self.lock().behind.is_some()
+    }
+
+    /// Asks whether it is time to be reminded; from now on reminders come only when it is.
+    pub(super) fn should_resync(&self, now: Instant) -> bool {
+        let resync = &mut self.lock().resync;
+        resync.is_syncing = resync.period.is_some() && now >= resync.next;
+        if let Some(period) = resync.period.filter(|_| resync.is_syncing) {
+            resync.next = now + period;
+        }
+        resync.is_syncing
+    }
+
+    pub(super) fn is_syncing(&self) -> bool {
+        self.lock().resync.is_syncing
+    }
+
+    pub(super) fn set_resync_period(&self, period: Option<Duration>) {
+        let resync = &mut self.lock().resync;
+        resync.period = period;
+        resync.next = Instant::now() + period.unwrap_or_default();
+    }
+
+    pub(super) fn panicked(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

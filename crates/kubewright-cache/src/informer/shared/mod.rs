@@ -1,0 +1,461 @@
+//! One cache and any number of handlers over one watch.
+//!
+//! ```text
+//! Reflector ─> queue ─> consumer ─> Store ─> listeners, one for each handler ─> tasks of handlers
+//! ```
+//! The consumer applies a batch of deltas to the store and puts the events in line for each handler under one lock; a handler
+//! that joins takes a snapshot under the same lock. So it sees each object once, in the snapshot or in an event, and
+//! joining takes no longer for a large cache. Handlers never wait for each other, unless one is told to block.
+
+mod delivery;
+mod listener;
+mod options;
+mod registration;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use kubewright_core::{Object, ResourceVersion};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use options::{HandlerOptions, InformerOptions, OnPanic, Overflow, QueueKind};
+pub use registration::HandlerRegistration;
+
+use super::handler::EventHandler;
+use super::process::{Applied, Recreated, Reminder, apply};
+use crate::Delta;
+use crate::lister::Lister;
+use crate::lister_watcher::ListerWatcher;
+use crate::metrics::{Durations, Labels, Observed, Sample};
+use crate::queue::{DeltaFifo, DeltaFifoOptions, Queue, RealFifo, RealFifoOptions, ReflectorStore};
+use crate::reflector::{Health, Reflector, ReflectorOptions};
+use crate::store::{IndexerConflict, Indexers, Store};
+use listener::{Batch, Listener, Work};
+
+/// Handlers cannot be reminded more often.
+const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+/// How long the informer rests after its own work, or an index function, has panicked.
+const REST: Duration = Duration::from_secs(1);
+
+/// A cache of the objects of one resource, kept in step with the server, that tells handlers of changes.
+///
+/// A handle: clones share one informer. It works while [`run`](Self::run) does, once.
+///
+/// ```
+/// # use kubewright_cache::{ListerWatcher, InformerOptions, SharedIndexInformer};
+/// # use kubewright_core::{DynamicObject, Object};
+/// # async fn example(foos: impl ListerWatcher<DynamicObject>, stop: tokio_util::sync::CancellationToken) {
+/// let informer = SharedIndexInformer::new(foos, InformerOptions::default());
+/// let handler = informer.add_handler(|event: &kubewright_cache::Event<_>| println!("{}", event.key())).unwrap();
+/// let running = informer.clone();
+/// tokio::spawn(async move { running.run(&stop).await });
+/// handler.synced().await;
+/// println!("{} objects", informer.store().len());
+/// # }
+/// ```
+#[doc(alias = "SharedInformer")]
+pub struct SharedIndexInformer<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    store: Store<T>,
+    queue: Arc<dyn Queue<T>>,
+    sources: Mutex<Option<Sources<T>>>,
+    reflector: OnceLock<Reflector<T>>,
+    recreated: Recreated,
+    default_resync: Option<Duration>,
+    processor: Mutex<Processor<T>>,
+    synced: watch::Sender<bool>,
+    /// Cancelled when handlers are to stop: after the run, or when nobody can run it any more.
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    labels: Labels,
+    latency: Mutex<Durations>,
+}
+
+/// What a run begins with, taken by the first one.
+type Sources<T> = (Box<dyn ListerWatcher<T>>, ReflectorOptions<T>);
+
+struct Processor<T> {
+    listeners: Vec<Arc<Listener<T>>>,
+    phase: Phase,
+    resync_check: Option<Duration>,
+    has_synced: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    New,
+    Running,
+    Stopped,
+}
+
+/// The informer has stopped, and takes no handlers and indices any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the informer has stopped")]
+pub struct InformerStopped;
+
+/// Why indices were not added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddIndexersError {
+    /// There is an index of that name.
+    #[error(transparent)]
+    Conflict(#[from] IndexerConflict),
+    /// The informer has stopped.
+    #[error(transparent)]
+    Stopped(#[from] InformerStopped),
+}
+
+impl<T> Clone for SharedIndexInformer<T> {
+    fn clone(&self) -> Self {
+        SharedIndexInformer { shared: self.shared.clone() }
+    }
+}
+
+impl<T: Object> SharedIndexInformer<T> {
+    /// An informer that has not been run.
+    pub fn new(lister_watcher: impl ListerWatcher<T>, options: InformerOptions<T>) -> Self {
+        Self::over(Box::new(lister_watcher), options)
+    }
+
+    pub(crate) fn over(lister_watcher: Box<dyn ListerWatcher<T>>, options: InformerOptions<T>) -> Self {
+        let store = Store::new(options.indexers);
+        let queue: Arc<dyn Queue<T>> = match options.queue {
+            QueueKind::InOrder => Arc::new(RealFifo::new(RealFifoOptions::default().known_objects(store.clone()))),
+            QueueKind::DeltaFifo => {
+                Arc::new(DeltaFifo::new(DeltaFifoOptions::default().known_objects(store.clone()).emit_replaced()))
+            }
+        };
+        let processor = Processor {
+            listeners: Vec::new(),
+            phase: Phase::New,
+            resync_check: options.resync.map(|period| period.max(SHORTEST_RESYNC)),
+            has_synced: false,
+        };
+        let (metrics, name) = options.metrics.unzip();
+        let shared = Arc::new(Shared {
+            store,
+            queue,
+            sources: Mutex::new(Some((lister_watcher, options.reflector))),
+            reflector: OnceLock::new(),
+            recreated: options.recreated,
+            default_resync: processor.resync_check,
+            processor: Mutex::new(processor),
+            synced: watch::Sender::new(false),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            labels: Labels { name: name.unwrap_or_default() },
+            latency: Mutex::default(),
+        });
+        if let Some(metrics) = metrics {
+            metrics.watch(shared.clone());
+        }
+        SharedIndexInformer { shared }
+    }
+
+    /// Adds a handler that is told of all objects, those that are here first, as the defaults say.
+    ///
+    /// Must be called within a tokio runtime, where the handler gets a task of its own.
+    ///
+    /// # Errors
+    /// If the informer has stopped.
+    #[doc(alias = "AddEventHandler")]
+    pub fn add_handler(&self, handler: impl EventHandler<T>) -> Result<HandlerRegistration, InformerStopped> {
+        self.add_handler_with(handler, HandlerOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// If the informer has stopped.
+    #[doc(alias = "AddEventHandlerWithOptions")]
+    pub fn add_handler_with(
+        &self,
+        handler: impl EventHandler<T>,
+        options: HandlerOptions,
+    ) -> Result<HandlerRegistration, InformerStopped> {
+        let shared = &self.shared;
+        let listener = {
+            let mut processor = shared.processor();
+            if processor.phase == Phase::Stopped {
+                return Err(InformerStopped);
+            }
+            let period = processor.resync_period(&options, shared.default_resync);
+            let listener = Arc::new(Listener::new(options, period));
+            let snapshot = shared.store.snapshot();
+            listener.push(Batch {
+                work: Work::All(snapshot.clone()),
+                after: snapshot,
+                ends_initial_list: processor.has_synced,
+            });
+            processor.listeners.push(listener.clone());
+            listener
+        };
+        let task = delivery::deliver(listener.clone(), Box::new(handler), shared.stop.clone());
+        shared.tasks.spawn(task);
+        Ok(HandlerRegistration { listener })
+    }
+
+    /// Adds indices, at any time before the informer has stopped.
+    ///
+    /// # Errors
+    /// If there is an index of such a name, or the informer has stopped; then none is added.
+    pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), AddIndexersError> {
+        if self.shared.processor().phase == Phase::Stopped {
+            return Err(InformerStopped.into());
+        }
+        Ok(self.shared.store.add_indexers(indexers)?)
+    }
+
+    /// Keeps the cache in step and tells handlers, until `stop` is cancelled; returns when all handlers have stopped.
+    ///
+    /// Runs once: a second call returns at once. Dropping the future stops everything as well, without the waiting.
+    pub async fn run(&self, stop: &CancellationToken) {
+        let shared = &self.shared;
+        let Some((lister_watcher, options)) = shared.sources.lock().unwrap_or_else(PoisonError::into_inner).take()
+        else {
+            tracing::warn!("the informer has been run already");
+            return;
+        };
+        let ended = Ended(shared);
+        let check = {
+            let mut processor = shared.processor();
+            processor.phase = Phase::Running;
+            processor.resync_check
+        };
+        let asking = Arc::downgrade(shared);
+        let options = options
+            .resync_every(check.unwrap_or_default())
+            .should_resync(move || asking.upgrade().is_some_and(|shared| shared.should_resync()));
+        let feed: Arc<dyn ReflectorStore<T>> = shared.queue.clone();
+        let reflector = Reflector::over(lister_watcher, feed, options);
+        let reflector = shared.reflector.get_or_init(|| reflector);
+        // The reflector and the consumer have stopped when this returns, before the handlers do.
+        stop.run_until_cancelled(shared.work(reflector)).await;
+        drop(ended);
+        shared.tasks.wait().await;
+    }
+
+    /// Whether all objects of the first list are in the cache; says nothing about handlers.
+    pub fn has_synced(&self) -> bool {
+        *self.shared.synced.borrow()
+    }
+
+    /// Waits until all objects of the first list are in the cache; false if the informer stopped before. Cancel safe.
+    pub async fn synced(&self) -> bool {
+        let mut synced = self.shared.synced.subscribe();
+        tokio::select! {
+            biased;
+            _ = synced.wait_for(|synced| *synced) => true,
+            () = self.shared.stop.cancelled() => false,
+        }
+    }
+
+    /// The cache. Only the informer writes to it.
+    #[doc(alias = "GetStore")]
+    #[doc(alias = "GetIndexer")]
+    pub fn store(&self) -> &Store<T> {
+        &self.shared.store
+    }
+
+    /// What reads the cache in the words of the API.
+    pub fn lister(&self) -> Lister<T> {
+        Lister::new(self.shared.store.clone())
+    }
+
+    /// How the reflector is doing; absent before the informer runs.
+    pub fn health(&self) -> Option<Health> {
+        self.shared.reflector.get().map(Reflector::health)
+    }
+
+    /// The version that the reflector has seen last; the cache may be a little behind.
+    #[doc(alias = "LastSyncResourceVersion")]
+    pub fn last_sync_resource_version(&self) -> ResourceVersion {
+        self.shared.reflector.get().map(Reflector::last_sync_resource_version).unwrap_or_default()
+    }
+
+    /// Whether the informer has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.shared.processor().phase == Phase::Stopped
+    }
+}
+
+impl<T: Object> Shared<T> {
+    async fn work(&self, reflector: &Reflector<T>) {
+        loop {
+            let never = CancellationToken::new();
+            tokio::select! {
+                () = reflector.run(&never) => {}
+                () = self.consume() => {}
+            }
+            // What was being applied is lost; the list that the reflector now begins with brings it back.
+            sleep(REST).await;
+        }
+    }
+
+    /// Applies what comes out of the queue; returns only if that panics.
+    async fn consume(&self) {
+        loop {
+            self.room().await;
+            let mut has_panicked = false;
+            let mut process = |deltas, is_in_initial_list| {
+                let start = Instant::now();
+                let process = AssertUnwindSafe(|| self.process(deltas, is_in_initial_list));
+                has_panicked = catch_unwind(process).is_err();
+                self.latency.lock().unwrap_or_else(PoisonError::into_inner).observe(start.elapsed());
+            };
+            if self.queue.pop(&mut process).await.is_err() {
+                return std::future::pending().await;
+            }
+            if has_panicked {
+                tracing::error!("applying changes to the cache panicked, perhaps in an index function");
+                return;
+            }
+            self.note_synced();
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Waits for handlers that the informer has to wait for.
+    async fn room(&self) {
+        loop {
+            let full = self.processor().listeners.iter().find(|listener| listener.is_full()).cloned();
+            match full {
+                Some(listener) => listener.room().await,
+                None => return,
+            }
+        }
+    }
+
+    /// Applies deltas and puts in line what they mean, so that nobody can join in between.
+    fn process(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+        let mut processor = self.processor();
+        processor.listeners.retain(|listener| !listener.is_gone());
+        let Applied { events, before, after, reminder } =
+            apply(&self.store, deltas, is_in_initial_list, self.recreated);
+        let events = Arc::new(events);
+        for listener in &processor.listeners {
+            let is_syncing = listener.is_syncing();
+            if !events.is_empty() {
+                let work = Work::Events { events: events.clone(), with_reminders: is_syncing };
+                listener.push(Batch { work, after: after.clone(), ends_initial_list: false });
+            }
+            let before = match reminder {
+                Reminder::Repeated if !before.is_empty() => Some(before.clone()),
+                Reminder::All => None,
+                _ => continue,
+            };
+            if is_syncing {
+                let work = Work::Reminders { before, after: after.clone() };
+                listener.push(Batch { work, after: after.clone(), ends_initial_list: false });
+            }
+        }
+    }
+
+    /// Tells handlers, in their turn, that the first list is complete.
+    fn note_synced(&self) {
+        let mut processor = self.processor();
+        if processor.has_synced || !self.queue.has_synced() {
+            return;
+        }
+        processor.has_synced = true;
+        let after = self.store.snapshot();
+        for listener in &processor.listeners {
+            let work = Work::Events { events: Arc::default(), with_reminders: false };
+            listener.push(Batch { work, after: after.clone(), ends_initial_list: true });
+        }
+        drop(processor);
+        self.synced.send_replace(true);
+    }
+
+    fn should_resync(&self) -> bool {
+        let now = Instant::now();
+        let processor = self.processor();
+        // All are asked, since each notes the answer.
+        processor.listeners.iter().filter(|listener| listener.should_resync(now)).count() > 0
+    }
+
+    fn processor(&self) -> MutexGuard<'_, Processor<T>> {
+        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Object> Processor<T> {
+    /// How often a new handler is reminded. Before the start a short period shortens that of the informer's look.
+    fn resync_period(&mut self, options: &HandlerOptions, default: Option<Duration>) -> Option<Duration> {
+        let wanted = options.resync.or(default).filter(|period| !period.is_zero())?.max(SHORTEST_RESYNC);
+        let Some(check) = self.resync_check else {
+            tracing::warn!(?wanted, "the informer does not resync, so its handlers cannot");
+            return None;
+        };
+        if wanted >= check {
+            return Some(wanted);
+        }
+        if self.phase != Phase::New {
+            tracing::warn!(?wanted, ?check, "the informer runs already and resyncs less often");
+            return Some(check);
+        }
+        self.resync_check = Some(wanted);
+        for listener in &self.listeners {
+            let own = listener.options.resync.or(default).filter(|period| !period.is_zero());
+            listener.set_resync_period(own.map(|period| period.max(wanted)));
+        }
+        Some(wanted)
+    }
+}
+
+/// Stops the handlers when the run is over, however it came to that.
+struct Ended<'a, T: Object>(&'a Arc<Shared<T>>);
+
+impl<T: Object> Drop for Ended<'_, T> {
+    fn drop(&mut self) {
+        self.0.processor().phase = Phase::Stopped;
+        self.0.queue.close();
+        self.0.tasks.close();
+        self.0.stop.cancel();
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // Never run: the tasks of handlers wait for nothing.
+        self.stop.cancel();
+    }
+}
+
+impl<T: Object> Observed for Shared<T> {
+    fn observe(&self) -> (Labels, Sample) {
+        let processor = self.processor();
+        let lag = processor.listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
+        let panics = processor.listeners.iter().map(|listener| registration::Registered::panics(&**listener)).sum();
+        drop(processor);
+        let health = self.reflector.get().map(Reflector::health);
+        let sample = Sample {
+            queued: self.queue.len() as u64,
+            version: self.store.resource_version(),
+            objects: self.store.len() as u64,
+            lists: health.map_or(0, |health| health.lists),
+            lag,
+            panics,
+            latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        };
+        (self.labels.clone(), sample)
+    }
+}
+
+impl<T: Object> fmt::Debug for SharedIndexInformer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let processor = self.shared.processor();
+        f.debug_struct("SharedIndexInformer")
+            .field("store", &self.shared.store)
+            .field("phase", &processor.phase)
+            .field("handlers", &processor.listeners.len())
+            .finish()
+    }
+}

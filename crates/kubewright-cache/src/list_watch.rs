@@ -1,0 +1,167 @@
+//! Lists and watches through a client.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use kubewright_client::{Api, ListStream, MetadataApi, Result, WatchStream};
+use kubewright_core::meta::v1::PartialObjectMetadata;
+use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::{Decoder, FieldSelector, Object, Selector, Str, StringPool};
+
+use crate::lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
+use crate::queue::BoxFuture;
+
+/// The objects of one resource that selectors select, for a cache.
+///
+/// Objects are decoded for being kept: long strings that repeat are stored once, and managed fields are left out, unless
+/// [`keep_managed_fields`](Self::keep_managed_fields) is set.
+///
+/// ```
+/// # use kubewright_cache::{InformerOptions, ListWatch, SharedIndexInformer};
+/// # use kubewright_client::{Api, Client};
+/// # use kubewright_core::Kind;
+/// # fn example<Pod: Kind>(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = ListWatch::new(Api::<Pod>::all(client)).labels("app=web".parse()?);
+/// let informer = SharedIndexInformer::new(pods, InformerOptions::default());
+/// # Ok(()) }
+/// ```
+#[doc(alias = "NewListWatchFromClient")]
+pub struct ListWatch<T> {
+    source: Box<dyn Source<T>>,
+    label_selector: Selector,
+    field_selector: FieldSelector,
+    shard_selector: Option<Str>,
+    keeps_managed_fields: bool,
+}
+
+/// A client whose streams can be asked for.
+trait Source<T>: Send + Sync {
+    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<T>>>;
+    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<T>>>;
+}
+
+impl<T: Object> Source<T> for Api<T> {
+    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<T>>> {
+        Box::pin(self.list_stream(options))
+    }
+
+    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<T>>> {
+        Box::pin(Api::watch(self, options))
+    }
+}
+
+impl Source<PartialObjectMetadata> for MetadataApi {
+    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<PartialObjectMetadata>>> {
+        Box::pin(self.list_stream(options))
+    }
+
+    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<PartialObjectMetadata>>> {
+        Box::pin(MetadataApi::watch(self, options))
+    }
+}
+
+impl<T: Object> ListWatch<T> {
+    /// All objects of `api`.
+    pub fn new(api: Api<T>) -> Self {
+        Self::over(Box::new(api))
+    }
+
+    fn over(source: Box<dyn Source<T>>) -> Self {
+        ListWatch {
+            source,
+            label_selector: Selector::default(),
+            field_selector: FieldSelector::default(),
+            shard_selector: None,
+            keeps_managed_fields: false,
+        }
+    }
+
+    /// Only objects with such labels.
+    #[must_use]
+    pub fn labels(mut self, selector: Selector) -> Self {
+        self.label_selector = selector;
+        self
+    }
+
+    /// Only objects with such fields.
+    #[must_use]
+    pub fn fields(mut self, selector: FieldSelector) -> Self {
+        self.field_selector = selector;
+        self
+    }
+
+    /// Only objects of this range, where the server can shard: its own syntax.
+    #[must_use]
+    pub fn shard(mut self, selector: impl Into<Str>) -> Self {
+        self.shard_selector = Some(selector.into());
+        self
+    }
+
+    /// Keeps `metadata.managedFields`, which take about a quarter of an object and are seldom read.
+    #[must_use]
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.keeps_managed_fields = true;
+        self
+    }
+
+    fn decoder(&self) -> Decoder {
+        let decoder = Decoder::new().pool(StringPool::default());
+        if self.keeps_managed_fields { decoder } else { decoder.skip_managed_fields() }
+    }
+}
+
+impl ListWatch<PartialObjectMetadata> {
+    /// Only the metadata of all objects of `api`.
+    pub fn of_metadata(api: MetadataApi) -> Self {
+        Self::over(Box::new(api))
+    }
+}
+
+impl<T: Object> ListerWatcher<T> for ListWatch<T> {
+    fn list(&self, mut options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>> {
+        options.label_selector = self.label_selector.clone();
+        options.field_selector = self.field_selector.clone();
+        options.shard_selector = self.shard_selector.clone();
+        Box::pin(async move {
+            let list = self.source.list(&options).await?.decode_with(self.decoder());
+            Ok(Box::pin(Items(Some(list))) as ItemStream<T>)
+        })
+    }
+
+    fn watch(&self, mut options: WatchOptions) -> BoxFuture<'_, Result<EventStream<T>>> {
+        options.label_selector = self.label_selector.clone();
+        options.field_selector = self.field_selector.clone();
+        options.shard_selector = self.shard_selector.clone();
+        Box::pin(async move {
+            let watch = self.source.watch(&options).await?.decode_with(self.decoder());
+            Ok(Box::pin(watch) as EventStream<T>)
+        })
+    }
+}
+
+impl<T> fmt::Debug for ListWatch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListWatch")
+            .field("labels", &self.label_selector)
+            .field("fields", &self.field_selector)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The items of a list and then, if it has come whole, its metadata.
+struct Items<T>(Option<ListStream<T>>);
+
+impl<T: Object> Stream for Items<T> {
+    type Item = Result<Listed<T>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(list) = &mut self.0 else { return Poll::Ready(None) };
+        Pin::new(list).poll_next(context).map(|item| match item {
+            Some(Ok(object)) => Some(Ok(Listed::Item(object))),
+            Some(Err(error)) => Some(Err(error)),
+            None => self.0.take().map(|list| Ok(Listed::End(list.into_metadata()))),
+        })
+    }
+}

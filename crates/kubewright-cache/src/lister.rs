@@ -1,0 +1,168 @@
+//! Reads a cache in the words of the API.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{GroupResource, Map, Object, Selector, Str, StringMap};
+
+use crate::store::{NAMESPACE_INDEX, Query, Snapshot, Store, UnknownIndex};
+
+/// Reads the objects of one resource from a cache. A handle: clones read the same cache.
+///
+/// ```
+/// # use kubewright_cache::{Indexers, Lister, Store};
+/// # use kubewright_core::{DynamicObject, Object};
+/// # let store = Store::new(Indexers::by_namespace());
+/// # store.add(r#"{"metadata": {"namespace": "default", "name": "web", "labels": {"app": "web"}}}"#.parse::<DynamicObject>()?);
+/// let lister = Lister::new(store);
+/// assert!(lister.namespace("default").get("web").is_some());
+/// assert_eq!(lister.list(&"app=web".parse()?).len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Lister<T> {
+    store: Store<T>,
+    /// What keeps the cache in step for as long as it is read.
+    kept: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Reads the objects of one namespace.
+pub struct NamespaceLister<T> {
+    lister: Lister<T>,
+    namespace: Str,
+}
+
+impl<T> Clone for Lister<T> {
+    fn clone(&self) -> Self {
+        Lister { store: self.store.clone(), kept: self.kept.clone() }
+    }
+}
+
+impl<T: Object> Lister<T> {
+    /// Of this cache.
+    pub fn new(store: Store<T>) -> Self {
+        Lister { store, kept: None }
+    }
+
+    /// Keeps something alive as well.
+    pub(crate) fn keeping(mut self, kept: Arc<dyn Any + Send + Sync>) -> Self {
+        self.kept = Some(kept);
+        self
+    }
+
+    /// The object of the cluster of this name.
+    pub fn get(&self, name: &str) -> Option<Arc<T>> {
+        self.store.snapshot().get("", name).cloned()
+    }
+
+    /// The same, or the answer that a server would give.
+    ///
+    /// # Errors
+    /// Not found.
+    pub fn require(&self, resource: &GroupResource, name: &str) -> Result<Arc<T>, Box<Status>> {
+        self.get(name).ok_or_else(|| Box::new(Status::not_found(resource, name)))
+    }
+
+    /// All objects that the selector selects.
+    #[doc(alias = "List")]
+    pub fn list(&self, selector: &Selector) -> Vec<Arc<T>> {
+        if selector.is_nothing() {
+            return Vec::new();
+        }
+        let snapshot = self.store.snapshot();
+        if selector.is_everything() {
+            return snapshot.to_vec();
+        }
+        snapshot.iter().filter(|object| selects(selector, &***object)).cloned().collect()
+    }
+
+    /// All objects, without making a list of them.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        self.store.snapshot()
+    }
+
+    /// The keys of all objects, sorted.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<_> = self.store.list_keys();
+        keys.sort();
+        keys.iter().map(ToString::to_string).collect()
+    }
+
+    /// The objects of one namespace.
+    #[doc(alias = "Pods")]
+    pub fn namespace(&self, namespace: impl Into<Str>) -> NamespaceLister<T> {
+        NamespaceLister { lister: self.clone(), namespace: namespace.into() }
+    }
+
+    /// Objects with this value in an index.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        self.store.by_index(name, value)
+    }
+
+    /// Objects that a question over several indices selects.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn select(&self, query: &Query) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        self.store.select(query)
+    }
+}
+
+impl<T: Object> NamespaceLister<T> {
+    /// The object of this name.
+    pub fn get(&self, name: &str) -> Option<Arc<T>> {
+        self.lister.store.snapshot().get(&self.namespace, name).cloned()
+    }
+
+    /// The same, or the answer that a server would give.
+    ///
+    /// # Errors
+    /// Not found.
+    pub fn require(&self, resource: &GroupResource, name: &str) -> Result<Arc<T>, Box<Status>> {
+        self.get(name).ok_or_else(|| Box::new(Status::not_found(resource, name)))
+    }
+
+    /// All objects of the namespace that the selector selects; by the index `namespace`, or slowly if there is none.
+    pub fn list(&self, selector: &Selector) -> Vec<Arc<T>> {
+        if selector.is_nothing() {
+            return Vec::new();
+        }
+        let snapshot = self.lister.store.snapshot();
+        let is_selected = |object: &&Arc<T>| selector.is_everything() || selects(selector, &***object);
+        match snapshot.by_index(NAMESPACE_INDEX, &self.namespace) {
+            Ok(objects) => objects.filter(is_selected).cloned().collect(),
+            Err(error) => {
+                tracing::warn!(%error, "listing a namespace by looking at all objects");
+                let is_here = |object: &&Arc<T>| object.namespace() == self.namespace.as_str();
+                snapshot.iter().filter(is_here).filter(is_selected).cloned().collect()
+            }
+        }
+    }
+}
+
+/// Whether a selector selects an object by its labels.
+fn selects(selector: &Selector, object: &impl Object) -> bool {
+    match object.labels() {
+        StringMap::Map(labels) => selector.matches(labels),
+        other => {
+            let labels: Map<Str> = other.iter().map(|(key, value)| (Str::from(key), Str::from(value))).collect();
+            selector.matches(&labels)
+        }
+    }
+}
+
+impl<T: Object> fmt::Debug for Lister<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lister").field(&self.store).finish()
+    }
+}
+
+impl<T: Object> fmt::Debug for NamespaceLister<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NamespaceLister").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! Where a reflector learns of objects: the seam between caches and clients.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use kubewright_client::Result;
+use kubewright_core::meta::v1::ListMeta;
+use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::stream::WatchEvent;
+
+use crate::queue::BoxFuture;
+
+/// Something that can list and watch objects of one kind.
+///
+/// Clients are one, and tests stand in here. An error [`Error::Decode`](kubewright_client::Error::Decode) in a stream tells
+/// of one object that cannot be read, and the stream goes on; all others end it.
+pub trait ListerWatcher<T>: Send + Sync + 'static {
+    /// Begins a list, or one page of it.
+    fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>>;
+
+    /// Begins a watch.
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<EventStream<T>>>;
+
+    /// Whether a watch can begin with all objects and a bookmark that ends them. True by default.
+    #[doc(alias = "IsWatchListSemanticsUnSupported")]
+    fn supports_watch_list(&self) -> bool {
+        true
+    }
+}
+
+/// The objects of a list, and then its metadata.
+pub type ItemStream<T> = Pin<Box<dyn Stream<Item = Result<Listed<T>>> + Send>>;
+
+/// The events of a watch.
+pub type EventStream<T> = Pin<Box<dyn Stream<Item = Result<WatchEvent<T>>> + Send>>;
+
+/// What a list consists of.
+#[derive(Debug)]
+pub enum Listed<T> {
+    /// An object.
+    Item(T),
+    /// What the list says of itself, after the last object.
+    End(ListMeta),
+}
+
+/// The next item of a stream.
+pub(crate) async fn next<I>(stream: &mut Pin<Box<dyn Stream<Item = I> + Send>>) -> Option<I> {
+    std::future::poll_fn(|context: &mut Context<'_>| -> Poll<Option<I>> { stream.as_mut().poll_next(context) }).await
+}

@@ -1,0 +1,168 @@
+//! Shows informers in Prometheus' format, under the names that Go's informers use.
+//!
+//! An informer counts for itself; numbers are read when metrics are scraped. An informer that is dropped is gone from the
+//! next scrape.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use kubewright_core::ResourceVersion;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+/// Upper bounds of the buckets in seconds.
+const BOUNDS: [f64; 12] = [0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 10.0];
+
+/// The metrics of all informers that are shown in one registry.
+///
+/// Made once for each registry and given to informers by
+/// [`InformerOptions::metrics`](crate::InformerOptions::metrics).
+#[derive(Clone, Default)]
+pub struct Metrics {
+    informers: Arc<Mutex<Vec<Weak<dyn Observed>>>>,
+}
+
+impl Metrics {
+    /// Adds the metrics of informers to `registry`; call it once for each.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register_collector(Box::new(metrics.clone()));
+        metrics
+    }
+
+    /// Shows an informer for as long as it lives.
+    pub(crate) fn watch(&self, informer: Arc<dyn Observed>) {
+        let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
+        informers.retain(|informer| informer.strong_count() > 0);
+        informers.push(Arc::downgrade(&informer));
+    }
+
+    fn samples(&self) -> Vec<(Labels, Sample)> {
+        let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        informers.iter().filter_map(Weak::upgrade).map(|informer| informer.observe()).collect()
+    }
+}
+
+/// Who an informer is in metrics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Labels {
+    pub(crate) name: String,
+}
+
+/// An informer as metrics see it.
+pub(crate) trait Observed: Send + Sync {
+    fn observe(&self) -> (Labels, Sample);
+}
+
+/// All numbers of an informer at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) queued: u64,
+    pub(crate) version: ResourceVersion,
+    pub(crate) objects: u64,
+    pub(crate) lists: u64,
+    pub(crate) lag: u64,
+    pub(crate) panics: u64,
+    pub(crate) latency: Durations,
+}
+
+/// A histogram of durations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Durations {
+    /// One for each bound, and one for what is above the last.
+    counts: [u64; BOUNDS.len() + 1],
+    sum: Duration,
+}
+
+impl Durations {
+    pub(crate) fn observe(&mut self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        self.counts[BOUNDS.partition_point(|&bound| bound < seconds)] += 1;
+        self.sum += duration;
+    }
+
+    fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+        let buckets: Vec<(f64, u64)> = BOUNDS.into_iter().chain([f64::MAX]).zip(self.counts).collect();
+        let count = self.counts.iter().sum();
+        encoder.encode_histogram::<[(&str, &str); 0]>(self.sum.as_secs_f64(), count, &buckets, None)
+    }
+}
+
+/// A version as a number that a gauge can hold exactly: its last 15 digits; 0 if it is no number.
+fn gauge_of(version: &ResourceVersion) -> u64 {
+    let text = version.as_str();
+    text.get(text.len().saturating_sub(15)..).and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// How one number of a sample is written.
+type Encode = fn(&Sample, &mut MetricEncoder<'_>) -> fmt::Result;
+
+/// Name, help, type and value of each metric; the format adds `_total` to counters.
+const METRICS: [(&str, &str, MetricType, Encode); 7] = [
+    ("informer_queued_items", "Changes that wait to be applied to the cache", MetricType::Gauge, |sample, encoder| {
+        encoder.encode_gauge(&sample.queued)
+    }),
+    (
+        "informer_processing_latency_seconds",
+        "How long applying a batch of changes took",
+        MetricType::Histogram,
+        |sample, encoder| sample.latency.encode(encoder),
+    ),
+    (
+        "informer_store_resource_version",
+        "The version of the cache, its last 15 digits",
+        MetricType::Gauge,
+        |sample, encoder| encoder.encode_gauge(&gauge_of(&sample.version)),
+    ),
+    ("informer_objects", "Objects in the cache", MetricType::Gauge, |sample, encoder| {
+        encoder.encode_gauge(&sample.objects)
+    }),
+    ("informer_lists", "Lists of all objects that were completed", MetricType::Counter, |sample, encoder| {
+        encoder.encode_counter::<[(&str, &str); 0], _, u64>(&sample.lists, None)
+    }),
+    ("informer_handler_lag", "Events that wait for the slowest handler", MetricType::Gauge, |sample, encoder| {
+        encoder.encode_gauge(&sample.lag)
+    }),
+    ("informer_handler_panics", "Panics of handlers", MetricType::Counter, |sample, encoder| {
+        encoder.encode_counter::<[(&str, &str); 0], _, u64>(&sample.panics, None)
+    }),
+];
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let samples = self.samples();
+        if samples.is_empty() {
+            return Ok(());
+        }
+        for (name, help, kind, encode) in METRICS {
+            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+            for (labels, sample) in &samples {
+                encode(sample, &mut metric.encode_family(&[("name", labels.name.as_str())])?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // ST-15
+    #[test]
+    fn a_gauge_holds_the_last_fifteen_digits() {
+        assert_eq!(gauge_of(&"1234567890123456789".into()), 567_890_123_456_789);
+        assert_eq!(gauge_of(&"42".into()), 42);
+        assert_eq!(gauge_of(&"x".into()), 0);
+    }
+}

@@ -1,0 +1,353 @@
+//! The changes of each object since it was last popped, objects in the order in which they first changed.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::populated::Populated;
+use super::{
+    BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, Transform, TransformError, tombstone,
+    transformed,
+};
+use crate::{Deleted, Delta};
+
+/// Processing that takes longer is worth a note, if this many wait behind it.
+const SLOW: Duration = Duration::from_millis(100);
+const MANY: usize = 10;
+
+/// Keys waiting with all that happened to their objects. A handle: clones share one queue.
+///
+/// Consumers see for each object everything since they last popped it, deletions included, though not the order of
+/// changes of different objects; [`RealFifo`](super::RealFifo) keeps that.
+#[doc(alias = "DeltaFIFO")]
+pub struct DeltaFifo<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Notify,
+    options: DeltaFifoOptions<T>,
+}
+
+/// Choices about a [`DeltaFifo`].
+pub struct DeltaFifoOptions<T> {
+    known_objects: Option<Arc<dyn KnownObjects<T>>>,
+    emit_replaced: bool,
+    transform: Option<Transform<T>>,
+}
+
+impl<T> Default for DeltaFifoOptions<T> {
+    fn default() -> Self {
+        DeltaFifoOptions { known_objects: None, emit_replaced: false, transform: None }
+    }
+}
+
+impl<T> DeltaFifoOptions<T> {
+    /// What the consumer has: objects that a list no longer contains are found here, and so is what to resync. None by
+    /// default.
+    #[must_use]
+    pub fn known_objects(mut self, known: impl KnownObjects<T>) -> Self {
+        self.known_objects = Some(Arc::new(known));
+        self
+    }
+
+    /// Lists give [`Delta::Replaced`] rather than [`Delta::Sync`]. Off by default; informers turn it on.
+    #[must_use]
+    #[doc(alias = "EmitDeltaTypeReplaced")]
+    pub fn emit_replaced(mut self) -> Self {
+        self.emit_replaced = true;
+        self
+    }
+
+    /// Changes each object once on its way in. None by default.
+    #[must_use]
+    pub fn transform(mut self, transform: Transform<T>) -> Self {
+        self.transform = Some(transform);
+        self
+    }
+}
+
+struct State<T> {
+    /// Invariant: has the keys of `line`, each with at least one delta.
+    items: HashMap<ObjectKey, Vec<Delta<T>>>,
+    line: VecDeque<ObjectKey>,
+    populated: Populated,
+    is_closed: bool,
+}
+
+impl<T> Clone for DeltaFifo<T> {
+    fn clone(&self) -> Self {
+        DeltaFifo { shared: self.shared.clone() }
+    }
+}
+
+impl<T: Object> DeltaFifo<T> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(options: DeltaFifoOptions<T>) -> Self {
+        let state =
+            State { items: HashMap::new(), line: VecDeque::new(), populated: Populated::default(), is_closed: false };
+        DeltaFifo { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new(), options }) }
+    }
+
+    /// An object came.
+    ///
+    /// # Errors
+    /// If the transform fails, here and below; then nothing is queued.
+    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
+        let object = transformed(&self.shared.options.transform, object.into())?;
+        self.enqueue(Delta::Added(object));
+        Ok(())
+    }
+
+    /// An object changed.
+    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
+        let object = transformed(&self.shared.options.transform, object.into())?;
+        self.enqueue(Delta::Updated(object));
+        Ok(())
+    }
+
+    /// An object is gone. Of one that neither the queue nor the consumer knows nothing is queued.
+    pub fn delete(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
+        let object = object.into();
+        let key = object.key();
+        {
+            let mut state = self.lock();
+            state.populated.by_change();
+            if !state.items.contains_key(&key) && !self.is_known(&key) {
+                return Ok(());
+            }
+        }
+        let object = transformed(&self.shared.options.transform, object)?;
+        self.enqueue(Delta::Deleted(Deleted::Final(object)));
+        Ok(())
+    }
+
+    /// There are these objects and no others: each is queued, then a tombstone for each other one that is known.
+    pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<(), TransformError> {
+        let options = &self.shared.options;
+        let objects: Result<Vec<Arc<T>>, _> =
+            objects.into_iter().map(|object| transformed(&options.transform, object)).collect();
+        let objects = objects?;
+        let mut state = self.lock();
+        let mut listed: HashSet<ObjectKey> = HashSet::with_capacity(objects.len());
+        for object in objects {
+            listed.insert(object.key());
+            state.append(if options.emit_replaced { Delta::Replaced(object) } else { Delta::Sync(object) });
+        }
+        let mut gone: Vec<Delta<T>> = Vec::new();
+        for (key, deltas) in state.items.iter().filter(|(key, _)| !listed.contains(key)) {
+            // The newest state that is known, be it the one in a tombstone before.
+            gone.push(tombstone(key.clone(), deltas.last().and_then(|delta| delta.object().cloned())));
+        }
+        if let Some(known) = &options.known_objects {
+            let unseen = |key: &ObjectKey| !listed.contains(key) && !state.items.contains_key(key);
+            let keys = known.list_keys().into_iter().filter(unseen);
+            gone.extend(keys.map(|key| tombstone(key.clone(), known.get_by_key(&key))).collect::<Vec<_>>());
+        }
+        state.populated.by_list(listed.len() + gone.len());
+        gone.into_iter().for_each(|delta| state.append(delta));
+        drop(state);
+        self.shared.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Queues a reminder of each known object that has nothing else queued.
+    pub fn resync(&self) {
+        let Some(known) = &self.shared.options.known_objects else { return };
+        let mut state = self.lock();
+        for key in known.list_keys() {
+            if !state.items.contains_key(&key)
+                && let Some(object) = known.get_by_key(&key)
+            {
+                state.append(Delta::Sync(object));
+            }
+        }
+        drop(state);
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Queues these changes of one object unless some are queued for it.
+    pub fn add_if_not_present(&self, deltas: Vec<Delta<T>>) {
+        let Some(key) = deltas.last().and_then(Delta::key) else { return };
+        let mut state = self.lock();
+        state.populated.by_change();
+        if let Entry::Vacant(vacant) = state.items.entry(key.clone()) {
+            vacant.insert(deltas);
+            state.line.push_back(key);
+        }
+        drop(state);
+        self.shared.changed.notify_waiters();
+    }
+
+    /// The newest state of each object that has changes queued.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.lock().items.values().filter_map(|deltas| deltas.last()?.object().cloned()).collect()
+    }
+
+    /// The keys of objects that have changes queued.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.lock().items.keys().cloned().collect()
+    }
+
+    /// The changes queued under the key of `object`.
+    pub fn get(&self, object: &T) -> Option<Vec<Delta<T>>> {
+        self.get_by_key(&object.key())
+    }
+
+    /// The changes queued under this key.
+    pub fn get_by_key(&self, key: &ObjectKey) -> Option<Vec<Delta<T>>> {
+        self.lock().items.get(key).cloned()
+    }
+
+    /// Waits for the next object, takes it out of line and hands its changes to `process`, oldest first, with whether they
+    /// are part of the first list.
+    ///
+    /// The queue is locked meanwhile, so that a list or a resync does not come between the queue and what the consumer
+    /// knows: `process` must not use the queue. Cancel safe: what is taken out is processed.
+    ///
+    /// # Errors
+    /// If the queue is closed and empty.
+    pub async fn pop<R>(&self, process: impl FnOnce(Vec<Delta<T>>, bool) -> R) -> Result<R, QueueClosed> {
+        loop {
+            let changed = self.shared.changed.notified();
+            {
+                let mut state = self.lock();
+                let is_in_initial_list = !state.populated.has_synced();
+                if let Some(key) = state.line.pop_front() {
+                    let deltas = state.items.remove(&key).expect("keys in line have deltas");
+                    state.populated.popped(1);
+                    let start = Instant::now();
+                    let result = process(deltas, is_in_initial_list);
+                    if state.line.len() > MANY && start.elapsed() > SLOW {
+                        tracing::debug!(%key, depth = state.line.len(), took = ?start.elapsed(), "slow processing of deltas");
+                    }
+                    return Ok(result);
+                }
+                if state.is_closed {
+                    return Err(QueueClosed);
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether all of the first list, tombstones included, has been popped; true at once if changes came before a list.
+    pub fn has_synced(&self) -> bool {
+        self.lock().populated.has_synced()
+    }
+
+    /// Whoever waits for changes stops once none are left.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Whether the queue is closed.
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    fn enqueue(&self, delta: Delta<T>) {
+        let mut state = self.lock();
+        state.populated.by_change();
+        state.append(delta);
+        drop(state);
+        self.shared.changed.notify_waiters();
+    }
+
+    fn is_known(&self, key: &ObjectKey) -> bool {
+        self.shared.options.known_objects.as_ref().is_some_and(|known| known.get_by_key(key).is_some())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Object> State<T> {
+    fn append(&mut self, delta: Delta<T>) {
+        let key = delta.key().expect("only changes of one object get here");
+        match self.items.entry(key) {
+            Entry::Occupied(mut deltas) => {
+                deltas.get_mut().push(delta);
+                collapse_deletions(deltas.get_mut());
+            }
+            Entry::Vacant(vacant) => {
+                self.line.push_back(vacant.key().clone());
+                vacant.insert(vec![delta]);
+            }
+        }
+    }
+}
+
+/// Of two deletions in a row one is enough: the one that knows the final state, or else the later.
+fn collapse_deletions<T: Object>(deltas: &mut Vec<Delta<T>>) {
+    if let [.., Delta::Deleted(older), Delta::Deleted(_)] = &deltas[..] {
+        let redundant = if older.is_final() { deltas.len() - 1 } else { deltas.len() - 2 };
+        deltas.remove(redundant);
+    }
+}
+
+impl<T: Object> ReflectorStore<T> for DeltaFifo<T> {
+    fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
+        DeltaFifo::add(self, object)
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), TransformError> {
+        DeltaFifo::update(self, object)
+    }
+
+    fn delete(&self, object: Arc<T>) -> Result<(), TransformError> {
+        DeltaFifo::delete(self, object)
+    }
+
+    fn replace(&self, objects: Vec<Arc<T>>, _: ResourceVersion) -> Result<(), TransformError> {
+        DeltaFifo::replace(self, objects)
+    }
+
+    fn resync(&self) {
+        DeltaFifo::resync(self);
+    }
+
+    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.shared.options.known_objects.as_ref()?.get_by_key(key)
+    }
+}
+
+impl<T: Object> Queue<T> for DeltaFifo<T> {
+    fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
+        Box::pin(DeltaFifo::pop(self, process))
+    }
+
+    fn has_synced(&self) -> bool {
+        DeltaFifo::has_synced(self)
+    }
+
+    fn close(&self) {
+        DeltaFifo::close(self);
+    }
+
+    fn len(&self) -> usize {
+        self.lock().line.len()
+    }
+}
+
+impl<T: Object> fmt::Debug for DeltaFifo<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaFifo").field("keys", &self.lock().line.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for DeltaFifoOptions<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaFifoOptions").field("emit_replaced", &self.emit_replaced).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! The newest state of each object, in the order in which objects first came.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use tokio::sync::Notify;
+
+use super::populated::Populated;
+use super::{QueueClosed, ReflectorStore, TransformError};
+
+/// Objects waiting to be processed, each once, at its newest state.
+///
+/// An object that changes while it waits keeps its place. One that comes again after it was popped goes to the end. One
+/// that is deleted while it waits is never popped. A handle: clones share one queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use kubewright_cache::Fifo;
+/// use kubewright_core::{DynamicObject, Object};
+/// let queue = Fifo::new();
+/// let web: DynamicObject = r#"{"metadata": {"name": "web"}}"#.parse()?;
+/// queue.add(web);
+/// let name = queue.pop(|object, _| object.name().to_owned()).await?;
+/// assert_eq!(name, "web");
+/// # Ok(()) }
+/// ```
+#[doc(alias = "FIFO")]
+pub struct Fifo<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Notify,
+}
+
+struct State<T> {
+    items: HashMap<ObjectKey, Arc<T>>,
+    /// Invariant: holds the keys of `items`. May hold them twice, and others: what is not in `items` is passed over.
+    line: VecDeque<ObjectKey>,
+    populated: Populated,
+    is_closed: bool,
+}
+
+impl<T> Clone for Fifo<T> {
+    fn clone(&self) -> Self {
+        Fifo { shared: self.shared.clone() }
+    }
+}
+
+impl<T: Object> Default for Fifo<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Object> Fifo<T> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new() -> Self {
+        let state =
+            State { items: HashMap::new(), line: VecDeque::new(), populated: Populated::default(), is_closed: false };
+        Fifo { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }) }
+    }
+
+    /// Puts an object in line, or in the place of the one with its key.
+    pub fn add(&self, object: impl Into<Arc<T>>) {
+        let object = object.into();
+        self.change(|state| {
+            state.populated.by_change();
+            state.put(object);
+        });
+    }
+
+    /// The same as [`add`](Self::add).
+    pub fn update(&self, object: impl Into<Arc<T>>) {
+        self.add(object);
+    }
+
+    /// Puts an object in line unless one with its key waits; that one is never the older.
+    pub fn add_if_not_present(&self, object: impl Into<Arc<T>>) {
+        let object = object.into();
+        self.change(|state| {
+            state.populated.by_change();
+            if !state.items.contains_key(&object.key()) {
+                state.put(object);
+            }
+        });
+    }
+
+    /// Takes an object out of line.
+    pub fn delete(&self, object: &T) {
+        self.change(|state| {
+            state.populated.by_change();
+            state.items.remove(&object.key());
+        });
+    }
+
+    /// Lets exactly these objects wait.
+    pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) {
+        self.change(|state| {
+            state.items = objects.into_iter().map(|object| (object.key(), object)).collect();
+            state.populated.by_list(state.items.len());
+            state.requeue();
+        });
+    }
+
+    /// Puts in line what is held but waits nowhere.
+    pub fn resync(&self) {
+        self.change(State::requeue);
+    }
+
+    /// All objects that wait.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.lock().items.values().cloned().collect()
+    }
+
+    /// The keys of all objects that wait.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.lock().items.keys().cloned().collect()
+    }
+
+    /// The object that waits under the key of `object`.
+    pub fn get(&self, object: &T) -> Option<Arc<T>> {
+        self.get_by_key(&object.key())
+    }
+
+    /// The object that waits under this key.
+    pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.lock().items.get(key).cloned()
+    }
+
+    /// Waits for the next object, takes it out of line and hands it to `process`, with whether it is of the first list.
+    ///
+    /// Cancel safe: an object that is taken out is processed.
+    ///
+    /// # Errors
+    /// If the queue is closed and empty.
+    pub async fn pop<R>(&self, process: impl FnOnce(Arc<T>, bool) -> R) -> Result<R, QueueClosed> {
+        loop {
+            let changed = self.shared.changed.notified();
+            {
+                let mut state = self.lock();
+                let is_in_initial_list = !state.populated.has_synced();
+                if let Some(object) = state.pop() {
+                    return Ok(process(object, is_in_initial_list));
+                }
+                if state.is_closed {
+                    return Err(QueueClosed);
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether all objects of the first list have been popped or deleted; true at once if changes came before a list.
+    pub fn has_synced(&self) -> bool {
+        self.lock().populated.has_synced()
+    }
+
+    /// Whoever waits for objects stops once none is left.
+    pub fn close(&self) {
+        self.change(|state| state.is_closed = true);
+    }
+
+    /// Whether the queue is closed.
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+        change(&mut self.lock());
+        self.shared.changed.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Object> State<T> {
+    fn put(&mut self, object: Arc<T>) {
+        let key = object.key();
+        if self.items.insert(key.clone(), object).is_none() {
+            self.line.push_back(key);
+        }
+    }
+
+    fn requeue(&mut self) {
+        let in_line: HashSet<&ObjectKey> = self.line.iter().collect();
+        let missing: Vec<ObjectKey> = self.items.keys().filter(|key| !in_line.contains(key)).cloned().collect();
+        self.line.extend(missing);
+    }
+
+    fn pop(&mut self) -> Option<Arc<T>> {
+        while let Some(key) = self.line.pop_front() {
+            self.populated.popped(1);
+            if let Some(object) = self.items.remove(&key) {
+                return Some(object);
+            }
+        }
+        None
+    }
+}
+
+impl<T: Object> ReflectorStore<T> for Fifo<T> {
+    fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
+        Fifo::add(self, object);
+        Ok(())
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), TransformError> {
+        Fifo::add(self, object);
+        Ok(())
+    }
+
+    fn delete(&self, object: Arc<T>) -> Result<(), TransformError> {
+        Fifo::delete(self, &object);
+        Ok(())
+    }
+
+    fn replace(&self, objects: Vec<Arc<T>>, _: ResourceVersion) -> Result<(), TransformError> {
+        Fifo::replace(self, objects);
+        Ok(())
+    }
+
+    fn resync(&self) {
+        Fifo::resync(self);
+    }
+}
+
+impl<T: Object> fmt::Debug for Fifo<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fifo").field("objects", &self.lock().items.len()).finish_non_exhaustive()
+    }
+}

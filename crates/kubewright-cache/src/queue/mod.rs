@@ -1,0 +1,193 @@
+//! Queues between a reflector, which learns of changes, and a consumer, which applies them to a store.
+//!
+//! [`RealFifo`] is what informers use by default: each change in the order it happened. [`DeltaFifo`] gathers the changes of
+//! an object until its turn comes; [`Fifo`] keeps the newest state only.
+
+mod delta_fifo;
+mod fifo;
+mod populated;
+mod real_fifo;
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
+
+pub use delta_fifo::{DeltaFifo, DeltaFifoOptions};
+pub use fifo::Fifo;
+pub use real_fifo::{RealFifo, RealFifoOptions};
+
+use crate::store::Store;
+use crate::{Deleted, Delta};
+
+/// A future in a box, so that traits with asynchronous methods can be objects.
+pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
+
+/// Changes an object on its way into the cache, for example to drop what nobody reads; called once for each.
+///
+/// An object for which it fails does not enter.
+#[doc(alias = "TransformFunc")]
+pub type Transform<T> = Arc<dyn Fn(T) -> Result<T, Box<dyn Error + Send + Sync>> + Send + Sync>;
+
+/// A transform failed, and the object was left out.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot transform {key}")]
+pub struct TransformError {
+    /// The object.
+    pub key: ObjectKey,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+/// Applies a transform, if there is one.
+pub(crate) fn transformed<T: Object>(
+    transform: &Option<Transform<T>>,
+    object: Arc<T>,
+) -> Result<Arc<T>, TransformError> {
+    let Some(transform) = transform else { return Ok(object) };
+    let key = object.key();
+    transform(Arc::unwrap_or_clone(object)).map(Arc::new).map_err(|source| TransformError { key, source })
+}
+
+/// The queue was closed, and nothing is left in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is closed")]
+#[doc(alias = "ErrFIFOClosed")]
+pub struct QueueClosed;
+
+/// What a reflector tells of changes.
+pub trait ReflectorStore<T>: Send + Sync + 'static {
+    /// An object came.
+    ///
+    /// # Errors
+    /// If a transform fails, here and below; then the object is left out.
+    fn add(&self, object: Arc<T>) -> Result<(), TransformError>;
+
+    /// An object changed.
+    fn update(&self, object: Arc<T>) -> Result<(), TransformError>;
+
+    /// An object is gone.
+    fn delete(&self, object: Arc<T>) -> Result<(), TransformError>;
+
+    /// There are these objects and no others.
+    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError>;
+
+    /// It is time to look at all objects again, changed or not.
+    fn resync(&self);
+
+    /// Nothing has changed up to this version. Ignored by default.
+    fn bookmark(&self, version: ResourceVersion) {
+        let _ = version;
+    }
+
+    /// The object of this key as the store has it, so that a list need not bring in what is here already.
+    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        let _ = key;
+        None
+    }
+
+    /// Whether more should wait for [`room`](Self::room). Never by default.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Resolves when there is room again. Cancel safe.
+    fn room(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// A queue of deltas with one consumer.
+pub trait Queue<T>: ReflectorStore<T> {
+    /// Waits for what is next, takes it out and hands it to `process`, with whether it is part of the first list.
+    ///
+    /// Cancel safe: what is taken out is processed.
+    ///
+    /// # Errors
+    /// If the queue is closed and empty.
+    fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>>;
+
+    /// Whether the first list has been popped.
+    fn has_synced(&self) -> bool;
+
+    /// Takes nothing more; what is in can still be popped.
+    fn close(&self);
+
+    /// How many deltas, or keys with deltas, wait.
+    fn len(&self) -> usize;
+
+    /// Whether nothing waits.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What is done with deltas that come out of a queue.
+#[doc(alias = "PopProcessFunc")]
+pub type Process<'a, T> = dyn FnMut(Vec<Delta<T>>, bool) + Send + 'a;
+
+/// What a queue asks the store behind it.
+#[doc(alias = "KeyListerGetter")]
+pub trait KnownObjects<T>: Send + Sync + 'static {
+    /// The object of this key.
+    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>>;
+
+    /// The keys of all objects.
+    fn list_keys(&self) -> Vec<ObjectKey>;
+}
+
+impl<T: Object> KnownObjects<T> for Store<T> {
+    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        Store::get_by_key(self, key)
+    }
+
+    fn list_keys(&self) -> Vec<ObjectKey> {
+        Store::list_keys(self)
+    }
+}
+
+/// A reflector can feed a store without a queue between.
+impl<T: Object> ReflectorStore<T> for Store<T> {
+    fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
+        Store::add(self, object);
+        Ok(())
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), TransformError> {
+        Store::update(self, object);
+        Ok(())
+    }
+
+    fn delete(&self, object: Arc<T>) -> Result<(), TransformError> {
+        Store::delete(self, object);
+        Ok(())
+    }
+
+    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
+        Store::replace(self, objects, version);
+        Ok(())
+    }
+
+    fn resync(&self) {}
+
+    fn bookmark(&self, version: ResourceVersion) {
+        Store::bookmark(self, version);
+    }
+
+    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        Store::get_by_key(self, key)
+    }
+}
+
+/// A deletion that nobody saw, with what the store behind a queue knows of the object.
+fn tombstone<T>(key: ObjectKey, object: Option<Arc<T>>) -> Delta<T> {
+    Delta::Deleted(Deleted::LastKnown { key, object })
+}
+
+impl<T> fmt::Debug for dyn KnownObjects<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KnownObjects")
+    }
+}

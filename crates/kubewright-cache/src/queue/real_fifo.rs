@@ -1,0 +1,392 @@
+//! Each change by itself, in the order in which the reflector learned of it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use tokio::sync::Notify;
+
+use super::populated::Populated;
+use super::{
+    BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, Transform, TransformError, tombstone,
+    transformed,
+};
+use crate::{Deleted, Delta};
+
+/// How many changes are handed out together at the most.
+const BATCH: usize = 1000;
+/// With this many waiting, whoever brings more is asked to wait.
+const FULL: usize = 2 * BATCH;
+
+/// Every change in order, for one consumer. A handle: clones share one queue.
+///
+/// Nothing is compressed: consumers see what happened as it happened, across objects as well. Changes of different objects
+/// come out in batches, which the consumer can apply at once. A list is one change, which says what there is; what is
+/// new or gone is for the consumer to find out. A reflector that is faster than the consumer has to wait, so that the
+/// queue does not grow without bound.
+#[doc(alias = "RealFIFO")]
+pub struct RealFifo<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Notify,
+    drained: Notify,
+    /// Held by the one who processes.
+    consumer: tokio::sync::Mutex<()>,
+    options: RealFifoOptions<T>,
+}
+
+/// Choices about a [`RealFifo`].
+pub struct RealFifoOptions<T> {
+    known_objects: Option<Arc<dyn KnownObjects<T>>>,
+    item_by_item: bool,
+    transform: Option<Transform<T>>,
+}
+
+impl<T> Default for RealFifoOptions<T> {
+    fn default() -> Self {
+        RealFifoOptions { known_objects: None, item_by_item: false, transform: None }
+    }
+}
+
+impl<T> RealFifoOptions<T> {
+    /// What the consumer has: objects that a list repeats are taken from here. With
+    /// [`item_by_item`](Self::item_by_item), tombstones and what to resync are found here as well. None by default.
+    #[must_use]
+    pub fn known_objects(mut self, known: impl KnownObjects<T>) -> Self {
+        self.known_objects = Some(Arc::new(known));
+        self
+    }
+
+    /// Lists and resyncs come out as changes of single objects instead of as one. Off by default.
+    #[must_use]
+    #[doc(alias = "AtomicEvents")]
+    pub fn item_by_item(mut self) -> Self {
+        self.item_by_item = true;
+        self
+    }
+
+    /// Changes each object once on its way in. None by default.
+    #[must_use]
+    pub fn transform(mut self, transform: Transform<T>) -> Self {
+        self.transform = Some(transform);
+        self
+    }
+}
+
+struct State<T> {
+    line: VecDeque<Delta<T>>,
+    populated: Populated,
+    is_closed: bool,
+}
+
+impl<T> Clone for RealFifo<T> {
+    fn clone(&self) -> Self {
+        RealFifo { shared: self.shared.clone() }
+    }
+}
+
+impl<T: Object> RealFifo<T> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(options: RealFifoOptions<T>) -> Self {
+        let state = State { line: VecDeque::new(), populated: Populated::default(), is_closed: false };
+        RealFifo {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                changed: Notify::new(),
+                drained: Notify::new(),
+                consumer: tokio::sync::Mutex::new(()),
+                options,
+            }),
+        }
+    }
+
+    /// An object came.
+    ///
+    /// # Errors
+    /// If the transform fails, here and below; then nothing is queued.
+    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
+        let object = transformed(&self.shared.options.transform, object.into())?;
+        self.enqueue(Delta::Added(object));
+        Ok(())
+    }
+
+    /// An object changed.
+    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
+        let object = transformed(&self.shared.options.transform, object.into())?;
+        self.enqueue(Delta::Updated(object));
+        Ok(())
+    }
+
+    /// An object is gone, whether anybody knew of it or not.
+    pub fn delete(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
+        let object = transformed(&self.shared.options.transform, object.into())?;
+        self.enqueue(Delta::Deleted(Deleted::Final(object)));
+        Ok(())
+    }
+
+    /// There are these objects and no others.
+    pub fn replace(
+        &self,
+        objects: impl IntoIterator<Item = Arc<T>>,
+        version: impl Into<ResourceVersion>,
+    ) -> Result<(), TransformError> {
+        let options = &self.shared.options;
+        let objects: Result<Vec<Arc<T>>, _> =
+            objects.into_iter().map(|object| transformed(&options.transform, object)).collect();
+        let objects = objects?;
+        self.change(|state| {
+            if options.item_by_item {
+                let gone = self.tombstones(state, &objects);
+                state.line.extend(gone);
+                state.line.extend(objects.into_iter().map(Delta::Replaced));
+            } else {
+                state.line.push_back(Delta::ReplacedAll { objects, version: version.into() });
+            }
+            let count = state.line.len();
+            state.populated.by_list(count);
+        });
+        Ok(())
+    }
+
+    /// Queues a reminder of all objects.
+    pub fn resync(&self) {
+        if !self.shared.options.item_by_item {
+            return self.change(|state| state.line.push_back(Delta::SyncAll));
+        }
+        let Some(known) = &self.shared.options.known_objects else { return };
+        self.change(|state| {
+            let queued: HashSet<ObjectKey> = state.line.iter().filter_map(Delta::key).collect();
+            let keys = known.list_keys().into_iter().filter(|key| !queued.contains(key));
+            state.line.extend(keys.filter_map(|key| known.get_by_key(&key)).map(Delta::Sync));
+        });
+    }
+
+    /// Queues that nothing has changed up to this version; not [`item_by_item`](RealFifoOptions::item_by_item).
+    pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
+        if !self.shared.options.item_by_item {
+            self.change(|state| state.line.push_back(Delta::Bookmark(version.into())));
+        }
+    }
+
+    /// Waits for changes, takes out as many as can be applied at once and hands them to `process`, with whether they are
+    /// part of the first list.
+    ///
+    /// A batch has changes of different objects only, or is one change that concerns all. The queue is not locked meanwhile,
+    /// but a second consumer waits. Cancel safe: what is taken out is processed.
+    ///
+    /// # Errors
+    /// If the queue is closed and empty.
+    #[doc(alias = "PopBatch")]
+    pub async fn pop<R>(&self, process: impl FnOnce(Vec<Delta<T>>, bool) -> R) -> Result<R, QueueClosed> {
+        let consumer = self.shared.consumer.lock().await;
+        loop {
+            let changed = self.shared.changed.notified();
+            let (batch, is_in_initial_list) = {
+                let mut state = self.lock();
+                let is_in_initial_list = !state.populated.has_synced();
+                (state.take_batch(), is_in_initial_list)
+            };
+            if !batch.is_empty() {
+                self.shared.drained.notify_waiters();
+                let count = batch.len();
+                // Also when `process` panics, for nobody would process these again.
+                let done = OnDrop(|| self.lock().populated.popped(count));
+                let result = process(batch, is_in_initial_list);
+                drop(done);
+                drop(consumer);
+                return Ok(result);
+            }
+            if self.lock().is_closed {
+                return Err(QueueClosed);
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether all of the first list has been processed; true at once if changes came before a list.
+    pub fn has_synced(&self) -> bool {
+        self.lock().populated.has_synced()
+    }
+
+    /// Whoever waits for changes stops once none are left.
+    pub fn close(&self) {
+        self.change(|state| state.is_closed = true);
+    }
+
+    /// Whether the queue is closed.
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// How many changes wait.
+    pub fn len(&self) -> usize {
+        self.lock().line.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Deletions of all that a list no longer contains: first of what is queued, then of what only the consumer has.
+    fn tombstones(&self, state: &State<T>, objects: &[Arc<T>]) -> Vec<Delta<T>> {
+        let listed: HashSet<ObjectKey> = objects.iter().map(|object| object.key()).collect();
+        let mut last: HashMap<ObjectKey, &Delta<T>> = HashMap::new();
+        let mut order: Vec<ObjectKey> = Vec::new();
+        for delta in &state.line {
+            if let Some(key) = delta.key()
+                && last.insert(key.clone(), delta).is_none()
+            {
+                order.push(key);
+            }
+        }
+        let mut gone = Vec::new();
+        for key in order.iter().filter(|key| !listed.contains(key)) {
+            if !last[key].is_deletion() {
+                gone.push(tombstone(key.clone(), last[key].object().cloned()));
+            }
+        }
+        if let Some(known) = &self.shared.options.known_objects {
+            let keys = known.list_keys().into_iter().filter(|key| !listed.contains(key) && !last.contains_key(key));
+            gone.extend(keys.map(|key| tombstone(key.clone(), known.get_by_key(&key))));
+        }
+        gone
+    }
+
+    fn enqueue(&self, delta: Delta<T>) {
+        self.change(|state| {
+            state.populated.by_change();
+            state.line.push_back(delta);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+        change(&mut self.lock());
+        self.shared.changed.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Object> State<T> {
+    fn take_batch(&mut self) -> Vec<Delta<T>> {
+        // A batch never crosses the end of the first list, so that all of it is of that list or none is.
+        let limit = match self.populated.pending() {
+            0 => BATCH,
+            pending => BATCH.min(pending),
+        };
+        let mut keys: HashSet<ObjectKey> = HashSet::new();
+        let mut count = 0;
+        for delta in self.line.iter().take(limit) {
+            match delta.key() {
+                Some(key) if !keys.contains(&key) => {
+                    keys.insert(key);
+                    count += 1;
+                }
+                None if count == 0 => {
+                    count = 1;
+                    break;
+                }
+                _ => break,
+            }
+        }
+        let batch: Vec<Delta<T>> = self.line.drain(..count).collect();
+        // A burst leaves no memory behind.
+        if self.line.is_empty() && self.line.capacity() > FULL {
+            self.line = VecDeque::new();
+        }
+        batch
+    }
+}
+
+/// Calls a function when it goes.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+impl<T: Object> ReflectorStore<T> for RealFifo<T> {
+    fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
+        RealFifo::add(self, object)
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), TransformError> {
+        RealFifo::update(self, object)
+    }
+
+    fn delete(&self, object: Arc<T>) -> Result<(), TransformError> {
+        RealFifo::delete(self, object)
+    }
+
+    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
+        RealFifo::replace(self, objects, version)
+    }
+
+    fn resync(&self) {
+        RealFifo::resync(self);
+    }
+
+    fn bookmark(&self, version: ResourceVersion) {
+        RealFifo::bookmark(self, version);
+    }
+
+    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.shared.options.known_objects.as_ref()?.get_by_key(key)
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= FULL
+    }
+
+    fn room(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            loop {
+                let drained = self.shared.drained.notified();
+                if !self.is_full() || self.is_closed() {
+                    return;
+                }
+                drained.await;
+            }
+        })
+    }
+}
+
+impl<T: Object> Queue<T> for RealFifo<T> {
+    fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
+        Box::pin(RealFifo::pop(self, process))
+    }
+
+    fn has_synced(&self) -> bool {
+        RealFifo::has_synced(self)
+    }
+
+    fn close(&self) {
+        RealFifo::close(self);
+    }
+
+    fn len(&self) -> usize {
+        RealFifo::len(self)
+    }
+}
+
+impl<T: Object> fmt::Debug for RealFifo<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RealFifo").field("deltas", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for RealFifoOptions<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RealFifoOptions").field("item_by_item", &self.item_by_item).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,55 @@
+//! What a reflector meets that somebody may want to know of.
+
+use kubewright_client::Error;
+use kubewright_core::ObjectKey;
+
+use crate::queue::TransformError;
+
+/// Something went wrong. The reflector goes on: it tries again, or leaves an object out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReflectorError {
+    /// Objects cannot be listed.
+    #[error("cannot list")]
+    List(#[source] Error),
+    /// Objects cannot be watched.
+    #[error("cannot watch")]
+    Watch(#[source] Error),
+    /// A watch ended in less than a second and brought nothing.
+    #[error("very short watch: it ended unexpectedly without events")]
+    #[doc(alias = "VeryShortWatchError")]
+    VeryShortWatch,
+    /// An object cannot be decoded and is left out.
+    #[error("cannot decode an object")]
+    Undecodable(#[source] Error),
+    /// An object is not of the kind that was asked for, or has no name, and is left out.
+    #[error("unexpected object {key} of kind {kind}")]
+    Unexpected {
+        /// Its kind.
+        kind: String,
+        /// Its key.
+        key: ObjectKey,
+    },
+    /// An object cannot be transformed and is left out.
+    #[error(transparent)]
+    Transform(#[from] TransformError),
+}
+
+impl ReflectorError {
+    /// Whether the resource does not exist, or not any more.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, ReflectorError::List(error) | ReflectorError::Watch(error) if error.is_not_found())
+    }
+
+    /// Whether the user may not list or watch.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, ReflectorError::List(error) | ReflectorError::Watch(error) if error.is_forbidden())
+    }
+
+    pub(super) fn retry_after(&self) -> Option<std::time::Duration> {
+        match self {
+            ReflectorError::List(error) | ReflectorError::Watch(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How a reflector is doing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::error::ReflectorError;
+
+/// How a reflector is doing, as of the moment it was asked.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// What it does.
+    pub state: HealthState,
+    /// Since when it does that.
+    pub since: Instant,
+    /// What went wrong last, and when. Kept when all is well again.
+    pub last_error: Option<(Arc<ReflectorError>, Instant)>,
+    /// When the server was last heard of: an object, an event or a bookmark.
+    pub last_contact: Option<Instant>,
+    /// How many lists it has completed, streamed ones included.
+    pub lists: u64,
+    /// How many tries have failed since something last succeeded.
+    pub failures: u32,
+    /// How many objects were left out because they could not be decoded or transformed.
+    pub skipped: u64,
+}
+
+/// What a reflector does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HealthState {
+    /// It has not been started.
+    Idle,
+    /// It reads all objects.
+    Listing,
+    /// It is in step and follows changes.
+    Watching,
+    /// It waits before it tries again.
+    BackingOff,
+    /// The server has no such resource, or not any more; it looks from time to time whether it has come.
+    Absent,
+    /// It was stopped.
+    Stopped,
+}
+
+impl Health {
+    pub(super) fn new() -> Self {
+        Health {
+            state: HealthState::Idle,
+            since: Instant::now(),
+            last_error: None,
+            last_contact: None,
+            lists: 0,
+            failures: 0,
+            skipped: 0,
+        }
+    }
+
+    /// Whether it follows changes right now.
+    pub fn is_healthy(&self) -> bool {
+        self.state == HealthState::Watching
+    }
+
+    /// How long nothing has been heard of the server; with bookmarks this stays below a minute or so.
+    pub fn silence(&self) -> Option<Duration> {
+        self.last_contact.map(|at| at.elapsed())
+    }
+
+    pub(super) fn enter(&mut self, state: HealthState) {
+        if self.state != state {
+            self.state = state;
+            self.since = Instant::now();
+        }
+    }
+}

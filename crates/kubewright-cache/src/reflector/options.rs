@@ -1,0 +1,167 @@
+//! What can be chosen about a reflector.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_core::GroupVersionKind;
+
+use super::backoff::Backoff;
+use super::error::ReflectorError;
+use crate::queue::Transform;
+
+/// The shortest a watch may be asked to last.
+const SHORTEST_WATCH: Duration = Duration::from_secs(5 * 60);
+
+/// Told of everything that goes wrong.
+#[doc(alias = "WatchErrorHandler")]
+pub type ErrorHandler = Arc<dyn Fn(&ReflectorError) + Send + Sync>;
+
+/// Choices about a reflector.
+pub struct ReflectorOptions<T> {
+    pub(super) name: String,
+    pub(super) resync: Option<Duration>,
+    pub(super) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    pub(super) page_size: Option<u32>,
+    pub(super) watch_timeout: Duration,
+    pub(super) backoff: Backoff,
+    pub(super) retry_internal_errors: Duration,
+    pub(super) on_error: Option<ErrorHandler>,
+    pub(super) transform: Option<Transform<T>>,
+    pub(super) stream_lists: bool,
+    pub(super) expected_kind: Option<GroupVersionKind>,
+}
+
+impl<T> Default for ReflectorOptions<T> {
+    fn default() -> Self {
+        ReflectorOptions {
+            name: String::new(),
+            resync: None,
+            should_resync: None,
+            page_size: None,
+            watch_timeout: SHORTEST_WATCH,
+            backoff: Backoff::default(),
+            retry_internal_errors: Duration::ZERO,
+            on_error: None,
+            transform: None,
+            stream_lists: true,
+            expected_kind: None,
+        }
+    }
+}
+
+impl<T> Clone for ReflectorOptions<T> {
+    fn clone(&self) -> Self {
+        ReflectorOptions {
+            name: self.name.clone(),
+            resync: self.resync,
+            should_resync: self.should_resync.clone(),
+            page_size: self.page_size,
+            watch_timeout: self.watch_timeout,
+            backoff: self.backoff.clone(),
+            retry_internal_errors: self.retry_internal_errors,
+            on_error: self.on_error.clone(),
+            transform: self.transform.clone(),
+            stream_lists: self.stream_lists,
+            expected_kind: self.expected_kind.clone(),
+        }
+    }
+}
+
+impl<T> ReflectorOptions<T> {
+    /// The name in diagnostics. Empty by default.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Has the store resync once each `period`. Off by default.
+    #[must_use]
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.resync = (!period.is_zero()).then_some(period);
+        self
+    }
+
+    /// Asked each time before the store resyncs. By default it always does.
+    #[must_use]
+    #[doc(alias = "ShouldResync")]
+    pub fn should_resync(mut self, should: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.should_resync = Some(Arc::new(should));
+        self
+    }
+
+    /// Lists in pages of this size, always. By default in pages of 500 where that does not cost the server more.
+    #[must_use]
+    #[doc(alias = "WatchListPageSize")]
+    pub fn page_size(mut self, size: u32) -> Self {
+        self.page_size = (size > 0).then_some(size);
+        self
+    }
+
+    /// Asks for watches that last this long, up to twice as long at random. Five minutes by default, and at least.
+    #[must_use]
+    #[doc(alias = "MinWatchTimeout")]
+    pub fn watch_timeout(mut self, timeout: Duration) -> Self {
+        self.watch_timeout = timeout.max(SHORTEST_WATCH);
+        self
+    }
+
+    /// How long to wait between tries.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Watches again at once, rather than listing, after internal errors of the server that go on for less than this.
+    /// Zero by default.
+    #[must_use]
+    #[doc(alias = "MaxInternalErrorRetryDuration")]
+    pub fn retry_internal_errors_for(mut self, duration: Duration) -> Self {
+        self.retry_internal_errors = duration;
+        self
+    }
+
+    /// Tells of what goes wrong; it is logged in any case. Called from the reflector's task, so it must be quick.
+    #[must_use]
+    #[doc(alias = "SetWatchErrorHandler")]
+    pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Arc::new(handler));
+        self
+    }
+
+    /// Changes each object once, as it comes from the server. None by default.
+    #[must_use]
+    #[doc(alias = "SetTransform")]
+    pub fn transform(mut self, transform: Transform<T>) -> Self {
+        self.transform = Some(transform);
+        self
+    }
+
+    /// Reads all objects by lists only, never by a watch that begins with them.
+    #[must_use]
+    #[doc(alias = "WatchListClient")]
+    pub fn without_streaming_lists(mut self) -> Self {
+        self.stream_lists = false;
+        self
+    }
+
+    /// Leaves out objects of any other kind. By default the type decides.
+    #[must_use]
+    pub fn expect_kind(mut self, kind: GroupVersionKind) -> Self {
+        self.expected_kind = Some(kind);
+        self
+    }
+}
+
+impl<T> fmt::Debug for ReflectorOptions<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectorOptions")
+            .field("name", &self.name)
+            .field("resync", &self.resync)
+            .field("page_size", &self.page_size)
+            .field("backoff", &self.backoff)
+            .finish_non_exhaustive()
+    }
+}

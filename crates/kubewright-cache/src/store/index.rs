@@ -1,0 +1,208 @@
+//! Named indices: which objects have which value.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kubewright_core::{Object, Str};
+
+use super::hash::Hasher;
+use super::trie::Trie;
+
+/// The name of the index by namespace, which listers use.
+#[doc(alias = "NamespaceIndex")]
+pub const NAMESPACE_INDEX: &str = "namespace";
+
+type Function<T> = Arc<dyn Fn(&T, &mut dyn FnMut(Str)) + Send + Sync>;
+
+/// Index functions by name.
+///
+/// A function gives 0 to n values for an object. It cannot fail: an object that has no sensible value has none. It is
+/// called by the writer of the store, so it should be quick; if it panics, the write has not happened.
+///
+/// ```
+/// use kubewright_cache::Indexers;
+/// use kubewright_core::{DynamicObject, Object, Str};
+/// let indexers = Indexers::<DynamicObject>::by_namespace()
+///     .with("owner", |object: &DynamicObject| object.owner_references().iter().map(|o| o.uid.clone()).collect::<Vec<Str>>());
+/// assert_eq!(indexers.names().collect::<Vec<_>>(), ["namespace", "owner"]);
+/// ```
+#[doc(alias = "IndexFunc")]
+pub struct Indexers<T> {
+    functions: Vec<(Str, Function<T>)>,
+}
+
+impl<T> Indexers<T> {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Indexers { functions: Vec::new() }
+    }
+
+    /// One, by namespace, as informers have it.
+    #[must_use]
+    #[doc(alias = "MetaNamespaceIndexFunc")]
+    pub fn by_namespace() -> Self
+    where
+        T: Object,
+    {
+        Self::new().with(NAMESPACE_INDEX, |object: &T| [Str::from(object.namespace())])
+    }
+
+    /// Adds an index; of two with one name the last counts.
+    #[must_use]
+    pub fn with<I, V>(mut self, name: impl Into<Str>, values: impl Fn(&T) -> I + Send + Sync + 'static) -> Self
+    where
+        I: IntoIterator<Item = V>,
+        V: Into<Str>,
+    {
+        let name = name.into();
+        self.functions.retain(|(other, _)| *other != name);
+        let function: Function<T> =
+            Arc::new(move |object, give| values(object).into_iter().for_each(|value| give(value.into())));
+        self.functions.push((name, function));
+        self
+    }
+
+    /// The names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().map(|(name, _)| name.as_str())
+    }
+
+    pub(super) fn into_indices(self) -> impl Iterator<Item = Index<T>> {
+        self.functions.into_iter().map(|(name, function)| Index { name, function, buckets: Trie::default() })
+    }
+}
+
+impl<T> Default for Indexers<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for Indexers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+/// There is no index of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("index with name {name} does not exist")]
+pub struct UnknownIndex {
+    pub(super) name: Str,
+}
+
+/// An index of this name exists already; none was added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("indexer conflict: {}", .names.join(", "))]
+pub struct IndexerConflict {
+    pub(super) names: Vec<String>,
+}
+
+/// One index: the objects under each value.
+pub(super) struct Index<T> {
+    pub(super) name: Str,
+    function: Function<T>,
+    /// Invariant: no bucket is empty.
+    pub(super) buckets: Trie<Bucket<T>>,
+}
+
+/// The objects of one value.
+pub(super) struct Bucket<T> {
+    pub(super) value: Str,
+    pub(super) members: Trie<Arc<T>>,
+}
+
+impl<T> Clone for Index<T> {
+    fn clone(&self) -> Self {
+        Index { name: self.name.clone(), function: self.function.clone(), buckets: self.buckets.clone() }
+    }
+}
+
+impl<T> Clone for Bucket<T> {
+    fn clone(&self) -> Self {
+        Bucket { value: self.value.clone(), members: self.members.clone() }
+    }
+}
+
+impl<T: Object> Index<T> {
+    /// The values of an object, each once.
+    pub(super) fn values(&self, object: &T) -> Values {
+        let mut values = Values::default();
+        (self.function)(object, &mut |value| values.push(value));
+        values
+    }
+
+    pub(super) fn bucket(&self, hasher: Hasher, value: &str) -> Option<&Trie<Arc<T>>> {
+        let bucket = self.buckets.get(hasher.text(value), |bucket| bucket.value == *value)?;
+        Some(&bucket.members)
+    }
+
+    /// Follows a change of the object whose key has this hash.
+    pub(super) fn update(&mut self, hasher: Hasher, hash: u64, old: Option<&T>, new: Option<&Arc<T>>) {
+        let old_values = old.map(|old| self.values(old)).unwrap_or_default();
+        let new_values = new.map(|new| self.values(new)).unwrap_or_default();
+        if let Some(old) = old {
+            old_values
+                .iter()
+                .filter(|value| !new_values.has(value))
+                .for_each(|value| self.leave(hasher, hash, value, old));
+        }
+        if let Some(new) = new {
+            new_values.iter().for_each(|value| self.enter(hasher, hash, value, new));
+        }
+    }
+
+    fn enter(&mut self, hasher: Hasher, hash: u64, value: &Str, object: &Arc<T>) {
+        let at = hasher.text(value);
+        match self.buckets.get_mut(at, |bucket| bucket.value == *value) {
+            Some(bucket) => {
+                bucket.members.insert(hash, object.clone(), |other| same_key(&**other, &**object));
+            }
+            None => {
+                let mut members = Trie::default();
+                members.insert(hash, object.clone(), |_| false);
+                self.buckets.insert(at, Bucket { value: value.clone(), members }, |_| false);
+            }
+        }
+    }
+
+    fn leave(&mut self, hasher: Hasher, hash: u64, value: &Str, object: &T) {
+        let at = hasher.text(value);
+        let Some(bucket) = self.buckets.get_mut(at, |bucket| bucket.value == *value) else { return };
+        bucket.members.remove(hash, |other| same_key(&**other, object));
+        if bucket.members.is_empty() {
+            self.buckets.remove(at, |bucket| bucket.value == *value);
+        }
+    }
+}
+
+/// Whether two objects have one key.
+pub(super) fn same_key<T: Object>(one: &T, two: &T) -> bool {
+    one.name() == two.name() && one.namespace() == two.namespace()
+}
+
+/// The values of one object in one index; most have one at most, which takes no allocation.
+#[derive(Default)]
+pub(super) struct Values {
+    first: Option<Str>,
+    rest: Vec<Str>,
+}
+
+impl Values {
+    fn push(&mut self, value: Str) {
+        if self.first.is_none() {
+            self.first = Some(value);
+        } else if !self.has(&value) {
+            self.rest.push(value);
+        }
+    }
+
+    fn has(&self, value: &Str) -> bool {
+        self.iter().any(|other| other == value)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Str> {
+        self.first.iter().chain(&self.rest)
+    }
+}

@@ -1,0 +1,293 @@
+//! Holds objects by key and by index, for one writer at a time and any number of readers.
+//!
+//! A store is a pointer to a [`Snapshot`] that never changes. A writer makes the next one, which shares with the one before all
+//! that stays the same, and moves the pointer once for a whole batch of writes. So a reader never waits, neither for a
+//! writer nor for another reader, sees each batch whole or not at all, and copies no object. Keys are those of the objects
+//! and are not stored again: an object costs about 35 bytes, and as many for each value in an index.
+
+mod hash;
+mod index;
+mod query;
+mod snapshot;
+mod trie;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
+
+pub use index::{IndexerConflict, Indexers, NAMESPACE_INDEX, UnknownIndex};
+pub use query::Query;
+pub use snapshot::{Change, Objects, Snapshot};
+
+use crate::Deleted;
+use hash::Hasher;
+use snapshot::State;
+use trie::Trie;
+
+/// Objects by key and by index. A handle: clones share one store.
+///
+/// ```
+/// use kubewright_cache::{Indexers, Store};
+/// use kubewright_core::{DynamicObject, ObjectKey};
+/// let store = Store::new(Indexers::by_namespace());
+/// let web: DynamicObject = r#"{"metadata": {"namespace": "default", "name": "web", "resourceVersion": "7"}}"#.parse()?;
+/// store.add(web);
+/// assert!(store.get_by_key(&ObjectKey::namespaced("default", "web")).is_some());
+/// assert_eq!(store.by_index("namespace", "default")?.len(), 1);
+/// assert_eq!(store.snapshot().resource_version(), "7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "Indexer")]
+#[doc(alias = "ThreadSafeStore")]
+#[doc(alias = "NewIndexer")]
+pub struct Store<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    published: ArcSwap<State<T>>,
+    writing: Mutex<()>,
+}
+
+impl<T> Clone for Store<T> {
+    fn clone(&self) -> Self {
+        Store { shared: self.shared.clone() }
+    }
+}
+
+impl<T: Object> Default for Store<T> {
+    fn default() -> Self {
+        Self::new(Indexers::new())
+    }
+}
+
+impl<T: Object> Store<T> {
+    /// An empty store with these indices.
+    #[must_use]
+    pub fn new(indexers: Indexers<T>) -> Self {
+        let state = State {
+            hasher: Hasher::default(),
+            objects: Trie::default(),
+            indices: indexers.into_indices().collect(),
+            version: ResourceVersion::default(),
+        };
+        Store { shared: Arc::new(Shared { published: ArcSwap::from_pointee(state), writing: Mutex::new(()) }) }
+    }
+
+    /// The store as it is now, in constant time.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        Snapshot { state: self.shared.published.load_full() }
+    }
+
+    /// The object of this key.
+    pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.shared.published.load().get(&key.namespace, &key.name).cloned()
+    }
+
+    /// The stored object that has the key of `object`.
+    pub fn get(&self, object: &T) -> Option<Arc<T>> {
+        self.shared.published.load().get(object.namespace(), object.name()).cloned()
+    }
+
+    /// All objects as of now; nothing is copied, so this takes no longer for many.
+    pub fn list(&self) -> Snapshot<T> {
+        self.snapshot()
+    }
+
+    /// The keys of all objects.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.snapshot().keys().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.shared.published.load().objects.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The version of the last change, list or bookmark; empty if none had one.
+    #[doc(alias = "LastStoreSyncResourceVersion")]
+    pub fn resource_version(&self) -> ResourceVersion {
+        self.shared.published.load().version.clone()
+    }
+
+    /// Objects with this value in an index. Takes as long as there are hits.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        Ok(self.snapshot().by_index(name, value)?.cloned().collect())
+    }
+
+    /// Objects that have a value in common with `object` in an index, each once.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        self.snapshot().index(name, object)
+    }
+
+    /// The keys of objects with this value in an index, sorted.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
+        self.snapshot().index_keys(name, value)
+    }
+
+    /// All values that objects have in an index; none if there is no such index.
+    pub fn list_index_func_values(&self, name: &str) -> Vec<kubewright_core::Str> {
+        self.snapshot().list_index_func_values(name)
+    }
+
+    /// Objects that a question over several indices selects, each once.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn select(&self, query: &Query) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        self.snapshot().select(query)
+    }
+
+    /// Adds an object, or puts it in the place of the one with its key, which is returned.
+    pub fn add(&self, object: impl Into<Arc<T>>) -> Option<Arc<T>> {
+        let object = object.into();
+        self.transaction(|transaction| transaction.put(object))
+    }
+
+    /// The same as [`add`](Self::add).
+    pub fn update(&self, object: impl Into<Arc<T>>) -> Option<Arc<T>> {
+        self.add(object)
+    }
+
+    /// Removes the object that has the key of `object`, and takes on the version of `object`.
+    pub fn delete(&self, object: impl Into<Arc<T>>) -> Option<Arc<T>> {
+        let deleted = Deleted::Final(object.into());
+        self.transaction(|transaction| transaction.delete(&deleted))
+    }
+
+    /// Removes the object of this key, if there is one.
+    pub fn delete_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.transaction(|transaction| transaction.state.remove(&key.namespace, &key.name))
+    }
+
+    /// Holds exactly these objects from now on, all at once.
+    pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>, version: impl Into<ResourceVersion>) {
+        self.transaction(|transaction| transaction.replace(objects, version.into()));
+    }
+
+    /// Nothing has changed up to this version.
+    pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
+        self.transaction(|transaction| transaction.state.version = version.into());
+    }
+
+    /// Does nothing: a store is where objects end up. Queues resync.
+    pub fn resync(&self) {}
+
+    /// Adds indices, over the objects that are here already as well.
+    ///
+    /// # Errors
+    /// If an index of one of the names exists; then none is added.
+    pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexerConflict> {
+        self.transaction(|transaction| {
+            let state = &mut transaction.state;
+            let conflicts: Vec<String> =
+                indexers.names().filter(|name| state.index(name).is_ok()).map(str::to_owned).collect();
+            if !conflicts.is_empty() {
+                return Err(IndexerConflict { names: conflicts });
+            }
+            for mut index in indexers.into_indices() {
+                for object in state.objects.iter() {
+                    index.update(state.hasher, state.hasher.object(&**object), None, Some(object));
+                }
+                state.indices.push(index);
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes many changes that readers see all at once, when `change` returns; not at all if it panics.
+    ///
+    /// Writers wait for each other: `change` must not write to this store by another way.
+    #[doc(alias = "TransactionStore")]
+    pub fn transaction<R>(&self, change: impl FnOnce(&mut Transaction<T>) -> R) -> R {
+        let guard: MutexGuard<'_, ()> = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut transaction = Transaction { state: State::clone(&self.shared.published.load()) };
+        let result = change(&mut transaction);
+        let before = self.shared.published.swap(Arc::new(transaction.state));
+        drop(guard);
+        // Nobody waits while what only the old state held is freed.
+        drop(before);
+        result
+    }
+}
+
+impl<T: Object> fmt::Debug for Store<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.snapshot()).finish()
+    }
+}
+
+/// Changes on their way into a store.
+pub struct Transaction<T> {
+    state: State<T>,
+}
+
+impl<T: Object> Transaction<T> {
+    /// The object of this namespace and name, changes so far included.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
+        self.state.get(namespace, name)
+    }
+
+    /// Adds an object, or puts it in the place of the one with its key, which is returned.
+    pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
+        self.move_to(object.resource_version());
+        self.state.put(object)
+    }
+
+    /// Removes an object. A last known state, unlike a final one, does not move the version.
+    pub fn delete(&mut self, deleted: &Deleted<T>) -> Option<Arc<T>> {
+        match deleted {
+            Deleted::Final(object) => {
+                self.move_to(object.resource_version());
+                self.state.remove(object.namespace(), object.name())
+            }
+            Deleted::LastKnown { key, .. } => self.state.remove(&key.namespace, &key.name),
+        }
+    }
+
+    /// Holds exactly these objects from now on.
+    pub fn replace(&mut self, objects: impl IntoIterator<Item = Arc<T>>, version: ResourceVersion) {
+        self.state.objects = Trie::default();
+        self.state.indices.iter_mut().for_each(|index| index.buckets = Trie::default());
+        objects.into_iter().for_each(|object| drop(self.state.put(object)));
+        self.state.version = version;
+    }
+
+    /// Nothing has changed up to this version.
+    pub fn bookmark(&mut self, version: ResourceVersion) {
+        self.state.version = version;
+    }
+
+    /// The changes so far, as they will be seen.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        Snapshot { state: Arc::new(self.state.clone()) }
+    }
+
+    fn move_to(&mut self, version: &str) {
+        if !version.is_empty() {
+            self.state.version = version.into();
+        }
+    }
+}
+
+impl<T: Object> fmt::Debug for Transaction<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("objects", &self.state.objects.len()).finish_non_exhaustive()
+    }
+}

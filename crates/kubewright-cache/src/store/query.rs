@@ -1,0 +1,72 @@
+//! Questions over several indices at once.
+
+use kubewright_core::Str;
+
+/// Which objects, by their values in indices.
+///
+/// ```
+/// use kubewright_cache::{Indexers, Query, Store};
+/// use kubewright_core::{DynamicObject, Object, Str};
+/// let indexers = Indexers::by_namespace()
+///     .with("app", |object: &DynamicObject| object.labels().get("app").map(Str::from));
+/// let store = Store::new(indexers);
+/// let web: DynamicObject = r#"{"metadata": {"namespace": "a", "name": "web", "labels": {"app": "web"}}}"#.parse()?;
+/// store.add(web);
+/// let query = Query::index("app", "web").or(Query::index("app", "shop")).and(Query::index("namespace", "a"));
+/// assert_eq!(store.select(&query)?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Query {
+    /// Objects with this value in this index.
+    Index {
+        /// The name of the index.
+        name: Str,
+        /// The value.
+        value: Str,
+    },
+    /// Objects that all of these select; all objects if there are none.
+    All(Vec<Query>),
+    /// Objects that any of these selects.
+    Any(Vec<Query>),
+}
+
+impl Query {
+    /// Objects with this value in this index.
+    #[must_use]
+    pub fn index(name: impl Into<Str>, value: impl Into<Str>) -> Self {
+        Query::Index { name: name.into(), value: value.into() }
+    }
+
+    /// The intersection.
+    #[must_use]
+    pub fn and(self, other: Query) -> Self {
+        match self {
+            Query::All(mut queries) => {
+                queries.push(other);
+                Query::All(queries)
+            }
+            query => Query::All(vec![query, other]),
+        }
+    }
+
+    /// The union.
+    #[must_use]
+    pub fn or(self, other: Query) -> Self {
+        match self {
+            Query::Any(mut queries) => {
+                queries.push(other);
+                Query::Any(queries)
+            }
+            query => Query::Any(vec![query, other]),
+        }
+    }
+
+    /// The names of all indices that are asked.
+    pub(super) fn names(&self) -> Vec<&Str> {
+        match self {
+            Query::Index { name, .. } => vec![name],
+            Query::All(queries) | Query::Any(queries) => queries.iter().flat_map(Query::names).collect(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A store that hands its whole content on after each change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
+
+use crate::queue::{ReflectorStore, TransformError};
+use crate::store::{Snapshot, Store};
+
+/// Calls a function with all objects after each change; reading calls nothing.
+///
+/// Two changes at once may give the same content twice, never an older one after a newer for one thread of changes.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use kubewright_cache::UndeltaStore;
+/// use kubewright_core::DynamicObject;
+/// let (sender, receiver) = mpsc::channel();
+/// let store = UndeltaStore::new(move |all| sender.send(all.len()).unwrap());
+/// store.add(DynamicObject::default());
+/// assert_eq!(receiver.recv()?, 1);
+/// # Ok::<(), mpsc::RecvError>(())
+/// ```
+pub struct UndeltaStore<T> {
+    store: Store<T>,
+    push: Box<dyn Fn(Snapshot<T>) + Send + Sync>,
+}
+
+impl<T: Object> UndeltaStore<T> {
+    /// An empty store that calls `push` after each change.
+    pub fn new(push: impl Fn(Snapshot<T>) + Send + Sync + 'static) -> Self {
+        UndeltaStore { store: Store::default(), push: Box::new(push) }
+    }
+
+    /// Adds an object, or puts it in the place of the one with its key.
+    pub fn add(&self, object: impl Into<Arc<T>>) {
+        self.store.add(object);
+        self.push();
+    }
+
+    /// The same as [`add`](Self::add).
+    pub fn update(&self, object: impl Into<Arc<T>>) {
+        self.add(object);
+    }
+
+    /// Removes the object that has the key of `object`.
+    pub fn delete(&self, object: impl Into<Arc<T>>) {
+        self.store.delete(object);
+        self.push();
+    }
+
+    /// Holds exactly these objects from now on.
+    pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>, version: impl Into<ResourceVersion>) {
+        self.store.replace(objects, version);
+        self.push();
+    }
+
+    /// Does nothing.
+    pub fn resync(&self) {}
+
+    /// All objects.
+    pub fn list(&self) -> Snapshot<T> {
+        self.store.list()
+    }
+
+    /// The keys of all objects.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.store.list_keys()
+    }
+
+    /// The stored object that has the key of `object`.
+    pub fn get(&self, object: &T) -> Option<Arc<T>> {
+        self.store.get(object)
+    }
+
+    /// The object of this key.
+    pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.store.get_by_key(key)
+    }
+
+    fn push(&self) {
+        (self.push)(self.store.snapshot());
+    }
+}
+
+impl<T: Object> ReflectorStore<T> for UndeltaStore<T> {
+    fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
+        UndeltaStore::add(self, object);
+        Ok(())
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), TransformError> {
+        UndeltaStore::add(self, object);
+        Ok(())
+    }
+
+    fn delete(&self, object: Arc<T>) -> Result<(), TransformError> {
+        UndeltaStore::delete(self, object);
+        Ok(())
+    }
+
+    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
+        UndeltaStore::replace(self, objects, version);
+        Ok(())
+    }
+
+    fn resync(&self) {}
+
+    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.store.get_by_key(key)
+    }
+}
+
+impl<T: Object> fmt::Debug for UndeltaStore<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UndeltaStore").field("store", &self.store).finish_non_exhaustive()
+    }
+}

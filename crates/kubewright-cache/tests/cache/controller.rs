@@ -1,0 +1,86 @@
+//! The low-level controller and the informer that is not shared.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubewright_cache::{
+    Config, Controller, DeltaFifo, DeltaFifoOptions, Informer, InformerOptions, ReflectorOptions, Store,
+};
+use kubewright_core::DynamicObject;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::informer::{Log, logging, taken};
+use crate::live::Live;
+use crate::support::{all_shown, named};
+
+// SI-1: Go's Example: a controller over a DeltaFIFO whose process function keeps the store.
+#[tokio::test(start_paused = true)]
+async fn a_controller_processes_what_its_queue_gives() {
+    let server = Live::new();
+    server.put("a");
+    let store = Store::<DynamicObject>::default();
+    let queue = Arc::new(DeltaFifo::new(DeltaFifoOptions::default().known_objects(store.clone())));
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (log, target) = (seen.clone(), store.clone());
+    let mut panics = true;
+    let controller = Controller::new(Config {
+        queue,
+        lister_watcher: Box::new(server.clone()),
+        process: Box::new(move |deltas, is_in_initial_list| {
+            log.lock().unwrap().push(format!("{} {is_in_initial_list}", all_shown(&deltas)));
+            // SI-17: goes on a second after a panic.
+            if std::mem::take(&mut panics) {
+                panic!("once");
+            }
+            for object in deltas.iter().filter(|delta| !delta.is_deletion()).filter_map(|delta| delta.object()) {
+                target.add(object.clone());
+            }
+        }),
+        reflector: ReflectorOptions::default().name("foos"),
+    });
+    assert!(!controller.has_synced());
+    let stop = CancellationToken::new();
+    let (ran, ()) = tokio::join!(timeout(Duration::from_secs(60), controller.run(&stop)), async {
+        sleep(Duration::from_secs(1)).await;
+        assert!(controller.has_synced());
+        server.put("b");
+        sleep(Duration::from_secs(2)).await;
+        stop.cancel();
+    });
+    assert!(ran.is_ok());
+    assert_eq!(*seen.lock().unwrap(), ["Sync a@1 true", "Added b@2 false"]);
+    assert_eq!(controller.last_sync_resource_version(), "2");
+    assert_eq!(named(&store.snapshot()), ["b@2"]);
+    timeout(Duration::from_secs(1), controller.run(&stop)).await.expect("it runs once");
+}
+
+// SI-2, RF-4: Go's TestReplaceEvents, and reminders for the one handler.
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_ones_own_tells_one_handler() {
+    let server = Live::streaming();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let log = Log::default();
+    let options = InformerOptions::default().resync_every(Duration::from_secs(30));
+    let informer = Informer::new(server.clone(), logging(&log), options);
+    let stop = CancellationToken::new();
+    let (ran, ()) = tokio::join!(timeout(Duration::from_secs(600), informer.controller().run(&stop)), async {
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(taken(&log), ["+a@1*", "+b@2*", "+c@3*"]);
+        server.cut();
+        server.delete("a");
+        server.put("c");
+        server.put("d");
+        server.forget();
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(taken(&log), ["xa@1", "~c@3>5", "+d@6", "~b@2>2"]);
+        assert_eq!(named(&informer.store().snapshot()), ["b@2", "c@5", "d@6"]);
+        sleep(Duration::from_secs(31)).await;
+        let mut reminders = taken(&log);
+        reminders.sort();
+        assert_eq!(reminders, ["~b@2>2", "~c@5>5", "~d@6>6"]);
+        stop.cancel();
+    });
+    assert!(ran.is_ok());
+    assert_eq!(server.watches(), 0);
+}

@@ -1,0 +1,285 @@
+//! Factories over the embedded server: sharing, starting, leaving, and all forms of objects.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_api::core::v1::{ConfigMap, Pod, Secret};
+use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_cache::{Compact, Event, FactoryOptions, HealthState, Scoped, SharedInformerFactory, UnknownIndex};
+use kubewright_client::{Api, Client};
+use kubewright_core::json::{Reader, Writer};
+use kubewright_core::meta::v1::{ObjectMeta, OwnerReference};
+use kubewright_core::options::CreateOptions;
+use kubewright_core::{
+    DecodeError, Decoder, DynamicObject, GroupVersionKind, GroupVersionResource, Kind, Object, ResourceInfo, Selector,
+    Str, StringMap, Time,
+};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::informer::{Log, taken};
+
+async fn server() -> (RunningServer, Client) {
+    let server = ApiServer::in_memory().start().await.expect("it starts");
+    let client = server.client();
+    (server, client)
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some(name.into());
+    object.metadata.labels.insert("app", Str::from(name));
+    object.data.insert("key", Str::from("value"));
+    object
+}
+
+fn config_maps() -> GroupVersionResource {
+    GroupVersionResource::new("", "v1", "configmaps")
+}
+
+async fn create(client: &Client, name: &str) {
+    let api = Api::<ConfigMap>::namespaced(client, "default");
+    api.create(&config_map(name)).await.expect("it is created");
+}
+
+/// Waits until something is so.
+async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let wait = async {
+        while !is_so() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), wait).await.unwrap_or_else(|_| panic!("never came: {what}"));
+}
+
+fn names<T: Object>(objects: &[Arc<T>]) -> Vec<String> {
+    let mut names: Vec<String> = objects.iter().map(|object| object.name().to_owned()).collect();
+    names.retain(|name| name != "kube-root-ca.crt");
+    names.sort();
+    names
+}
+
+// SI-20, SI-19: the whole way, by generated names.
+#[tokio::test]
+async fn a_factory_shares_starts_and_waits() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    let factory = SharedInformerFactory::new(&client, FactoryOptions::default());
+    let lister = factory.core_v1().config_maps().lister();
+    let log = Log::default();
+    let told = log.clone();
+    let handler = factory
+        .informer::<ConfigMap>()
+        .add_handler(move |event: &Event<ConfigMap>| told.lock().unwrap().push(event.key().name.to_string()))
+        .unwrap();
+    assert_eq!(factory.unsynced().len(), 1, "both are the same informer");
+    let stop = CancellationToken::new();
+    factory.start(&stop);
+    factory.start(&stop);
+    factory.wait_for_cache_sync().await.unwrap();
+    assert!(handler.synced().await);
+    assert_eq!(names(&lister.namespace("default").list(&Selector::default())), ["a"]);
+    create(&client, "b").await;
+    eventually("b", || lister.namespace("default").get("b").is_some()).await;
+    let api = Api::<ConfigMap>::namespaced(&client, "default");
+    api.delete("a").await.unwrap();
+    eventually("no a", || lister.namespace("default").get("a").is_none()).await;
+    assert_eq!(names(&lister.list(&"app in (a, b)".parse().unwrap())), ["b"]);
+    eventually("all events", || {
+        log.lock().unwrap().iter().filter(|name| ["a", "b"].contains(&name.as_str())).count() == 3
+    })
+    .await;
+    // An informer that is asked for later is started by another start.
+    let secrets = factory.informer::<Secret>();
+    factory.wait_for_cache_sync().await.expect("what has not been started is not waited for");
+    assert_eq!(factory.unsynced()[0].to_string(), "secrets (not started)");
+    factory.start(&stop);
+    factory.wait_for_cache_sync_within(Duration::from_secs(10)).await.unwrap();
+    assert!(secrets.has_synced());
+    factory.shutdown().await;
+    assert!(secrets.is_stopped());
+    drop(taken(&log));
+}
+
+// SI-20: an informer stops when its last user leaves, and another one begins when somebody comes.
+#[tokio::test]
+async fn an_informer_lives_as_long_as_it_is_used() {
+    let (_server, client) = server().await;
+    let factory = SharedInformerFactory::new(&client, FactoryOptions::default());
+    let stop = CancellationToken::new();
+    let handle = factory.informer::<ConfigMap>();
+    let informer = handle.informer().clone();
+    let (lister, handler) = (handle.lister(), handle.add_handler(|_: &Event<ConfigMap>| {}).unwrap());
+    factory.start(&stop);
+    factory.wait_for_cache_sync().await.unwrap();
+    drop(handle);
+    drop(lister);
+    sleep(Duration::from_millis(20)).await;
+    assert!(!informer.is_stopped(), "a handler uses it");
+    handler.shut_down().await;
+    eventually("the stop", || informer.is_stopped()).await;
+    let again = factory.informer::<ConfigMap>();
+    factory.start(&stop);
+    assert!(again.synced().await);
+    stop.cancel();
+    eventually("the stop", || again.is_stopped()).await;
+    factory.shutdown().await;
+}
+
+// Forms of objects: dynamic, metadata, compact, projected; and scopes that make informers different ones.
+#[tokio::test]
+async fn objects_come_in_many_forms() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    create(&client, "b").await;
+    let factory = SharedInformerFactory::new(&client, FactoryOptions::default().namespace("default"));
+    let dynamic = factory.dynamic(config_maps(), Scoped::default()).lister();
+    let metadata = factory.metadata(config_maps(), Scoped::default()).lister();
+    let compact = factory.informer::<Compact<ConfigMap>>().lister();
+    let small = factory.informer::<JustTheKey>().lister();
+    let labelled = factory.informer_with(Scoped::<ConfigMap>::default().labels("app=a".parse().unwrap())).lister();
+    let transform: kubewright_cache::Transform<ConfigMap> = Arc::new(|mut object: ConfigMap| {
+        object.data.clear();
+        Ok(object)
+    });
+    let stripped = factory.informer_with(Scoped::default().transform("no data", transform)).lister();
+    let stop = CancellationToken::new();
+    factory.start(&stop);
+    factory.wait_for_cache_sync().await.unwrap();
+    let everything = Selector::default();
+    assert_eq!(names(&dynamic.list(&everything)), ["a", "b"]);
+    let a = dynamic.namespace("default").get("a").unwrap();
+    assert_eq!(a.get(&["data", "key"]).unwrap().as_str(), Some("value"));
+    assert_eq!(a.group_version_kind(), GroupVersionKind::new("", "v1", "ConfigMap"));
+    assert!(a.metadata.managed_fields.is_empty(), "left out by default");
+    assert_eq!(names(&metadata.list(&"app=b".parse().unwrap())), ["b"]);
+    let b = compact.namespace("default").get("b").unwrap();
+    assert_eq!(b.decode().unwrap().data.get("key").map(Str::as_str), Some("value"));
+    assert!(b.decode().unwrap().metadata.managed_fields.is_empty());
+    assert_eq!(names(&compact.list(&"app=b".parse().unwrap())), ["b"]);
+    assert_eq!(b.labels().get("app"), Some("b"));
+    assert_eq!(small.namespace("default").get("a").unwrap().key_of_data, "value");
+    assert_eq!(names(&labelled.list(&everything)), ["a"]);
+    assert!(stripped.namespace("default").get("a").unwrap().data.is_empty());
+    let unknown: Result<_, UnknownIndex> = stripped.by_index("nope", "x");
+    assert!(unknown.is_err());
+    factory.shutdown().await;
+}
+
+// A definition that is deleted is a state of its informer; when it comes back, so do its objects.
+#[tokio::test(start_paused = true)]
+async fn a_custom_resource_may_come_and_go() {
+    let (_server, client) = server().await;
+    let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let foos = GroupVersionResource::new("example.com", "v1", "foos");
+    let factory = SharedInformerFactory::new(&client, FactoryOptions::default());
+    let handle = factory.dynamic(foos.clone(), Scoped::default());
+    let stop = CancellationToken::new();
+    factory.start(&stop);
+    let missing = factory.wait_for_cache_sync_within(Duration::from_secs(5)).await.unwrap_err();
+    let text = missing.to_string();
+    assert!(text.starts_with("not synced: foos.example.com (Absent: cannot list: the server could not find"), "{text}");
+    let definition: DynamicObject = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+        {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#
+        .parse()
+        .unwrap();
+    client.dynamic(definitions.clone()).create_with(&definition, &CreateOptions::default()).await.unwrap();
+    assert!(timeout(Duration::from_secs(120), handle.synced()).await.expect("it looks from time to time"));
+    let foo: DynamicObject =
+        r#"{"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "one"}}"#.parse().unwrap();
+    client.dynamic(foos.clone()).namespace("default").create(&foo).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(handle.store().len(), 1);
+    client.dynamic(definitions).delete("foos.example.com").await.unwrap();
+    sleep(Duration::from_secs(900)).await;
+    assert_eq!(handle.health().unwrap().state, HealthState::Absent);
+    assert!(handle.store().is_empty());
+    factory.shutdown().await;
+}
+
+/// A user's own small type: one field of config maps besides the metadata.
+#[derive(Clone, Default)]
+struct JustTheKey {
+    metadata: ObjectMeta,
+    key_of_data: String,
+}
+
+impl Kind for JustTheKey {
+    const RESOURCE: &'static ResourceInfo = ConfigMap::RESOURCE;
+}
+
+impl Object for JustTheKey {
+    fn group_version_kind(&self) -> GroupVersionKind {
+        GroupVersionKind::new("", "v1", "ConfigMap")
+    }
+
+    kubewright_core::object_metadata!();
+
+    fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
+        let mut object = JustTheKey::default();
+        reader.entries(|reader, key| match key {
+            b"metadata" => reader.message(&mut object.metadata),
+            b"data" => reader.entries(|reader, key| {
+                match key {
+                    b"key" => object.key_of_data = reader.string()?.into_owned(),
+                    _ => reader.skip()?,
+                }
+                Ok(())
+            }),
+            _ => reader.skip(),
+        })?;
+        Ok(object)
+    }
+
+    fn from_protobuf(_: &[u8], _: &mut Decoder) -> Option<Result<Self, DecodeError>> {
+        None
+    }
+
+    fn write_json(&self, writer: &mut Writer<'_>) {
+        writer.message(&self.metadata);
+    }
+}
+
+// Compact objects answer what whole ones do.
+#[test]
+fn a_compact_object_is_the_object() {
+    let mut pod = Pod::default();
+    pod.metadata.name = Some("web-0-with-a-long-name".into());
+    pod.metadata.namespace = Some("default".into());
+    pod.metadata.uid = Some("6b9c5c0e-0000-4000-8000-000000000000".into());
+    pod.metadata.resource_version = Some("1234".into());
+    pod.metadata.generation = Some(7);
+    pod.metadata.labels.insert("app", Str::from("web"));
+    pod.metadata.labels.insert("tier", Str::from(""));
+    pod.metadata.annotations.insert("note", Str::from("x"));
+    pod.metadata.finalizers.push("example.com/hold".into());
+    pod.metadata.owner_references.push(OwnerReference { name: "owner".into(), ..OwnerReference::default() });
+    pod.metadata.managed_fields.push(Default::default());
+    let mut compact = Compact::new(&pod).unwrap();
+    pod.metadata.managed_fields.clear();
+    let whole = compact.decode().unwrap();
+    assert_eq!(whole, pod);
+    assert_eq!((compact.key(), compact.uid(), compact.resource_version()), (pod.key(), pod.uid(), "1234"));
+    assert_eq!(compact.generation(), Some(7));
+    assert_eq!(compact.labels().iter().collect::<Vec<_>>(), [("app", "web"), ("tier", "")]);
+    assert_eq!((compact.labels().len(), compact.annotations().get("note")), (2, Some("x")));
+    assert_eq!(compact.finalizers(), Cow::<[Str]>::Owned(vec!["example.com/hold".into()]));
+    assert_eq!(compact.owner_references().len(), 1);
+    assert_eq!((compact.creation_timestamp(), compact.deletion_timestamp()), (None::<Time>, None));
+    assert_eq!(compact.group_version_kind(), pod.group_version_kind());
+    assert_eq!(compact.to_json(), pod.to_json());
+    compact.set_resource_version("1235");
+    assert_eq!(compact.resource_version(), "1235");
+    assert!(matches!(compact.labels(), StringMap::Encoded(_)));
+    assert!(compact.clone() == compact && compact.byte_len() > 100);
+    // Bytes that are no such object are told when they come, or when they are read, and never a panic.
+    for bytes in [&b"\x0a\xff"[..], b"\x0a\x03\x0a\x01\xff", b"\x08\x01", b""] {
+        if let Some(Ok(object)) = Compact::<Pod>::from_protobuf(bytes, &mut Decoder::new()) {
+            let _ = (object.name().len(), object.labels().len(), object.decode().is_ok());
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Random histories with faults, after which the cache is what the server has, and every handler has seen how it came to be.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubewright_cache::{Event, HandlerOptions, InformerOptions, Overflow, QueueKind, Recreated, SharedIndexInformer};
+use kubewright_core::{DynamicObject, Object, ObjectKey};
+use proptest::{collection::vec, prelude::*};
+use tokio::time::sleep;
+
+use crate::informer::Running;
+use crate::live::Live;
+use crate::support::named;
+
+/// What a handler knows of the objects from events alone.
+#[derive(Clone, Default)]
+struct View(Arc<Mutex<BTreeMap<ObjectKey, String>>>);
+
+impl View {
+    fn handler(&self, recreated: Recreated) -> impl FnMut(&Event<DynamicObject>) + Send + 'static {
+        let view = self.0.clone();
+        let mut uid_of: BTreeMap<ObjectKey, String> = BTreeMap::new();
+        move |event| {
+            let mut view = view.lock().unwrap();
+            let key = event.key();
+            match event {
+                Event::Added { object, .. } => {
+                    let before = view.insert(key.clone(), object.resource_version().to_owned());
+                    assert_eq!(before, None, "{key} came twice");
+                    uid_of.insert(key, object.uid().to_owned());
+                }
+                Event::Updated { old, new } => {
+                    let before = view.insert(key.clone(), new.resource_version().to_owned());
+                    assert_eq!(before.as_deref(), Some(old.resource_version()), "{key} changed from another state");
+                    if recreated == Recreated::DeletedThenAdded {
+                        assert_eq!(uid_of[&key], new.uid(), "{key} became another without going first");
+                    }
+                }
+                // The deletion of what was never seen, sent twice by the server, is no harm.
+                Event::Deleted(_) => drop(view.remove(&key)),
+            }
+        }
+    }
+
+    fn contents(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().map(|(key, version)| format!("{}@{version}", key.name)).collect()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u8),
+    Delete(u8),
+    Cut,
+    Forget,
+    Repeat,
+    Bookmark,
+    Wait(u16),
+    Join,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..6u8).prop_map(Step::Put),
+        4 => (0..6u8).prop_map(Step::Delete),
+        1 => Just(Step::Cut),
+        1 => Just(Step::Forget),
+        1 => Just(Step::Repeat),
+        1 => Just(Step::Bookmark),
+        4 => (0..3000u16).prop_map(Step::Wait),
+        1 => Just(Step::Join),
+    ]
+}
+
+async fn play(steps: Vec<Step>, streams: bool, queue: QueueKind, recreated: Recreated) {
+    let server = if streams { Live::streaming() } else { Live::new() };
+    let options = InformerOptions::default().queue(queue).recreated(recreated).resync_every(Duration::from_secs(7));
+    let informer = SharedIndexInformer::new(server.clone(), options);
+    let mut views = vec![View::default()];
+    informer.add_handler(views[0].handler(recreated)).unwrap();
+    // Handlers with the smallest of buffers see the same in the end.
+    for overflow in [Overflow::Coalesce, Overflow::Replay, Overflow::Block] {
+        // A difference between snapshots always shows recreation as such.
+        let view = View::default();
+        let handler = view.handler(recreated);
+        informer.add_handler_with(handler, HandlerOptions::default().buffer(1).overflow(overflow)).unwrap();
+        views.push(view);
+    }
+    let running = Running::start(informer.clone());
+    for step in steps {
+        match step {
+            Step::Put(name) => server.put(&format!("o{name}")),
+            Step::Delete(name) => server.delete(&format!("o{name}")),
+            Step::Cut => server.cut(),
+            Step::Forget => server.forget(),
+            Step::Repeat => server.repeat(),
+            Step::Bookmark => server.bookmark(),
+            Step::Wait(milliseconds) => sleep(Duration::from_millis(milliseconds.into())).await,
+            Step::Join => {
+                let view = View::default();
+                informer.add_handler(view.handler(recreated)).unwrap();
+                views.push(view);
+            }
+        }
+    }
+    sleep(Duration::from_secs(300)).await;
+    let cache = named(&informer.store().snapshot());
+    assert_eq!(cache, server.contents());
+    for view in &views {
+        assert_eq!(view.contents(), cache);
+    }
+    running.stop().await;
+    assert_eq!(server.watches(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    // SI-4, SI-11, RE-9, RE-12: the whole pipeline.
+    #[test]
+    fn the_cache_ends_as_the_server_and_every_view_as_the_cache(
+        steps in vec(step(), 0..60), streams in any::<bool>(), in_order in any::<bool>(), merged in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let queue = if in_order { QueueKind::InOrder } else { QueueKind::DeltaFifo };
+        let recreated = if merged { Recreated::Updated } else { Recreated::DeletedThenAdded };
+        runtime.block_on(play(steps, streams, queue, recreated));
+        // No task is left.
+        prop_assert_eq!(runtime.metrics().num_alive_tasks(), 0);
+    }
+}

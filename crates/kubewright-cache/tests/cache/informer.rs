@@ -1,0 +1,582 @@
+//! Shared informers: handlers, joining, leaving, reminders, buffers and panics.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubewright_cache::{
+    Deleted, Event, EventHandler, FilteringHandler, HandlerOptions, HandlerRegistration, Indexers, InformerOptions,
+    OnPanic, Overflow, QueueKind, Recreated, ReflectorOptions, SharedIndexInformer,
+};
+use kubewright_core::{DynamicObject, Object};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::live::Live;
+use crate::script::{Script, errs, listed, watched};
+use crate::support::named;
+
+pub type Log = Arc<Mutex<Vec<String>>>;
+
+/// An event as `+a@1`, `~a@1>2`, `-a@3`, `x a@2` for a deletion that nobody saw; `*` marks the initial list.
+pub fn shown(event: &Event<DynamicObject>) -> String {
+    match event {
+        Event::Added { object, is_in_initial_list } => {
+            let mark = if *is_in_initial_list { "*" } else { "" };
+            format!("+{}@{}{mark}", object.name(), object.resource_version())
+        }
+        Event::Updated { old, new } => {
+            format!("~{}@{}>{}", new.name(), old.resource_version(), new.resource_version())
+        }
+        Event::Deleted(Deleted::Final(object)) => format!("-{}@{}", object.name(), object.resource_version()),
+        Event::Deleted(Deleted::LastKnown { key, object }) => {
+            format!("x{}@{}", key.name, object.as_ref().map_or("?", |object| object.resource_version()))
+        }
+    }
+}
+
+/// A handler that writes down what it is told.
+pub fn logging(log: &Log) -> impl FnMut(&Event<DynamicObject>) + Send + 'static {
+    let log = log.clone();
+    move |event| log.lock().unwrap().push(shown(event))
+}
+
+pub fn taken(log: &Log) -> Vec<String> {
+    std::mem::take(&mut *log.lock().unwrap())
+}
+
+pub struct Running {
+    pub informer: SharedIndexInformer<DynamicObject>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub fn start(informer: SharedIndexInformer<DynamicObject>) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let (informer, stop) = (informer.clone(), stop.clone());
+            async move { informer.run(&stop).await }
+        });
+        Running { informer, stop, task }
+    }
+
+    pub async fn stop(self) {
+        self.stop.cancel();
+        timeout(Duration::from_secs(1), self.task).await.expect("it stops at once").unwrap();
+        assert!(self.informer.is_stopped());
+    }
+}
+
+fn informer(server: &Live) -> SharedIndexInformer<DynamicObject> {
+    SharedIndexInformer::new(server.clone(), InformerOptions::default().indexers(Indexers::by_namespace()))
+}
+
+async fn settle() {
+    sleep(Duration::from_millis(10)).await;
+}
+
+// SI-1, SI-2, SI-4, SI-5, SI-6
+#[tokio::test(start_paused = true)]
+async fn handlers_are_told_what_happens_in_order() {
+    for (streams, queue) in [(false, QueueKind::InOrder), (true, QueueKind::InOrder), (true, QueueKind::DeltaFifo)] {
+        let server = if streams { Live::streaming() } else { Live::new() };
+        server.put("a");
+        server.put("b");
+        let informer = SharedIndexInformer::new(server.clone(), InformerOptions::default().queue(queue));
+        let log = Log::default();
+        let (store, behind) = (informer.store().clone(), Arc::new(Mutex::new(0)));
+        let counted = behind.clone();
+        let mut told = logging(&log);
+        let handler = informer
+            .add_handler(move |event: &Event<DynamicObject>| {
+                told(event);
+                // SI-5: the cache is never behind what is told.
+                if let Event::Added { object, .. } = event
+                    && store.get(object).is_none()
+                {
+                    *counted.lock().unwrap() += 1;
+                }
+            })
+            .unwrap();
+        assert!(!handler.has_synced() && !informer.has_synced());
+        let running = Running::start(informer.clone());
+        assert!(handler.synced().await && informer.synced().await);
+        assert_eq!(taken(&log), ["+a@1*", "+b@2*"], "{queue:?}");
+        server.put("c");
+        server.put("a");
+        settle().await;
+        server.delete("b");
+        settle().await;
+        assert_eq!(taken(&log), ["+c@3", "~a@1>4", "-b@5"]);
+        assert_eq!(named(&informer.store().snapshot()), ["a@4", "c@3"]);
+        assert_eq!(informer.last_sync_resource_version(), "5");
+        assert_eq!(*behind.lock().unwrap(), 0);
+        running.stop().await;
+        assert_eq!(server.watches(), 0);
+    }
+}
+
+// SI-11, SI-12: Go's TestAddWhileActive.
+#[tokio::test(start_paused = true)]
+async fn who_joins_late_gets_all_that_is_there_and_then_changes() {
+    let server = Live::new();
+    (0..50).for_each(|at| server.put(&format!("o{at}")));
+    let running = Running::start(informer(&server));
+    assert!(running.informer.synced().await);
+    let log = Log::default();
+    let handler = running.informer.add_handler(logging(&log)).unwrap();
+    server.put("late");
+    assert!(handler.synced().await);
+    settle().await;
+    let told = taken(&log);
+    assert_eq!(told.len(), 51);
+    assert!(told[..50].iter().all(|event| event.starts_with("+o") && event.ends_with('*')));
+    assert_eq!(told[50], "+late@51");
+    running.stop().await;
+}
+
+// SI-13, SI-14: Go's …RemoveHandler, …MultipleRegistration, TestRemovingRemovedSharedInformer, TestShutDownEventHandler_Lifecycles.
+#[tokio::test(start_paused = true)]
+async fn handlers_leave_without_disturbing_others() {
+    let server = Live::new();
+    server.put("a");
+    let informer = informer(&server);
+    let (one, two) = (Log::default(), Log::default());
+    let first = informer.add_handler(logging(&one)).unwrap();
+    let second = informer.add_handler(logging(&two)).unwrap();
+    let before_start = informer.add_handler(logging(&one)).unwrap();
+    timeout(Duration::from_secs(1), before_start.shut_down()).await.expect("also before the start");
+    let running = Running::start(informer);
+    assert!(first.synced().await && second.synced().await);
+    first.remove();
+    first.remove();
+    first.shut_down().await;
+    server.put("b");
+    settle().await;
+    assert_eq!((taken(&one), taken(&two)), (vec!["+a@1*".to_owned()], vec!["+a@1*".to_owned(), "+b@2".to_owned()]));
+    running.stop().await;
+    // Removing after the end is harmless as well.
+    second.shut_down().await;
+}
+
+// SI-15: Go's TestStateSharedInformer, TestAddOnStopped…, …StartRace.
+#[tokio::test(start_paused = true)]
+async fn an_informer_runs_once() {
+    let server = Live::new();
+    let running = Running::start(informer(&server));
+    running.informer.synced().await;
+    let informer = running.informer.clone();
+    timeout(Duration::from_secs(1), informer.run(&CancellationToken::new())).await.expect("the second returns");
+    running.stop().await;
+    assert!(informer.add_handler(|_: &Event<DynamicObject>| {}).is_err());
+    assert!(informer.add_indexers(Indexers::new().with("x", |_: &DynamicObject| None::<&str>)).is_err());
+    timeout(Duration::from_secs(1), informer.run(&CancellationToken::new())).await.expect("it cannot be restarted");
+}
+
+// SI-16: a dropped run stops as well, and an informer that never ran leaves nothing behind.
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_on_without_an_owner() {
+    let server = Live::new();
+    let dropped = informer(&server);
+    let handler = dropped.add_handler(|_: &Event<DynamicObject>| {}).unwrap();
+    let stop = CancellationToken::new();
+    assert!(timeout(Duration::from_secs(5), dropped.run(&stop)).await.is_err());
+    timeout(Duration::from_secs(1), handler.shut_down()).await.expect("its task has ended");
+    assert_eq!(server.watches(), 0);
+    let never = informer(&server);
+    let handler = never.add_handler(|_: &Event<DynamicObject>| {}).unwrap();
+    drop(never);
+    assert!(!timeout(Duration::from_secs(1), handler.synced()).await.expect("its task has ended"));
+}
+
+// SI-3
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_created_anew_unseen_is_deleted_then_added() {
+    for (recreated, expected) in
+        [(Recreated::DeletedThenAdded, vec!["xa@1", "+a@4"]), (Recreated::Updated, vec!["~a@1>4"])]
+    {
+        let server = Live::new();
+        server.put("a");
+        server.put("b");
+        let informer = SharedIndexInformer::new(server.clone(), InformerOptions::default().recreated(recreated));
+        let log = Log::default();
+        let running = Running::start(informer.clone());
+        let handler = informer.add_handler_with(logging(&log), HandlerOptions::default()).unwrap();
+        handler.synced().await;
+        taken(&log);
+        server.cut();
+        server.delete("a");
+        server.put("a");
+        server.forget();
+        sleep(Duration::from_secs(10)).await;
+        let told: Vec<String> = taken(&log).into_iter().filter(|event| !event.contains('b')).collect();
+        assert_eq!(told, expected);
+        running.stop().await;
+    }
+}
+
+// SI-7: Go's …WatchDisruption. What a list repeats is told to those who are being reminded only.
+#[tokio::test(start_paused = true)]
+async fn a_relist_tells_of_changes_and_of_the_rest_only_those_who_are_reminded() {
+    let server = Live::new();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let informer =
+        SharedIndexInformer::new(server.clone(), InformerOptions::default().resync_every(Duration::from_secs(3600)));
+    let (never, fresh) = (Log::default(), Log::default());
+    let no_resync = HandlerOptions::default().resync_every(Duration::ZERO);
+    informer.add_handler_with(logging(&never), no_resync.clone()).unwrap();
+    let running = Running::start(informer.clone());
+    // The question comes up after an hour; from then on the handler without a period is reminded of nothing.
+    sleep(Duration::from_secs(3601)).await;
+    informer.add_handler_with(logging(&fresh), no_resync).unwrap();
+    settle().await;
+    taken(&never);
+    taken(&fresh);
+    server.cut();
+    server.put("a");
+    server.delete("b");
+    server.forget();
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(taken(&never), ["xb@2", "~a@1>4"]);
+    assert_eq!(taken(&fresh), ["xb@2", "~a@1>4", "~c@3>3"]);
+    running.stop().await;
+}
+
+// SI-8: Go's TestListenerResyncPeriods.
+#[tokio::test(start_paused = true)]
+async fn each_handler_is_reminded_at_its_own_pace() {
+    let server = Live::new();
+    server.put("a");
+    let informer =
+        SharedIndexInformer::new(server.clone(), InformerOptions::default().resync_every(Duration::from_secs(1)));
+    let logs = [Log::default(), Log::default(), Log::default()];
+    for (log, seconds) in logs.iter().zip([0, 2, 3]) {
+        let options = HandlerOptions::default().resync_every(Duration::from_secs(seconds));
+        informer.add_handler_with(logging(log), options).unwrap();
+    }
+    let running = Running::start(informer.clone());
+    sleep(Duration::from_millis(12_500)).await;
+    let counts = logs.each_ref().map(|log| taken(log).iter().filter(|event| *event == "~a@1>1").count());
+    assert_eq!(counts, [0, 6, 4]);
+    // After the start a shorter period than the informer's is too late.
+    let late = Log::default();
+    informer
+        .add_handler_with(logging(&late), HandlerOptions::default().resync_every(Duration::from_millis(10)))
+        .unwrap();
+    sleep(Duration::from_secs(5)).await;
+    let count = taken(&late).len();
+    assert!((5..=6).contains(&count), "{count}");
+    running.stop().await;
+}
+
+// SI-8: Go's TestResyncCheckPeriod: a shorter period lowers that of the informer, before the start.
+#[tokio::test(start_paused = true)]
+async fn before_the_start_the_shortest_period_counts() {
+    let server = Live::new();
+    server.put("a");
+    let informer =
+        SharedIndexInformer::new(server.clone(), InformerOptions::default().resync_every(Duration::from_secs(43_200)));
+    let (slow, fast) = (Log::default(), Log::default());
+    let every = |seconds| HandlerOptions::default().resync_every(Duration::from_secs(seconds));
+    informer.add_handler_with(logging(&slow), every(60)).unwrap();
+    informer.add_handler_with(logging(&fast), every(5)).unwrap();
+    let running = Running::start(informer);
+    sleep(Duration::from_secs(121)).await;
+    assert_eq!((taken(&slow).len(), taken(&fast).len()), (1 + 2, 1 + 24));
+    running.stop().await;
+    // An informer without a period reminds nobody.
+    let running = Running::start(self::informer(&server));
+    running.informer.add_handler_with(logging(&slow), every(1)).unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(taken(&slow).len(), 1);
+    running.stop().await;
+}
+
+// SI-18
+#[tokio::test(start_paused = true)]
+async fn a_filter_turns_changes_into_coming_and_going() {
+    let log = Log::default();
+    // Objects pass at even versions.
+    let even = |object: &DynamicObject| object.resource_version().parse::<u64>().unwrap() % 2 == 0;
+    let mut handler = FilteringHandler::new(even, logging(&log));
+    let o = |version: u64| crate::support::object("a", version);
+    let updated = |old, new| Event::Updated { old: o(old), new: o(new) };
+    for event in [
+        Event::Added { object: o(1), is_in_initial_list: true },
+        Event::Added { object: o(2), is_in_initial_list: true },
+        updated(2, 4),
+        updated(4, 5),
+        updated(5, 7),
+        updated(7, 8),
+        Event::Deleted(Deleted::Final(o(9))),
+        Event::Deleted(Deleted::Final(o(10))),
+        Event::Deleted(Deleted::LastKnown { key: o(1).key(), object: None }),
+    ] {
+        handler.on_event(&event);
+    }
+    assert_eq!(taken(&log), ["+a@2*", "~a@2>4", "xa@4", "+a@8", "-a@10", "xa@?"]);
+}
+
+/// A handler that takes an event whenever it is asked to.
+fn stalled(
+    informer: &SharedIndexInformer<DynamicObject>,
+    options: HandlerOptions,
+) -> (HandlerRegistration, mpsc::Receiver<Event<DynamicObject>>) {
+    let (sender, receiver) = mpsc::channel(1);
+    (informer.add_handler_with(sender, options).unwrap(), receiver)
+}
+
+async fn drained(receiver: &mut mpsc::Receiver<Event<DynamicObject>>) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Ok(Some(event)) = timeout(Duration::from_secs(1), receiver.recv()).await {
+        all.push(shown(&event));
+    }
+    all
+}
+
+// SI-9: a stalled handler costs others nothing, and then sees each object once.
+#[tokio::test(start_paused = true)]
+async fn a_stalled_handler_is_given_the_difference() {
+    let server = Live::new();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let (handler, mut events) = stalled(&informer, HandlerOptions::default().buffer(4));
+    let log = Log::default();
+    informer.add_handler(logging(&log)).unwrap();
+    let running = Running::start(informer);
+    assert!(running.informer.synced().await);
+    for _ in 0..20 {
+        server.put("a");
+        settle().await;
+    }
+    server.delete("b");
+    settle().await;
+    server.put("d");
+    settle().await;
+    server.delete("c");
+    server.put("c");
+    settle().await;
+    assert_eq!(taken(&log).len(), 3 + 20 + 1 + 1 + 2);
+    assert!(handler.is_behind());
+    assert_eq!(handler.lag(), 4);
+    assert!(!handler.has_synced());
+    let told = drained(&mut events).await;
+    let (list, rest) = told.split_at(3);
+    assert_eq!(list, ["+a@1*", "+b@2*", "+c@3*"]);
+    let mut rest = rest.to_vec();
+    rest.sort();
+    assert_eq!(rest, ["+c@27*", "+d@25*", "xb@2", "xc@3", "~a@1>23"]);
+    assert!(handler.has_synced() && !handler.is_behind() && handler.lag() == 0);
+    server.put("a");
+    assert_eq!(drained(&mut events).await, ["~a@23>28"]);
+    running.stop().await;
+}
+
+// SI-9: told to replay, it hears of everything again.
+#[tokio::test(start_paused = true)]
+async fn a_stalled_handler_can_be_told_of_everything_again() {
+    let server = Live::new();
+    ["a", "b"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let (_handler, mut events) = stalled(&informer, HandlerOptions::default().buffer(1).overflow(Overflow::Replay));
+    let running = Running::start(informer);
+    running.informer.synced().await;
+    for _ in 0..5 {
+        server.put("a");
+        settle().await;
+    }
+    let mut told = drained(&mut events).await;
+    told.sort();
+    assert_eq!(told, ["+a@1*", "+b@2*", "~a@1>7", "~b@2>2"]);
+    running.stop().await;
+}
+
+// SI-9: told to block, it holds up the informer, and nothing is left out; leaving frees the others.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_blocks_misses_nothing() {
+    let server = Live::new();
+    let informer = informer(&server);
+    let options = HandlerOptions::default().buffer(2).overflow(Overflow::Block);
+    let (handler, mut events) = stalled(&informer, options);
+    let running = Running::start(informer);
+    running.informer.synced().await;
+    for _ in 0..10 {
+        server.put("a");
+        settle().await;
+    }
+    assert!(running.informer.store().resource_version() != "10");
+    assert_eq!(drained(&mut events).await.len(), 10);
+    assert_eq!(running.informer.store().resource_version(), "10");
+    for _ in 0..10 {
+        server.put("a");
+        settle().await;
+    }
+    handler.remove();
+    settle().await;
+    assert_eq!(running.informer.store().resource_version(), "20");
+    running.stop().await;
+}
+
+// SI-10: Go's TestEventPanics; never unsynced for ever.
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_counted_and_the_handler_goes_on() {
+    for (policy, expected) in [
+        (OnPanic::Skip, vec!["+a@1*", "+c@3*", "+d@4"]),
+        (OnPanic::Remove, vec!["+a@1*"]),
+        (OnPanic::Replay, vec!["+a@1*", "~a@1>1", "~b@2>2", "~c@3>3", "+d@4"]),
+    ] {
+        let server = Live::new();
+        ["a", "b", "c"].iter().for_each(|name| server.put(name));
+        let informer = informer(&server);
+        let log = Log::default();
+        let mut told = logging(&log);
+        let mut panics = 1;
+        let handler = move |event: &Event<DynamicObject>| {
+            if event.key().name == *"b" && panics > 0 {
+                panics -= 1;
+                panic!("no b");
+            }
+            told(event);
+        };
+        let handler = informer.add_handler_with(handler, HandlerOptions::default().on_panic(policy)).unwrap();
+        let other = Log::default();
+        informer.add_handler(logging(&other)).unwrap();
+        let running = Running::start(informer);
+        assert_eq!(handler.synced().await, policy != OnPanic::Remove, "{policy:?}");
+        sleep(Duration::from_secs(2)).await;
+        server.put("d");
+        settle().await;
+        let mut all = taken(&log);
+        // Of a replay the order means nothing.
+        if policy == OnPanic::Replay {
+            all[1..4].sort();
+        }
+        assert_eq!(all, expected, "{policy:?}");
+        assert_eq!(handler.panics(), 1);
+        assert_eq!(taken(&other).len(), 4);
+        running.stop().await;
+    }
+}
+
+// SI-17, ST-6: an index function that panics does not end the informer, and what was lost comes back.
+#[tokio::test(start_paused = true)]
+async fn an_index_function_that_panics_is_survived() {
+    let server = Live::new();
+    server.put("a");
+    let failing = Arc::new(Mutex::new(true));
+    let fails = failing.clone();
+    let indexers = Indexers::new().with("x", move |object: &DynamicObject| {
+        if object.name() == "bad" && *fails.lock().unwrap() {
+            panic!("bad object");
+        }
+        [kubewright_core::Str::from(object.name())]
+    });
+    let informer = SharedIndexInformer::new(server.clone(), InformerOptions::default().indexers(indexers));
+    let running = Running::start(informer);
+    running.informer.synced().await;
+    server.put("bad");
+    server.put("c");
+    sleep(Duration::from_secs(5)).await;
+    *failing.lock().unwrap() = false;
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(named(&running.informer.store().snapshot()), ["a@1", "bad@2", "c@3"]);
+    running.stop().await;
+}
+
+// ST-12: Go's TestStoreResourceVersion; bookmarks move it.
+#[tokio::test(start_paused = true)]
+async fn bookmarks_move_the_version_of_the_cache() {
+    let script = Script::new([listed("10", "a@1"), watched("=15")]);
+    let running = Running::start(SharedIndexInformer::new(script, InformerOptions::default()));
+    running.informer.synced().await;
+    settle().await;
+    assert_eq!(running.informer.store().resource_version(), "15");
+    running.stop().await;
+}
+
+// SI-7, RE-18: Go's …Transformer and …ErrorHandling.
+#[tokio::test(start_paused = true)]
+async fn transforms_and_error_handlers_reach_the_reflector() {
+    let errors = Log::default();
+    let log = errors.clone();
+    let reflector = ReflectorOptions::default()
+        .transform(Arc::new(|mut object: DynamicObject| {
+            object.metadata.labels.insert("seen", "yes".into());
+            Ok(object)
+        }))
+        .on_error(move |error| log.lock().unwrap().push(error.to_string()));
+    let script = Script::new([
+        crate::script::list_fails(kubewright_core::meta::v1::Status::gone("x")),
+        crate::script::list_fails(kubewright_core::meta::v1::Status::bad_request("no")),
+        listed("10", "a@1"),
+        errs("+b@11", kubewright_core::meta::v1::Status::bad_request("no")),
+    ]);
+    let running = Running::start(SharedIndexInformer::new(script, InformerOptions::default().reflector(reflector)));
+    running.informer.synced().await;
+    sleep(Duration::from_millis(500)).await;
+    let snapshot = running.informer.store().snapshot();
+    assert_eq!(snapshot.len(), 2);
+    assert!(snapshot.iter().all(|object| object.labels().get("seen").is_some()));
+    assert_eq!(taken(&errors), ["cannot list"]);
+    assert_eq!(running.informer.health().unwrap().lists, 1);
+    running.stop().await;
+}
+
+/// A lister that panics.
+struct Panics;
+
+impl kubewright_cache::ListerWatcher<DynamicObject> for Panics {
+    fn list(
+        &self,
+        _: kubewright_core::options::ListOptions,
+    ) -> kubewright_cache::BoxFuture<'_, kubewright_client::Result<kubewright_cache::ItemStream<DynamicObject>>> {
+        panic!("no list")
+    }
+
+    fn watch(
+        &self,
+        _: kubewright_core::options::WatchOptions,
+    ) -> kubewright_cache::BoxFuture<'_, kubewright_client::Result<kubewright_cache::EventStream<DynamicObject>>> {
+        panic!("no watch")
+    }
+}
+
+// RE-22: Go's TestPanicPropagated: a panic of the lister reaches who runs the informer, and the handlers stop.
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_lister_reaches_who_runs() {
+    let informer = SharedIndexInformer::new(Panics, InformerOptions::default());
+    let handler = informer.add_handler(|_: &Event<DynamicObject>| {}).unwrap();
+    let running = informer.clone();
+    let task = tokio::spawn(async move { running.run(&CancellationToken::new()).await });
+    assert!(task.await.unwrap_err().is_panic());
+    assert!(informer.is_stopped() && !handler.synced().await);
+}
+
+// SI-9, SI-11: ten handlers share what they are told.
+#[tokio::test(start_paused = true)]
+async fn events_are_shared_by_all_handlers() {
+    let server = Live::new();
+    (0..100).for_each(|at| server.put(&format!("o{at}")));
+    let informer = informer(&server);
+    let kept: Vec<_> = (0..10)
+        .map(|_| {
+            let kept: Arc<Mutex<Vec<Arc<DynamicObject>>>> = Arc::default();
+            let into = kept.clone();
+            let handler = move |event: &Event<DynamicObject>| into.lock().unwrap().extend(event.object().cloned());
+            informer.add_handler(handler).unwrap();
+            kept
+        })
+        .collect();
+    let running = Running::start(informer);
+    running.informer.synced().await;
+    settle().await;
+    let snapshot = running.informer.store().snapshot();
+    for kept in &kept {
+        let kept = kept.lock().unwrap();
+        assert_eq!(kept.len(), 100);
+        assert!(kept.iter().all(|object| Arc::ptr_eq(object, snapshot.get("default", object.name()).unwrap())));
+    }
+    running.stop().await;
+}

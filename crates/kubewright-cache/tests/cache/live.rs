@@ -1,0 +1,221 @@
+//! A small server that lives: objects, versions, a log to watch, and faults on request.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use futures_core::Stream;
+use kubewright_cache::{BoxFuture, EventStream, ItemStream, Listed, ListerWatcher};
+use kubewright_client::{Error, Result};
+use kubewright_core::meta::v1::{ListMeta, Status};
+use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::stream::WatchEvent;
+use kubewright_core::{DynamicObject, Object, Str};
+
+use crate::support::object;
+
+#[derive(Clone, Default)]
+pub struct Live {
+    state: Arc<Mutex<State>>,
+    pub streams: bool,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, DynamicObject>,
+    version: u64,
+    /// Events with their versions, oldest first.
+    log: VecDeque<(u64, WatchEvent<DynamicObject>)>,
+    forgotten: u64,
+    /// Watches with lower numbers are cut.
+    generation: u64,
+    wakers: Vec<Waker>,
+    creations: u64,
+    open: HashSet<u64>,
+    next_watch: u64,
+}
+
+impl State {
+    fn happened(&mut self, event: WatchEvent<DynamicObject>) {
+        self.log.push_back((self.version, event));
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Live {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn streaming() -> Self {
+        Live { streams: true, ..Self::default() }
+    }
+
+    /// Creates or changes an object.
+    pub fn put(&self, name: &str) {
+        let mut state = self.lock();
+        state.version += 1;
+        let mut new = (*object(name, state.version)).clone();
+        let event = match state.objects.get(name) {
+            Some(old) => {
+                new.metadata.uid = old.metadata.uid.clone();
+                WatchEvent::Modified(new.clone())
+            }
+            None => {
+                state.creations += 1;
+                new.metadata.uid = Some(Str::from(format!("uid-{}", state.creations)));
+                WatchEvent::Added(new.clone())
+            }
+        };
+        state.objects.insert(name.to_owned(), new);
+        state.happened(event);
+    }
+
+    pub fn delete(&self, name: &str) {
+        let mut state = self.lock();
+        let Some(mut old) = state.objects.remove(name) else { return };
+        state.version += 1;
+        old.set_resource_version(&state.version.to_string());
+        state.happened(WatchEvent::Deleted(old));
+    }
+
+    /// Ends all watches, as a lost connection does.
+    pub fn cut(&self) {
+        let mut state = self.lock();
+        state.generation += 1;
+        state.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    /// Forgets all that happened, so that watches have to begin with a list.
+    pub fn forget(&self) {
+        self.lock().forgotten = u64::MAX;
+        self.cut();
+        let mut state = self.lock();
+        state.log.clear();
+        state.forgotten = state.version;
+    }
+
+    /// Sends the newest event once more.
+    pub fn repeat(&self) {
+        let mut state = self.lock();
+        if let Some((_, event)) = state.log.back().cloned() {
+            state.happened(event);
+        }
+    }
+
+    /// Sends a bookmark.
+    pub fn bookmark(&self) {
+        let mut state = self.lock();
+        let mut bookmark = DynamicObject::default();
+        bookmark.set_resource_version(&state.version.to_string());
+        state.happened(WatchEvent::Bookmark(bookmark));
+    }
+
+    /// Names and versions.
+    pub fn contents(&self) -> Vec<String> {
+        self.lock().objects.values().map(|object| format!("{}@{}", object.name(), object.resource_version())).collect()
+    }
+
+    pub fn watches(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn open(&self, start: VecDeque<WatchEvent<DynamicObject>>, after: u64) -> EventStream<DynamicObject> {
+        let mut state = self.lock();
+        state.next_watch += 1;
+        let id = state.next_watch;
+        state.open.insert(id);
+        let position = state.log.iter().position(|(version, _)| *version > after).unwrap_or(state.log.len());
+        let generation = state.generation;
+        drop(state);
+        Box::pin(LiveWatch { server: self.clone(), id, start, position, generation })
+    }
+}
+
+impl ListerWatcher<DynamicObject> for Live {
+    fn list(&self, _: ListOptions) -> BoxFuture<'_, Result<ItemStream<DynamicObject>>> {
+        let state = self.lock();
+        let metadata = ListMeta { resource_version: Some(state.version.to_string().into()), ..ListMeta::default() };
+        let mut items: VecDeque<_> = state.objects.values().cloned().map(|object| Ok(Listed::Item(object))).collect();
+        items.push_back(Ok(Listed::End(metadata)));
+        Box::pin(async move { Ok(Box::pin(Items(items)) as _) })
+    }
+
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<EventStream<DynamicObject>>> {
+        let version: u64 = options.resource_version.as_deref().unwrap_or("").parse().unwrap_or(0);
+        let answer = if options.send_initial_events == Some(true) {
+            let state = self.lock();
+            let mut start: VecDeque<_> = state.objects.values().cloned().map(WatchEvent::Added).collect();
+            let mut bookmark = DynamicObject::default();
+            bookmark.set_resource_version(&state.version.to_string());
+            bookmark.metadata.annotations.insert("k8s.io/initial-events-end", "true".into());
+            start.push_back(WatchEvent::Bookmark(bookmark));
+            let version = state.version;
+            drop(state);
+            Ok(self.open(start, version))
+        } else if version < self.lock().forgotten {
+            Err(Error::from(Status::expired("too old")))
+        } else {
+            Ok(self.open(VecDeque::new(), version))
+        };
+        Box::pin(async move { answer })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        self.streams
+    }
+}
+
+struct Items(VecDeque<Result<Listed<DynamicObject>>>);
+
+impl Stream for Items {
+    type Item = Result<Listed<DynamicObject>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.0.pop_front())
+    }
+}
+
+struct LiveWatch {
+    server: Live,
+    id: u64,
+    start: VecDeque<WatchEvent<DynamicObject>>,
+    position: usize,
+    generation: u64,
+}
+
+impl Stream for LiveWatch {
+    type Item = Result<WatchEvent<DynamicObject>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(event) = self.start.pop_front() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        let server = self.server.clone();
+        let mut state = server.lock();
+        if state.generation != self.generation {
+            return Poll::Ready(None);
+        }
+        match state.log.get(self.position).cloned() {
+            Some((_, event)) => {
+                self.position += 1;
+                Poll::Ready(Some(Ok(event)))
+            }
+            None => {
+                state.wakers.push(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for LiveWatch {
+    fn drop(&mut self) {
+        self.server.lock().open.remove(&self.id);
+    }
+}

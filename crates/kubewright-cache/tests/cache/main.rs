@@ -1,0 +1,17 @@
+//! The cache, driven as a user would.
+
+mod caches;
+mod controller;
+mod delta_fifo;
+mod factory;
+mod fifo;
+mod histories;
+mod informer;
+mod listers;
+mod live;
+mod metrics;
+mod real_fifo;
+mod reflector;
+mod script;
+mod store;
+mod support;

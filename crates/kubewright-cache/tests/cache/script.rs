@@ -1,0 +1,196 @@
+//! A lister-watcher that plays a script and remembers what it was asked.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use kubewright_cache::{BoxFuture, EventStream, ItemStream, Listed, ListerWatcher};
+use kubewright_client::transport::{TransportError, TransportErrorKind};
+use kubewright_client::{Error, Result};
+use kubewright_core::meta::v1::{ListMeta, Status};
+use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::stream::WatchEvent;
+use kubewright_core::{DynamicObject, Object, Str};
+
+use crate::support::object;
+
+/// One answer.
+pub enum Answer {
+    List(Result<Vec<Result<Listed<DynamicObject>>>>),
+    /// Events, and whether the watch stays open after them.
+    Watch(Result<(Vec<Result<WatchEvent<DynamicObject>>>, bool)>),
+}
+
+/// A lister-watcher that gives answers in order, and nothing when there are no more.
+#[derive(Clone)]
+pub struct Script {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    requests: Arc<Mutex<Vec<String>>>,
+    streams: bool,
+}
+
+impl Script {
+    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Script {
+            answers: Arc::new(Mutex::new(answers.into_iter().collect())),
+            requests: Arc::default(),
+            streams: false,
+        }
+    }
+
+    /// Says that watches can begin with all objects.
+    pub fn streaming(mut self) -> Self {
+        self.streams = true;
+        self
+    }
+
+    /// What was asked so far.
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    fn asked(&self, request: String) -> Option<Answer> {
+        self.requests.lock().unwrap().push(request);
+        self.answers.lock().unwrap().pop_front()
+    }
+}
+
+impl ListerWatcher<DynamicObject> for Script {
+    fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ItemStream<DynamicObject>>> {
+        Box::pin(async move {
+            let mut request = format!("list {:?}", options.resource_version.as_deref().unwrap_or("-"));
+            if let Some(limit) = options.limit {
+                request += &format!(" limit {limit}");
+            }
+            if let Some(token) = options.continue_token {
+                request += &format!(" continue {token}");
+            }
+            match self.asked(request.clone()) {
+                Some(Answer::List(answer)) => Ok(Box::pin(Play { items: answer?.into(), hangs: false }) as _),
+                Some(Answer::Watch(_)) => panic!("expected a watch, was asked: {request}"),
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<EventStream<DynamicObject>>> {
+        Box::pin(async move {
+            let mut request = format!("watch {:?}", options.resource_version.as_deref().unwrap_or("-"));
+            if options.send_initial_events == Some(true) {
+                request += " from the start";
+            }
+            let timeout = options.timeout_seconds.unwrap();
+            assert!((300..=600).contains(&timeout), "{timeout}");
+            assert!(options.allow_watch_bookmarks);
+            match self.asked(request.clone()) {
+                Some(Answer::Watch(answer)) => {
+                    let (events, hangs) = answer?;
+                    Ok(Box::pin(Play { items: events.into(), hangs }) as _)
+                }
+                Some(Answer::List(_)) => panic!("expected a list, was asked: {request}"),
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        self.streams
+    }
+}
+
+struct Play<I> {
+    items: VecDeque<I>,
+    hangs: bool,
+}
+
+impl<I: Unpin> Stream for Play<I> {
+    type Item = I;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<I>> {
+        match self.items.pop_front() {
+            None if self.hangs => Poll::Pending,
+            item => Poll::Ready(item),
+        }
+    }
+}
+
+/// A whole list, `a@1 b@2`.
+pub fn listed(version: &str, objects: &str) -> Answer {
+    page(version, objects, "")
+}
+
+/// A page that is continued.
+pub fn page(version: &str, objects: &str, token: &str) -> Answer {
+    let metadata = ListMeta {
+        resource_version: Some(version.into()),
+        continue_: (!token.is_empty()).then(|| Str::from(token)),
+        ..ListMeta::default()
+    };
+    let objects = crate::support::objects(objects).into_iter().map(|object| Ok(Listed::Item((*object).clone())));
+    Answer::List(Ok(objects.chain([Ok(Listed::End(metadata))]).collect()))
+}
+
+/// A list that fails.
+pub fn list_fails(error: impl Into<Error>) -> Answer {
+    Answer::List(Err(error.into()))
+}
+
+/// A watch that fails.
+pub fn watch_fails(error: impl Into<Error>) -> Answer {
+    Answer::Watch(Err(error.into()))
+}
+
+/// A watch that stays open after its events: `+a@1` came, `~a@2` changed, `-a@3` went, `=9` is a bookmark, `!9` the one that
+/// ends the first objects, `?` cannot be decoded.
+pub fn watched(events: &str) -> Answer {
+    Answer::Watch(Ok((events_of(events), true)))
+}
+
+/// A watch that ends after its events.
+pub fn ended(events: &str) -> Answer {
+    Answer::Watch(Ok((events_of(events), false)))
+}
+
+/// A watch that ends with an error of the server.
+pub fn errs(events: &str, status: Status) -> Answer {
+    let mut events = events_of(events);
+    events.push(Ok(WatchEvent::Error(Box::new(status))));
+    Answer::Watch(Ok((events, false)))
+}
+
+pub fn events_of(text: &str) -> Vec<Result<WatchEvent<DynamicObject>>> {
+    text.split_whitespace().map(event_of).collect()
+}
+
+fn event_of(word: &str) -> Result<WatchEvent<DynamicObject>> {
+    if word == "?" {
+        let bad = kubewright_core::Value::from_json(b"{").unwrap_err();
+        return Err(Error::Decode(bad));
+    }
+    let (verb, rest) = word.split_at(1);
+    let one = || {
+        let (name, version) = rest.split_once('@').expect("name@version");
+        (*object(name, version)).clone()
+    };
+    Ok(match verb {
+        "+" => WatchEvent::Added(one()),
+        "~" => WatchEvent::Modified(one()),
+        "-" => WatchEvent::Deleted(one()),
+        "=" | "!" => {
+            let mut bookmark = DynamicObject::default();
+            bookmark.set_resource_version(rest);
+            if verb == "!" {
+                bookmark.metadata.annotations.insert("k8s.io/initial-events-end", "true".into());
+            }
+            WatchEvent::Bookmark(bookmark)
+        }
+        other => panic!("unknown event {other}"),
+    })
+}
+
+/// The error of a server that cannot be reached.
+pub fn refused() -> Error {
+    TransportError::new(TransportErrorKind::Connect, "connection refused").into()
+}

@@ -1,0 +1,240 @@
+//! The store against Go's cases, and against a plain map.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kubewright_cache::{Change, Deleted, Indexers, Query, Snapshot, Store};
+use kubewright_core::{DynamicObject, Object, ObjectKey, Str};
+use proptest::{collection::vec, prelude::*};
+
+use crate::support::{key, labelled, named, object};
+
+/// Values of the label `values`, separated by dots.
+fn by_values() -> Indexers<DynamicObject> {
+    Indexers::by_namespace().with("values", |object: &DynamicObject| {
+        let text = object.labels().get("values").unwrap_or_default();
+        text.split('.').filter(|value| !value.is_empty()).map(Str::from).collect::<Vec<_>>()
+    })
+}
+
+fn valued(name: &str, version: u64, values: &str) -> Arc<DynamicObject> {
+    labelled(name, version, &[("values", values)])
+}
+
+// ST-4, ST-5: Go's TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex and …AddKeepsNonEmptySetPostDeleteFromIndex.
+#[test]
+fn buckets_go_with_their_last_object() {
+    let store = Store::new(by_values());
+    store.add(valued("a", 1, "x"));
+    store.add(valued("b", 2, "x"));
+    assert_eq!(store.list_index_func_values("values"), ["x"]);
+    store.delete(object("a", 3));
+    assert_eq!(store.index_keys("values", "x").unwrap(), [key("b")]);
+    store.delete(object("b", 4));
+    assert!(store.list_index_func_values("values").is_empty());
+}
+
+// ST-4, ST-8: Go's …IndexingFunctionsWithMultipleValues and TestMultiIndexKeys.
+#[test]
+fn an_object_is_found_under_each_of_its_values() {
+    let store = Store::new(by_values());
+    let keys = |value: &str| store.index_keys("values", value).unwrap();
+    store.add(valued("one", 1, "foo"));
+    store.add(valued("two", 2, "foo.bar"));
+    store.add(valued("tre", 3, "foo.bar"));
+    assert_eq!(keys("foo"), [key("one"), key("tre"), key("two")]);
+    assert_eq!(keys("bar"), [key("tre"), key("two")]);
+    store.update(valued("two", 4, "foo.baz"));
+    assert_eq!(keys("bar"), [key("tre")]);
+    assert_eq!(keys("baz"), [key("two")]);
+    store.update(valued("one", 5, ""));
+    assert_eq!(keys("foo"), [key("tre"), key("two")]);
+    // The object that is asked about need not be stored, and each hit comes once.
+    assert_eq!(named(&store.index("values", &valued("x", 0, "foo.baz")).unwrap()), ["tre@3", "two@4"]);
+}
+
+// ST-7
+#[test]
+fn an_unknown_index_is_an_error_but_has_no_values() {
+    let store = Store::<DynamicObject>::default();
+    assert_eq!(store.by_index("nope", "x").unwrap_err().to_string(), "index with name nope does not exist");
+    assert!(store.index_keys("nope", "x").is_err() && store.index("nope", &object("a", 1)).is_err());
+    assert!(store.select(&Query::index("nope", "x")).is_err());
+    assert!(store.list_index_func_values("nope").is_empty());
+}
+
+// ST-9: Go's TestIndexer (late index) as well.
+#[test]
+fn indices_come_at_any_time_and_all_or_none() {
+    let store = Store::new(by_values());
+    store.add(valued("a", 1, "x"));
+    let late = || Indexers::new().with("name", |object: &DynamicObject| [Str::from(object.name())]);
+    store.add_indexers(late()).unwrap();
+    assert_eq!(named(&store.by_index("name", "a").unwrap()), ["a@1"]);
+    let conflict = store.add_indexers(late().with("other", |_: &DynamicObject| None::<Str>)).unwrap_err();
+    assert_eq!(conflict.to_string(), "indexer conflict: name");
+    assert_eq!(store.snapshot().indexers().collect::<Vec<_>>(), ["namespace", "values", "name"]);
+}
+
+// ST-10, ST-12, ST-14: Go's TestThreadSafeStoreRV.
+#[test]
+fn the_store_knows_its_version() {
+    let store = Store::default();
+    assert!(store.resource_version().is_empty());
+    store.add(object("a", 1));
+    assert_eq!(store.resource_version(), "1");
+    store.update(object("a", 2));
+    assert_eq!(store.resource_version(), "2");
+    store.delete(object("a", 3));
+    assert_eq!(store.resource_version(), "3");
+    store.replace([object("a", 4), object("b", 2)], "7");
+    assert_eq!(store.resource_version(), "7");
+    store.bookmark("10");
+    assert_eq!(store.resource_version(), "10");
+    // A tombstone, and an object without a version, tell nothing of it.
+    store.transaction(|transaction| transaction.delete(&Deleted::LastKnown { key: key("b"), object: None }));
+    store.add(object("c", ""));
+    assert_eq!(store.resource_version(), "10");
+    // Deleting what is not there is no error, and leaves the rest.
+    store.delete(object("gone", 12));
+    store.delete_key(&key("gone"));
+    assert_eq!(named(&store.snapshot()), ["a@4", "c@"]);
+    assert_eq!(store.resource_version(), "12");
+}
+
+// ST-14
+#[test]
+fn a_deletion_leaves_the_indices_of_what_was_stored() {
+    let store = Store::new(by_values());
+    store.add(valued("a", 1, "x"));
+    store.delete(valued("a", 2, "y"));
+    assert!(store.list_index_func_values("values").is_empty());
+}
+
+// ST-11, ST-13
+#[test]
+fn readers_see_a_transaction_whole_or_not_at_all() {
+    let store = Store::new(by_values());
+    let before = store.snapshot();
+    store.transaction(|transaction| {
+        transaction.put(valued("a", 1, "x"));
+        transaction.put(valued("b", 2, "x"));
+        assert!(transaction.get("default", "a").is_some());
+        assert!(store.is_empty());
+    });
+    assert!(before.is_empty());
+    assert_eq!((store.len(), store.resource_version().as_str()), (2, "2"));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        store.transaction(|transaction| {
+            transaction.put(valued("c", 3, "x"));
+            panic!("in the middle")
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(store.len(), 2);
+    store.add(valued("c", 3, "x"));
+    assert_eq!(store.len(), 3);
+}
+
+// ST-11
+#[test]
+fn readers_never_see_two_of_one_key_nor_half_an_update() {
+    let store = Store::new(by_values());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let snapshot = store.snapshot();
+                    let keys: BTreeSet<ObjectKey> = snapshot.keys().collect();
+                    assert_eq!(keys.len(), snapshot.len());
+                    let indexed = snapshot.by_index("values", "x").unwrap().len();
+                    assert_eq!(indexed, snapshot.len());
+                    let versions: BTreeSet<String> =
+                        snapshot.iter().map(|object| object.resource_version().to_owned()).collect();
+                    assert!(versions.len() <= 1, "{versions:?}");
+                }
+            });
+        }
+        for version in 0..500 {
+            let all = (0..40).map(|at| valued(&format!("o{at}"), version, "x"));
+            store.transaction(|transaction| all.for_each(|object| drop(transaction.put(object))));
+        }
+    });
+}
+
+fn replay(before: &Snapshot<DynamicObject>, after: &Snapshot<DynamicObject>) -> BTreeMap<ObjectKey, String> {
+    let mut view: BTreeMap<ObjectKey, String> =
+        before.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect();
+    for change in before.changes(after) {
+        let (object, expected) = match change {
+            Change::Added(new) => (new, None),
+            Change::Updated { old, new } => (new, Some(old.resource_version().to_owned())),
+            Change::Removed(old) => {
+                assert_eq!(view.remove(&old.key()), Some(old.resource_version().to_owned()));
+                continue;
+            }
+        };
+        assert_eq!(view.insert(object.key(), object.resource_version().to_owned()), expected);
+    }
+    view
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    // ST-4, ST-8, ST-10, ST-11: any history leaves what a plain map would hold, and every index what a scan would find.
+    #[test]
+    fn the_store_agrees_with_a_plain_map(
+        writes in vec((0..60u8, 0..8u8, 0..10u8), 0..300), cut in 0..300usize,
+    ) {
+        let store = Store::new(by_values());
+        let mut model: BTreeMap<String, (u64, String)> = BTreeMap::new();
+        let mut earlier = store.snapshot();
+        for (at, &(name, values, what)) in writes.iter().enumerate() {
+            if at == cut {
+                earlier = store.snapshot();
+            }
+            let (name, version) = (format!("o{name}"), at as u64);
+            let values = ["", "a", "b", "a.b", "c", "b.c", "a.b.c", "b.b"][values as usize].to_owned();
+            match what {
+                0..6 => {
+                    store.add(valued(&name, version, &values));
+                    model.insert(name, (version, values));
+                }
+                6..9 => {
+                    store.delete(object(&name, version));
+                    model.remove(&name);
+                }
+                _ => {
+                    store.replace([valued(&name, version, &values)], version.to_string());
+                    model = [(name, (version, values))].into();
+                }
+            }
+        }
+        let snapshot = store.snapshot();
+        prop_assert_eq!(snapshot.len(), model.len());
+        for (name, (version, _)) in &model {
+            let found = store.get_by_key(&key(name)).unwrap();
+            prop_assert_eq!(found.resource_version(), version.to_string());
+        }
+        let has = |values: &str, value: &str| values.split('.').any(|other| other == value);
+        for value in ["a", "b", "c"] {
+            let scan: Vec<ObjectKey> =
+                model.iter().filter(|(_, (_, values))| has(values, value)).map(|(name, _)| key(name)).collect();
+            let mut scan = scan;
+            scan.sort();
+            prop_assert_eq!(store.index_keys("values", value).unwrap(), scan);
+        }
+        let query = Query::index("values", "a").and(Query::index("values", "b")).or(Query::index("values", "c"));
+        let selected: BTreeSet<String> = store.select(&query).unwrap().iter().map(|o| o.name().to_owned()).collect();
+        prop_assert_eq!(selected.len(), store.select(&query).unwrap().len());
+        let scan: BTreeSet<String> = model.iter()
+            .filter(|(_, (_, values))| has(values, "a") && has(values, "b") || has(values, "c"))
+            .map(|(name, _)| name.clone()).collect();
+        prop_assert_eq!(selected, scan);
+        let view = replay(&earlier, &snapshot);
+        let want: BTreeMap<ObjectKey, String> =
+            model.iter().map(|(name, (version, _))| (key(name), version.to_string())).collect();
+        prop_assert_eq!(view, want);
+    }
+}
