@@ -1,4 +1,14 @@
 #![doc = include_str!("../../../README.md")]
 
 pub use kubewright_api as api;
+#[cfg(feature = "server")]
+pub use kubewright_apiserver as apiserver;
+#[cfg(feature = "cache")]
+pub use kubewright_cache as cache;
+#[cfg(feature = "client")]
+pub use kubewright_client as client;
+#[cfg(feature = "client")]
+pub use kubewright_client::{Api, Client, Config, Error, Result};
 pub use kubewright_core::*;
+#[cfg(feature = "workqueue")]
+pub use kubewright_workqueue as workqueue;
