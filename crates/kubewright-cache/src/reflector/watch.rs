@@ -9,6 +9,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::WatchOptions;
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::random;
@@ -85,7 +86,10 @@ impl<T: Object> Reflector<T> {
                     match self.gather(&mut watch, &mut gathering).await {
                         Gathered::All(version) => {
                             drop(gathering.position_of);
-                            let objects = gathering.objects.into_iter().flatten().collect();
+                            let objects: Vec<Arc<T>> = gathering.objects.into_iter().flatten().collect();
+                            if self.shared.options.verifies {
+                                self.verify(&objects, &version).await;
+                            }
                             if let Err(error) = self.shared.store.replace(objects, version.clone()) {
                                 self.skipped(error.into());
                             }
@@ -134,6 +138,7 @@ impl<T: Object> Reflector<T> {
                     continue;
                 }
             };
+            consume_budget().await;
             self.progress().health.last_contact = Some(Instant::now());
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
@@ -214,6 +219,8 @@ impl<T: Object> Reflector<T> {
     async fn follow(&self, watch: &mut Watch<T>, resync_at: &mut Option<Instant>) -> End {
         let store = &self.shared.store;
         loop {
+            // A stream that always has more must not keep others from their turn.
+            consume_budget().await;
             if store.is_full() {
                 store.room().await;
             }
