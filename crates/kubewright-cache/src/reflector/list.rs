@@ -109,7 +109,7 @@ impl<T: Object> Reflector<T> {
         if !self.is_expected(&object) {
             return None;
         }
-        if let Some(known) = self.shared.store.known(&object.key())
+        if let Some(known) = self.shared.store.known(&object)
             && !object.resource_version().is_empty()
             && known.resource_version() == object.resource_version()
             && known.uid() == object.uid()
