@@ -17,6 +17,8 @@ pub mod flowcontrol;
 mod metadata;
 mod pager;
 mod random;
+#[cfg(feature = "ws")]
+pub mod remote;
 pub mod rest;
 mod retry;
 #[cfg(feature = "autoscaling")]

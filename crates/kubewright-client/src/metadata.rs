@@ -4,14 +4,16 @@
 //! server is asked for `PartialObjectMetadata`, in protobuf if it can. Options of deletions are always sent as JSON, since
 //! custom resources understand nothing else.
 
+use http::Method;
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::options::{DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, WatchOptions};
-use kubewright_core::{GroupVersionResource, Kind, ObjectList, Str};
+use kubewright_core::stream::Encoding;
+use kubewright_core::{DecodeError, DynamicObject, GroupVersionResource, Kind, Object, ObjectList, Str};
 
 use crate::api::{Api, Deleted, ListStream, Scope, WatchStream};
 use crate::client::Client;
 use crate::error::Result;
-use crate::rest::Form;
+use crate::rest::{Form, Response};
 
 /// The metadata of the objects of one resource.
 #[derive(Debug, Clone)]
@@ -43,12 +45,13 @@ impl MetadataApi {
     /// The metadata of one object.
     #[doc(alias = "Get")]
     pub async fn get(&self, name: &str) -> Result<PartialObjectMetadata> {
-        self.0.get(name).await
+        self.get_with(name, &GetOptions::default()).await
     }
 
     /// As [`get`](Self::get), with options.
     pub async fn get_with(&self, name: &str, options: &GetOptions) -> Result<PartialObjectMetadata> {
-        self.0.get_with(name, options).await
+        let request = self.0.request_of(Method::GET, name).options(|query| options.append_query(query));
+        metadata_in(request.accept_protobuf().send().await?)
     }
 
     /// The metadata of all objects that match.
@@ -71,7 +74,8 @@ impl MetadataApi {
     /// Changes an object.
     #[doc(alias = "Patch")]
     pub async fn patch(&self, name: &str, patch: Patch, options: &PatchOptions) -> Result<PartialObjectMetadata> {
-        self.0.patch_with(name, patch, options).await
+        let request = self.0.request_of(Method::PATCH, name).options(|query| options.append_query(query));
+        metadata_in(request.accept_protobuf().patch(patch).send().await?)
     }
 
     /// Deletes an object.
@@ -84,5 +88,19 @@ impl MetadataApi {
     #[doc(alias = "DeleteCollection")]
     pub async fn delete_collection(&self, options: &DeleteOptions, which: &ListOptions) -> Result<()> {
         self.0.delete_collection(options, which).await
+    }
+}
+
+/// The metadata of an answer, also where a server knows no other form than the whole object.
+fn metadata_in(answer: Response) -> Result<PartialObjectMetadata> {
+    match answer.encoding() {
+        Encoding::Protobuf => answer.into(),
+        Encoding::Json => {
+            let object: DynamicObject = answer.into()?;
+            if object.name().is_empty() {
+                return Err(DecodeError::new(format!("{} {} has no metadata", object.api_version, object.kind)).into());
+            }
+            Ok(PartialObjectMetadata { metadata: object.metadata })
+        }
     }
 }

@@ -148,7 +148,7 @@ impl<T> Api<T> {
     }
 
     /// A request about one object.
-    fn request_of(&self, method: Method, name: &str) -> Request<'static> {
+    pub(crate) fn request_of(&self, method: Method, name: &str) -> Request<'static> {
         self.request(method).name(name)
     }
 

@@ -3,11 +3,12 @@
 use http::Method;
 use kubewright_core::options::{GetOptions, ListOptions, WatchOptions};
 use kubewright_core::{Object, ObjectList};
+use tokio::time::timeout_at;
 
 use super::{Api, ListStream, WatchStream, accepting};
 use crate::error::{Error, Result};
-use crate::rest::{Form, within};
-use crate::transport::TransportErrorKind;
+use crate::rest::{Form, Request};
+use crate::transport::{TransportError, TransportErrorKind};
 
 impl<T: Object> Api<T> {
     /// The object of this name, as it is now.
@@ -43,17 +44,19 @@ impl<T: Object> Api<T> {
     /// [`Pager`](crate::Pager) asks for page after page.
     #[doc(alias = "List")]
     pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<T>> {
-        let timeout = self.client.settings().timeout;
-        let mut stream = self.list_stream(options).await?;
-        within(timeout, async {
+        let (answer, deadline) = self.list_request(options).stream_whole().await?;
+        let mut stream = ListStream::new(answer);
+        let collected = async {
             let mut items = Vec::new();
             while let Some(item) = stream.next().await {
                 items.push(item?);
             }
             items.shrink_to_fit();
             Ok(ObjectList { metadata: stream.into_metadata(), items })
-        })
-        .await
+        };
+        let Some(deadline) = deadline else { return collected.await };
+        let late = |elapsed| Err(TransportError::new(TransportErrorKind::Timeout, elapsed).into());
+        timeout_at(deadline, collected).await.unwrap_or_else(late)
     }
 
     /// All objects that match, each as soon as it has come.
@@ -62,9 +65,12 @@ impl<T: Object> Api<T> {
     /// [`ListStream::metadata`].
     #[doc(alias = "List")]
     pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream<T>> {
+        Ok(ListStream::new(self.list_request(options).stream().await?))
+    }
+
+    fn list_request(&self, options: &ListOptions) -> Request<'static> {
         let form = if self.form == Form::Metadata { Form::MetadataList } else { self.form };
-        let request = self.request(Method::GET).form(form).options(|query| options.append_query(query));
-        Ok(ListStream::new(accepting::<T>(request).stream().await?))
+        accepting::<T>(self.request(Method::GET).form(form).options(|query| options.append_query(query)))
     }
 
     /// What happens to the objects that match, from the version in `options` on.

@@ -7,6 +7,10 @@ use super::catalog::{Discovery, Group, GroupFailure, Resource, Subresource, Vers
 /// What asks for it. Servers compare the parameters as text, so that their order matters.
 pub(super) const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
+/// The same from a server that leaves out what only its peers have.
+pub(super) const ACCEPT_WITHOUT_PEERS: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,application/json";
+
 /// Whether an answer of this media type is the aggregated document.
 pub(super) fn is_aggregated(media_type: &str) -> bool {
     let wanted = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
@@ -60,7 +64,8 @@ fn read_resource(value: &Value, group_version: &GroupVersion) -> Resource {
 
 /// A kind that names neither group nor version is of those it was found in; the core group names a version alone.
 fn kind(value: &Value, own: &GroupVersion) -> GroupVersionKind {
-    let Some(kind) = value.get("responseKind") else { return GroupVersionKind::default() };
+    let named = value.get("responseKind").filter(|kind| !text(kind, "kind").is_empty());
+    let Some(kind) = named else { return GroupVersionKind::default() };
     let (group, version) = (text(kind, "group"), text(kind, "version"));
     match group.is_empty() && version.is_empty() {
         true => own.with_kind(text(kind, "kind")),

@@ -21,6 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(32);
 pub struct DiscoveryClient {
     client: Client,
     aggregated: bool,
+    peers: bool,
 }
 
 impl Client {
@@ -40,7 +41,7 @@ impl Client {
         if client.settings().timeout.is_none() {
             client = client.request_timeout(TIMEOUT);
         }
-        DiscoveryClient { client, aggregated: true }
+        DiscoveryClient { client, aggregated: true, peers: true }
     }
 }
 
@@ -56,6 +57,14 @@ impl DiscoveryClient {
     #[doc(alias = "WithLegacy")]
     pub fn legacy(mut self) -> Self {
         self.aggregated = false;
+        self
+    }
+
+    /// Leaves out what only other servers of the cluster have, while they are of different versions. Off by default.
+    #[must_use]
+    #[doc(alias = "nopeer")]
+    pub fn without_peers(mut self) -> Self {
+        self.peers = false;
         self
     }
 
@@ -117,10 +126,12 @@ impl DiscoveryClient {
 
     /// A root document; servers may lack either place.
     async fn root(&self, path: &str) -> Result<Option<Response>> {
-        match self.aggregated {
-            true => found(self.client.rest().get().absolute_path(path).header(ACCEPT, aggregated::ACCEPT).send().await),
-            false => self.plain_root(path).await,
-        }
+        let accept = match (self.aggregated, self.peers) {
+            (false, _) => return self.plain_root(path).await,
+            (true, true) => aggregated::ACCEPT,
+            (true, false) => aggregated::ACCEPT_WITHOUT_PEERS,
+        };
+        found(self.client.rest().get().absolute_path(path).header(ACCEPT, accept).send().await)
     }
 
     async fn plain_root(&self, path: &str) -> Result<Option<Response>> {

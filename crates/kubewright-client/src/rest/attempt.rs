@@ -9,7 +9,7 @@ use kubewright_core::GroupVersionResource;
 use kubewright_core::stream::Encoding;
 use tokio::time::{Instant, sleep};
 
-use super::negotiation::{Form, accept, encoding_of};
+use super::negotiation::{Form, accept, is_json};
 use super::request::{Payload, Request};
 use super::{AttemptReport, failure, retry, warning};
 use crate::error::{Error, Result};
@@ -63,10 +63,7 @@ impl<'a> Attempts<'a> {
             let (sent, spoke_protobuf) = self.send_once(json_only).await;
             let again = match sent {
                 Ok(answer) if failure::is_success(answer.status()) => {
-                    if spoke_protobuf
-                        && self.request.form == Form::Object
-                        && encoding_of(answer.headers()) == Encoding::Json
-                    {
+                    if spoke_protobuf && self.request.form == Form::Object && is_json(answer.headers()) {
                         negotiation.learn_json_only(self.resource.as_ref());
                     }
                     return Ok(answer);
@@ -132,7 +129,7 @@ impl<'a> Attempts<'a> {
         (sent, spoke_protobuf)
     }
 
-    fn build(&self, json_only: bool) -> (http::Request<Bytes>, bool) {
+    pub(super) fn build(&self, json_only: bool) -> (http::Request<Bytes>, bool) {
         let request = &self.request;
         let accepts = request.protobuf && !json_only;
         let mut spoke_protobuf = accepts;

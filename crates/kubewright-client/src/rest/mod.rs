@@ -34,7 +34,6 @@ pub use metrics::{AttemptReport, RequestMetrics};
 pub(crate) use negotiation::{Form, Negotiation};
 #[cfg(feature = "metrics")]
 pub use prometheus::PrometheusMetrics;
-pub(crate) use request::within;
 pub use request::{Encode, Request};
 pub use response::{Response, Streaming};
 pub(crate) use warning::WarningHandler;

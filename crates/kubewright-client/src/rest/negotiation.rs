@@ -62,12 +62,17 @@ pub(super) fn accept(form: Form, protobuf: bool) -> &'static str {
     }
 }
 
-/// How the body of an answer is encoded.
+/// How the body of an answer is encoded; what does not say so is JSON.
 pub(super) fn encoding_of(headers: &HeaderMap) -> Encoding {
+    if has_media_type(headers, Encoding::Protobuf) { Encoding::Protobuf } else { Encoding::Json }
+}
+
+/// Whether an answer says that it is JSON.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    has_media_type(headers, Encoding::Json)
+}
+
+fn has_media_type(headers: &HeaderMap, encoding: Encoding) -> bool {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = text.split(';').next().unwrap_or_default().trim();
-    match media_type.eq_ignore_ascii_case(Encoding::Protobuf.media_type()) {
-        true => Encoding::Protobuf,
-        false => Encoding::Json,
-    }
+    text.split(';').next().is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case(encoding.media_type()))
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use kubewright_core::options::Patch;
 use kubewright_core::{GroupVersion, GroupVersionResource, Object, Str};
+use tokio::time::Instant;
 
 use super::attempt::Attempts;
 use super::negotiation::Form;
@@ -273,6 +274,25 @@ impl<'a> Request<'a> {
         within(timeout, async { Ok(Streaming::new(attempts.run().await?)) }).await
     }
 
+    /// As [`stream`](Self::stream), for an answer that will be read to its end: also until when.
+    pub(crate) async fn stream_whole(self) -> Result<(Streaming, Option<Instant>)> {
+        let timeout = self.timeout;
+        let attempts = self.prepare(true)?;
+        attempts.throttle().await;
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let answer = within(timeout, async { Ok(Streaming::new(attempts.run().await?)) }).await?;
+        Ok((answer, deadline))
+    }
+
+    /// The request as HTTP, for who sends it by other means than [`send`](Self::send), without limits and retries.
+    ///
+    /// # Errors
+    /// When the request is invalid.
+    pub fn into_http(self) -> Result<http::Request<Bytes>> {
+        let json_only = self.client.settings().json_only;
+        Ok(self.prepare(false)?.build(json_only).0)
+    }
+
     fn prepare(mut self, tell_timeout: bool) -> Result<Attempts<'a>> {
         let checked = self.path.check(&self.method);
         self.note(checked);
@@ -304,7 +324,7 @@ impl std::fmt::Debug for Request<'_> {
 }
 
 /// The result of `work`, unless it takes longer than allowed.
-pub(crate) async fn within<T>(timeout: Option<Duration>, work: impl Future<Output = Result<T>>) -> Result<T> {
+async fn within<T>(timeout: Option<Duration>, work: impl Future<Output = Result<T>>) -> Result<T> {
     let Some(timeout) = timeout else { return work.await };
     tokio::time::timeout(timeout, work)
         .await

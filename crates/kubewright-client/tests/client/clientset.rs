@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use kubewright_api::apps::v1::Deployment;
-use kubewright_api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use kubewright_api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenRequestSpec};
 use kubewright_api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
 use kubewright_api::core::v1::{Binding, Pod};
 use kubewright_api::policy::v1::Eviction;
 use kubewright_client::clientset::LogOptions;
+use kubewright_client::rest::Impersonation;
 use kubewright_core::options::{ApplyOptions, ListOptions, Patch};
 use kubewright_core::{Decoder, Object};
 
@@ -41,6 +42,16 @@ async fn resources_are_reached_by_their_names() {
     review.spec.resource_attributes = Some(Box::new(attributes));
     let answered = client.authorization_v1().self_subject_access_reviews().create(&review).await.unwrap();
     assert!(answered.status.unwrap().allowed);
+}
+
+#[tokio::test]
+async fn a_client_can_speak_for_somebody_else() {
+    let server = test_client().await;
+    let jane = server.client.clone().impersonate(Impersonation::user("jane").group("developers"));
+    let review = jane.authentication_v1().self_subject_reviews().create(&SelfSubjectReview::default()).await.unwrap();
+    let user = review.status.unwrap().user_info.unwrap();
+    assert_eq!(user.username.as_deref(), Some("jane"));
+    assert!(user.groups.iter().any(|group| group == "developers"));
 }
 
 #[tokio::test]

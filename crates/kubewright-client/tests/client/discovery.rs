@@ -91,7 +91,8 @@ async fn the_aggregated_form_is_used_only_where_both_places_have_it() {
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
     );
     let script = Script::new([failure(404), document(&[("example.com", "v1", "foos")])]);
-    let discovery = script.client().discovery().discover().await.unwrap();
+    let discovery = script.client().discovery().without_peers().discover().await.unwrap();
+    assert!(script.asked()[0].headers["accept"].to_str().unwrap().contains(";profile=nopeer,"));
     assert_eq!(discovery.resources().count(), 1, "a server without a core group is one too");
 }
 

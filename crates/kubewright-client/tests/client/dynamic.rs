@@ -85,10 +85,13 @@ async fn metadata_comes_alone() {
 async fn metadata_is_asked_for_in_protobuf_first_and_deleted_in_json() {
     // MD-1
     let object = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
-    let script = Script::new([answer(200, object), answer(200, object)]);
+    let whole = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"v"}}"#;
+    let script = Script::new([answer(200, object), answer(200, object), answer(200, whole), answer(200, "{}")]);
     let metadata = script.client().metadata(CONFIG_MAPS).namespace("default");
     metadata.get("a").await.unwrap();
     metadata.delete("a", &DeleteOptions::default()).await.unwrap();
+    assert_eq!(metadata.get("a").await.unwrap().name(), "a", "a server may know the whole object only");
+    assert!(metadata.get("a").await.is_err());
     let asked = script.asked();
     let accept = asked[0].headers["accept"].to_str().unwrap();
     assert!(accept.starts_with("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,"));

@@ -154,7 +154,7 @@ async fn an_event_of_an_unknown_type_is_not_understood() {
     assert!(watch.next().await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_list_cut_at_any_byte_is_no_list() {
     let server = test_client().await;
     let (json_client, client) = (server.client.clone().json_only(), server.client);

@@ -8,6 +8,7 @@ mod faults;
 mod memory;
 mod objects;
 mod paging;
+mod remote;
 mod rest;
 mod script;
 mod support;

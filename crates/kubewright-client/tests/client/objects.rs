@@ -112,6 +112,25 @@ async fn a_watch_tells_of_each_change() {
 }
 
 #[tokio::test]
+async fn a_watch_can_begin_with_what_is_there() {
+    let server = test_client().await;
+    let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
+    api.create(&config_map("a")).await.unwrap();
+    let mut watch = api.watch(&WatchOptions::default().initial_events()).await.unwrap();
+    let mut names = Vec::new();
+    loop {
+        match watch.next().await.unwrap().unwrap() {
+            WatchEvent::Added(object) => names.push(object.name().to_owned()),
+            WatchEvent::Bookmark(end) => {
+                break assert_eq!(end.annotations().get("k8s.io/initial-events-end"), Some("true"));
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    assert!(names.contains(&"a".to_owned()), "{names:?}");
+}
+
+#[tokio::test]
 async fn applying_claims_fields_and_refuses_what_was_read() {
     // AC-1, DY-1
     let server = test_client().await;

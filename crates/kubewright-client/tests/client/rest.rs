@@ -173,6 +173,15 @@ async fn a_request_ends_with_its_time() {
     let request = script.client().rest().get().resource("pods").timeout(Duration::from_secs(3));
     let error = request.send().await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
+
+    let list = r#"{"kind":"PodList","metadata":{},"items":[]}"#;
+    let script = Script::new([answer(200, list).dripping(Duration::from_secs(1))]);
+    let start = Instant::now();
+    let pods = Api::<Pod>::all(&script.client().request_timeout(Duration::from_secs(3)));
+    let error = pods.list(&ListOptions::default()).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    assert_eq!(start.elapsed().as_secs(), 3);
+    assert_eq!(script.lines(), ["GET /api/v1/pods?timeout=3000ms"]);
 }
 
 #[tokio::test]
@@ -211,6 +220,13 @@ async fn warnings_reach_the_nearest_handler() {
     client.rest().get().resource("pods").send().await.unwrap();
     client.rest().get().resource("pods").on_warning(note("request")).send().await.unwrap();
     assert_eq!(*seen.lock().unwrap(), ["client: old", "request: old"]);
+
+    let server = test_client().await;
+    let client = server.client.on_warning(note("server"));
+    let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"nope":1}"#;
+    let request = client.rest().post().namespace(server.namespace.as_str()).resource("configmaps").json(json);
+    request.send().await.unwrap();
+    assert_eq!(seen.lock().unwrap()[2], r#"server: unknown field "nope""#);
 }
 
 #[tokio::test]

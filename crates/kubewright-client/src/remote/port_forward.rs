@@ -1,0 +1,148 @@
+//! Ports of a pod, reached through the server.
+//!
+//! Over WebSocket each port has two channels: one for its bytes and one for what is wrong with it. Both begin with the
+//! number of the port. One connection to the server is one connection to each port.
+
+use std::fmt;
+
+use http::Method;
+use kubewright_api::core::v1::Pod;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::channel::{Channels, PING};
+use super::{Handshake, RemoteError};
+use crate::api::Api;
+use crate::error::{Error, Result};
+
+const PROTOCOL: &str = "v4.channel.k8s.io";
+/// How much is held of a stream whose reader is slow, and sent in one message.
+const BUFFER: usize = 32 << 10;
+
+/// A connection to a port of a pod.
+pub type ForwardedPort = DuplexStream;
+
+impl Api<Pod> {
+    /// The request that connects to ports of a pod, for [`PortForward`] to speak on.
+    ///
+    /// # Errors
+    /// If `ports` are none, or more than 127, for which there are no channels.
+    pub fn port_forward_request(&self, name: &str, ports: &[u16]) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
+        if ports.is_empty() || ports.len() > 127 {
+            return Err(Error::InvalidRequest(format!("cannot forward {} ports at once", ports.len())));
+        }
+        let request = self.subresource_request(Method::GET, name, "portforward");
+        let list: Vec<String> = ports.iter().map(u16::to_string).collect();
+        Handshake::start(request.parameter("ports", list.join(",")), PROTOCOL)
+    }
+}
+
+/// Connections to ports of a pod. Dropping it ends them.
+///
+/// The protocol cannot say that we will write no more, so that a port whose writing side is shut down can still be read.
+pub struct PortForward {
+    ports: Vec<Option<ForwardedPort>>,
+    task: Option<JoinHandle<Result<(), RemoteError>>>,
+}
+
+impl PortForward {
+    /// Speaks with `ports` over `stream`, on which WebSocket was agreed. Must be called within a runtime.
+    pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
+        let (ours, theirs): (Vec<_>, Vec<_>) = ports.iter().map(|_| duplex(BUFFER)).map(|(a, b)| (Some(a), b)).unzip();
+        let ports = ports.to_vec();
+        let task = tokio::spawn(async move { run(Channels::new(stream).await, &ports, theirs).await });
+        PortForward { ports: ours, task: Some(task) }
+    }
+
+    /// The connection to the port that was named at this place. `None` if it was taken before.
+    pub fn take(&mut self, index: usize) -> Option<ForwardedPort> {
+        self.ports.get_mut(index)?.take()
+    }
+
+    /// Waits until the server ends the connections, or all readers have gone.
+    ///
+    /// # Errors
+    /// When the connection to the server breaks, or a port refuses.
+    pub async fn wait(mut self) -> Result<(), RemoteError> {
+        self.ports.clear();
+        let task = self.task.as_mut().expect("only `wait` and `drop` take it");
+        match task.await {
+            Ok(ended) => ended,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+}
+
+impl Drop for PortForward {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl fmt::Debug for PortForward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PortForward").field("ports", &self.ports.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a user has written to a port.
+type Input = (usize, Vec<u8>);
+
+async fn run<S: AsyncRead + AsyncWrite + Unpin>(
+    mut channels: Channels<S>,
+    ports: &[u16],
+    streams: Vec<DuplexStream>,
+) -> Result<(), RemoteError> {
+    let (inputs, mut written) = mpsc::channel::<Input>(1);
+    let mut readers = JoinSet::new();
+    let mut outputs: Vec<Option<WriteHalf<DuplexStream>>> = Vec::new();
+    for (index, stream) in streams.into_iter().enumerate() {
+        let (input, output) = split(stream);
+        outputs.push(Some(output));
+        readers.spawn(read(index, input, inputs.clone()));
+    }
+    drop(inputs);
+    // The first bytes of each channel are the number of its port.
+    let mut named = vec![0u8; ports.len() * 2];
+    let mut pings = interval_at(Instant::now() + PING, PING);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while outputs.iter().any(Option::is_some) {
+        tokio::select! {
+            message = channels.receive() => {
+                let Some((channel, mut bytes)) = message? else { break };
+                let Some(seen) = named.get_mut(usize::from(channel)) else { continue };
+                let head = bytes.len().min(usize::from(2 - *seen));
+                *seen += head as u8;
+                let bytes = bytes.split_off(head);
+                let (index, is_error) = (usize::from(channel / 2), channel % 2 == 1);
+                if is_error && !bytes.is_empty() {
+                    return Err(RemoteError::Refused(String::from_utf8_lossy(&bytes).trim().to_owned()));
+                }
+                if let Some(output) = &mut outputs[index]
+                    && output.write_all(&bytes).await.is_err()
+                {
+                    outputs[index] = None;
+                }
+            }
+            Some((index, bytes)) = written.recv() => channels.send((index * 2) as u8, &bytes).await?,
+            _ = pings.tick() => channels.ping().await?,
+        }
+    }
+    channels.end().await;
+    Ok(())
+}
+
+/// Hands on what a user writes, until the end.
+async fn read(index: usize, mut input: ReadHalf<DuplexStream>, inputs: mpsc::Sender<Input>) {
+    loop {
+        let mut bytes = Vec::with_capacity(BUFFER);
+        let length = input.read_buf(&mut bytes).await.unwrap_or(0);
+        if length == 0 || inputs.send((index, bytes)).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A process in a container, as far as it is connected.
+
+use std::fmt;
+
+use kubewright_core::Decoder;
+use kubewright_core::meta::v1::Status;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::channel::{Channels, PING};
+use super::exec::{AttachOptions, TerminalSize};
+use super::{ExitStatus, RemoteError};
+
+const STDIN: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const ERROR: u8 = 3;
+const RESIZE: u8 = 4;
+
+/// How much is held of a stream whose reader is slow, and sent in one message.
+const BUFFER: usize = 32 << 10;
+
+/// A process in a container. Dropping it ends the connection, which ends the process if it was started for us.
+///
+/// What is connected has to be read: a process whose output nobody takes waits for it, and so does [`wait`](Self::wait). An
+/// output that is dropped is passed over.
+pub struct Process {
+    stdin: Option<DuplexStream>,
+    stdout: Option<DuplexStream>,
+    stderr: Option<DuplexStream>,
+    sizes: mpsc::UnboundedSender<TerminalSize>,
+    task: Option<JoinHandle<Result<ExitStatus, RemoteError>>>,
+}
+
+impl Process {
+    /// Speaks with a process over `stream`, on which WebSocket was agreed. Must be called within a runtime.
+    pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, options: &AttachOptions) -> Self {
+        let pipe = |wanted: bool| wanted.then(|| duplex(BUFFER)).unzip();
+        let (stdin, stdin_out) = pipe(options.stdin);
+        let (stdout, stdout_in) = pipe(options.stdout);
+        let (stderr, stderr_in) = pipe(options.stderr && !options.tty);
+        let (sizes, wanted_sizes) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            let channels = Channels::new(stream).await;
+            let connection = Connection { channels, stdin: stdin_out, stdout: stdout_in, stderr: stderr_in };
+            connection.run(wanted_sizes).await
+        });
+        Process { stdin, stdout, stderr, sizes, task: Some(task) }
+    }
+
+    /// What the process reads; its end is the end of what it reads. `None` if not connected, or taken before.
+    pub fn stdin(&mut self) -> Option<impl AsyncWrite + Unpin + Send + use<>> {
+        self.stdin.take()
+    }
+
+    /// What the process writes. `None` if not connected, or taken before.
+    pub fn stdout(&mut self) -> Option<impl AsyncRead + Unpin + Send + use<>> {
+        self.stdout.take()
+    }
+
+    /// What the process complains of. `None` if not connected, or taken before.
+    pub fn stderr(&mut self) -> Option<impl AsyncRead + Unpin + Send + use<>> {
+        self.stderr.take()
+    }
+
+    /// Tells the process how large its terminal is.
+    #[doc(alias = "TerminalSizeQueue")]
+    pub fn resize(&self, size: TerminalSize) {
+        // After its end there is no terminal.
+        let _ = self.sizes.send(size);
+    }
+
+    /// Waits for the end of the process. What was not taken of its streams is passed over.
+    ///
+    /// # Errors
+    /// When the connection breaks before the server has told how it ended.
+    #[doc(alias = "StreamWithContext")]
+    pub async fn wait(mut self) -> Result<ExitStatus, RemoteError> {
+        (self.stdin, self.stdout, self.stderr) = (None, None, None);
+        let task = self.task.as_mut().expect("only `wait` and `drop` take it");
+        match task.await {
+            Ok(ended) => ended,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Process")
+    }
+}
+
+/// Our side of the streams.
+struct Connection<S> {
+    channels: Channels<S>,
+    stdin: Option<DuplexStream>,
+    stdout: Option<DuplexStream>,
+    stderr: Option<DuplexStream>,
+}
+
+enum Wake {
+    Message(Result<Option<(u8, bytes::Bytes)>, RemoteError>),
+    Input(usize),
+    Size(Option<TerminalSize>),
+    Ping,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    async fn run(mut self, mut sizes: mpsc::UnboundedReceiver<TerminalSize>) -> Result<ExitStatus, RemoteError> {
+        let mut pings = interval_at(Instant::now() + PING, PING);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut buffer = vec![0; BUFFER];
+        let mut sizes_end = false;
+        let (mut exit, mut broken) = (None, None);
+        loop {
+            // Who cannot be written to may have told how the process ended before going.
+            let writes = broken.is_none();
+            let wake = tokio::select! {
+                message = self.channels.receive() => Wake::Message(message),
+                read = read(&mut self.stdin, &mut buffer), if writes => Wake::Input(read),
+                size = sizes.recv(), if writes && !sizes_end => Wake::Size(size),
+                _ = pings.tick(), if writes => Wake::Ping,
+            };
+            let written = match wake {
+                Wake::Message(Ok(None)) => break,
+                Wake::Message(Err(error)) => {
+                    broken.get_or_insert(error);
+                    break;
+                }
+                Wake::Message(Ok(Some((channel, bytes)))) => {
+                    match channel {
+                        STDOUT => pass_on(&mut self.stdout, &bytes).await,
+                        STDERR => pass_on(&mut self.stderr, &bytes).await,
+                        ERROR if !bytes.is_empty() => exit = Some(exit_status(&bytes)?),
+                        // Servers may have channels that we do not know.
+                        _ => {}
+                    }
+                    Ok(())
+                }
+                Wake::Input(0) => {
+                    self.stdin = None;
+                    self.channels.close(STDIN).await
+                }
+                Wake::Input(length) => self.channels.send(STDIN, &buffer[..length]).await,
+                Wake::Size(None) => {
+                    sizes_end = true;
+                    Ok(())
+                }
+                Wake::Size(Some(TerminalSize { width, height })) => {
+                    let json = format!(r#"{{"Width":{width},"Height":{height}}}"#);
+                    self.channels.send(RESIZE, json.as_bytes()).await
+                }
+                Wake::Ping => self.channels.ping().await,
+            };
+            broken = broken.or(written.err());
+        }
+        self.channels.end().await;
+        let untold = || RemoteError::Protocol("the connection ended without the status of the process".to_owned());
+        exit.ok_or_else(|| broken.unwrap_or_else(untold))
+    }
+}
+
+/// What the user has written next; never, if nothing is connected. Cancel safe.
+///
+/// A pipe in memory fails only when its other end is gone, which is its end.
+async fn read(stdin: &mut Option<DuplexStream>, buffer: &mut [u8]) -> usize {
+    match stdin {
+        Some(stdin) => stdin.read(buffer).await.unwrap_or(0),
+        None => std::future::pending().await,
+    }
+}
+
+/// Hands bytes to a reader, who may have gone.
+async fn pass_on(output: &mut Option<DuplexStream>, bytes: &[u8]) {
+    if let Some(pipe) = output
+        && pipe.write_all(bytes).await.is_err()
+    {
+        *output = None;
+    }
+}
+
+fn exit_status(bytes: &[u8]) -> Result<ExitStatus, RemoteError> {
+    let status: Status = Decoder::new()
+        .json(bytes)
+        .map_err(|_| RemoteError::Refused(String::from_utf8_lossy(bytes).trim().to_owned()))?;
+    Ok(ExitStatus::new(Box::new(status)))
+}
