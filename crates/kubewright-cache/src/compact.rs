@@ -107,8 +107,8 @@ impl<T: Kind> Compact<T> {
             copy(&mut Encoder { out: &mut bytes }, number, Wire::Bytes(&metadata));
             place = bytes.len() - metadata.len()..bytes.len();
         }
-        bytes.shrink_to_fit();
-        Self::with_metadata(bytes, place)
+        // Copied to an allocation of its size: cutting this one short would leave a hole behind each object.
+        Self::with_metadata(bytes.as_slice().to_vec(), place)
     }
 
     /// Finds the places of what is read often.

@@ -107,8 +107,8 @@ impl<T: Object> ReflectorStore<T> for UndeltaStore<T> {
 
     fn resync(&self) {}
 
-    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.store.get_by_key(key)
+    fn known(&self, object: &T) -> Option<Arc<T>> {
+        self.store.get(object)
     }
 }
 

@@ -317,8 +317,8 @@ impl<T: Object> ReflectorStore<T> for DeltaFifo<T> {
         DeltaFifo::resync(self);
     }
 
-    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.shared.options.known_objects.as_ref()?.get_by_key(key)
+    fn known(&self, object: &T) -> Option<Arc<T>> {
+        self.shared.options.known_objects.as_ref()?.get(object)
     }
 }
 

@@ -82,9 +82,9 @@ pub trait ReflectorStore<T>: Send + Sync + 'static {
         let _ = version;
     }
 
-    /// The object of this key as the store has it, so that a list need not bring in what is here already.
-    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        let _ = key;
+    /// What the store has under the key of `object`, so that a list need not bring in what is here already.
+    fn known(&self, object: &T) -> Option<Arc<T>> {
+        let _ = object;
         None
     }
 
@@ -134,6 +134,9 @@ pub trait KnownObjects<T>: Send + Sync + 'static {
     /// The object of this key.
     fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>>;
 
+    /// The object that has the key of `object`.
+    fn get(&self, object: &T) -> Option<Arc<T>>;
+
     /// The keys of all objects.
     fn list_keys(&self) -> Vec<ObjectKey>;
 }
@@ -141,6 +144,10 @@ pub trait KnownObjects<T>: Send + Sync + 'static {
 impl<T: Object> KnownObjects<T> for Store<T> {
     fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
         Store::get_by_key(self, key)
+    }
+
+    fn get(&self, object: &T) -> Option<Arc<T>> {
+        Store::get(self, object)
     }
 
     fn list_keys(&self) -> Vec<ObjectKey> {
@@ -176,8 +183,8 @@ impl<T: Object> ReflectorStore<T> for Store<T> {
         Store::bookmark(self, version);
     }
 
-    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        Store::get_by_key(self, key)
+    fn known(&self, object: &T) -> Option<Arc<T>> {
+        Store::get(self, object)
     }
 }
 

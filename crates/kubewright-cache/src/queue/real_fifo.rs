@@ -282,14 +282,16 @@ impl<T: Object> State<T> {
             0 => BATCH,
             pending => BATCH.min(pending),
         };
-        let mut keys: HashSet<ObjectKey> = HashSet::new();
+        // Keys as they lie in the deltas: this runs for every event.
+        let mut keys: HashSet<(&str, &str)> = HashSet::new();
         let mut count = 0;
         for delta in self.line.iter().take(limit) {
-            match delta.key() {
-                Some(key) if !keys.contains(&key) => {
-                    keys.insert(key);
-                    count += 1;
-                }
+            let key = match delta {
+                Delta::Deleted(Deleted::LastKnown { key, .. }) => Some((key.namespace.as_str(), key.name.as_str())),
+                delta => delta.object().map(|object| (object.namespace(), object.name())),
+            };
+            match key {
+                Some(key) if keys.insert(key) => count += 1,
                 None if count == 0 => {
                     count = 1;
                     break;
@@ -340,8 +342,8 @@ impl<T: Object> ReflectorStore<T> for RealFifo<T> {
         RealFifo::bookmark(self, version);
     }
 
-    fn known(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.shared.options.known_objects.as_ref()?.get_by_key(key)
+    fn known(&self, object: &T) -> Option<Arc<T>> {
+        self.shared.options.known_objects.as_ref()?.get(object)
     }
 
     fn is_full(&self) -> bool {

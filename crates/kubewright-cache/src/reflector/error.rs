@@ -1,7 +1,7 @@
 //! What a reflector meets that somebody may want to know of.
 
 use kubewright_client::Error;
-use kubewright_core::ObjectKey;
+use kubewright_core::{ObjectKey, ResourceVersion};
 
 use crate::queue::TransformError;
 
@@ -29,6 +29,14 @@ pub enum ReflectorError {
         kind: String,
         /// Its key.
         key: ObjectKey,
+    },
+    /// A streaming list and a plain one of the same version differ, which is a fault of the server.
+    #[error("a streaming list at version {version} differs from a plain one, in {key} for example")]
+    Inconsistent {
+        /// An object in which they differ.
+        key: ObjectKey,
+        /// The version of both.
+        version: ResourceVersion,
     },
     /// An object cannot be transformed and is left out.
     #[error(transparent)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kubewright_client::Error;
 use kubewright_core::options::ListOptions;
 use kubewright_core::{GroupVersionKind, Object, ResourceVersion, Str};
+use tokio::task::coop::consume_budget;
 
 use super::{Reflector, ReflectorError};
 use crate::lister_watcher::{Listed, next};
@@ -89,6 +90,7 @@ impl<T: Object> Reflector<T> {
     async fn page(&self, options: &ListOptions, whole: &mut Whole<T>) -> Result<Option<Str>, Error> {
         let mut items = self.shared.lister_watcher.list(options.clone()).await?;
         while let Some(item) = next(&mut items).await {
+            consume_budget().await;
             match item {
                 Ok(Listed::Item(object)) => whole.objects.extend(self.incoming(object)),
                 Ok(Listed::End(metadata)) => {
@@ -107,7 +109,7 @@ impl<T: Object> Reflector<T> {
         if !self.is_expected(&object) {
             return None;
         }
-        if let Some(known) = self.shared.store.known(&object.key())
+        if let Some(known) = self.shared.store.known(&object)
             && !object.resource_version().is_empty()
             && known.resource_version() == object.resource_version()
             && known.uid() == object.uid()

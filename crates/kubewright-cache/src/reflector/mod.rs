@@ -12,6 +12,7 @@ mod error;
 mod health;
 mod list;
 mod options;
+mod verify;
 mod watch;
 
 use std::fmt;

@@ -29,6 +29,7 @@ pub struct ReflectorOptions<T> {
     pub(super) on_error: Option<ErrorHandler>,
     pub(super) transform: Option<Transform<T>>,
     pub(super) stream_lists: bool,
+    pub(super) verifies: bool,
     pub(super) expected_kind: Option<GroupVersionKind>,
 }
 
@@ -45,6 +46,7 @@ impl<T> Default for ReflectorOptions<T> {
             on_error: None,
             transform: None,
             stream_lists: true,
+            verifies: false,
             expected_kind: None,
         }
     }
@@ -63,6 +65,7 @@ impl<T> Clone for ReflectorOptions<T> {
             on_error: self.on_error.clone(),
             transform: self.transform.clone(),
             stream_lists: self.stream_lists,
+            verifies: self.verifies,
             expected_kind: self.expected_kind.clone(),
         }
     }
@@ -144,6 +147,14 @@ impl<T> ReflectorOptions<T> {
     #[doc(alias = "WatchListClient")]
     pub fn without_streaming_lists(mut self) -> Self {
         self.stream_lists = false;
+        self
+    }
+
+    /// Lists again after each streaming list, and tells of a difference. For tests of servers: it doubles their work.
+    #[must_use]
+    #[doc(alias = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")]
+    pub fn verify_streaming_lists(mut self) -> Self {
+        self.verifies = true;
         self
     }
 

@@ -1,6 +1,7 @@
 //! Follows changes by a watch, which may begin with all objects.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use kubewright_client::Error;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::WatchOptions;
 use kubewright_core::stream::WatchEvent;
-use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use kubewright_core::{Object, ResourceVersion};
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::random;
@@ -52,20 +54,42 @@ enum Gathered {
 /// Objects in the order in which they first came, at their newest.
 struct Gathering<T> {
     objects: Vec<Option<Arc<T>>>,
-    position_of: HashMap<ObjectKey, usize>,
+    position_of: HashMap<ByKey<T>, usize>,
+}
+
+/// An object as the key of a map, by its own key, which is not copied.
+struct ByKey<T>(Arc<T>);
+
+impl<T: Object> PartialEq for ByKey<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name() == other.0.name() && self.0.namespace() == other.0.namespace()
+    }
+}
+
+impl<T: Object> Eq for ByKey<T> {}
+
+impl<T: Object> Hash for ByKey<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.namespace().hash(state);
+        self.0.name().hash(state);
+    }
 }
 
 impl<T: Object> Gathering<T> {
     fn put(&mut self, object: Arc<T>) {
-        let next = self.objects.len();
-        match *self.position_of.entry(object.key()).or_insert(next) {
-            position if position < next => self.objects[position] = Some(object),
-            _ => self.objects.push(Some(object)),
+        // Out and in, so that the map does not keep an older state alive.
+        let key = ByKey(object.clone());
+        let position = self.position_of.remove(&key).unwrap_or(self.objects.len());
+        self.position_of.insert(key, position);
+        if position == self.objects.len() {
+            self.objects.push(Some(object));
+        } else {
+            self.objects[position] = Some(object);
         }
     }
 
-    fn remove(&mut self, object: &T) {
-        if let Some(position) = self.position_of.remove(&object.key()) {
+    fn remove(&mut self, object: T) {
+        if let Some(position) = self.position_of.remove(&ByKey(Arc::new(object))) {
             self.objects[position] = None;
         }
     }
@@ -85,7 +109,10 @@ impl<T: Object> Reflector<T> {
                     match self.gather(&mut watch, &mut gathering).await {
                         Gathered::All(version) => {
                             drop(gathering.position_of);
-                            let objects = gathering.objects.into_iter().flatten().collect();
+                            let objects: Vec<Arc<T>> = gathering.objects.into_iter().flatten().collect();
+                            if self.shared.options.verifies {
+                                self.verify(&objects, &version).await;
+                            }
                             if let Err(error) = self.shared.store.replace(objects, version.clone()) {
                                 self.skipped(error.into());
                             }
@@ -134,6 +161,7 @@ impl<T: Object> Reflector<T> {
                     continue;
                 }
             };
+            consume_budget().await;
             self.progress().health.last_contact = Some(Instant::now());
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
@@ -141,7 +169,7 @@ impl<T: Object> Reflector<T> {
                         gathering.put(object);
                     }
                 }
-                Some(Ok(WatchEvent::Deleted(object))) => gathering.remove(&object),
+                Some(Ok(WatchEvent::Deleted(object))) => gathering.remove(object),
                 Some(Ok(WatchEvent::Bookmark(object))) => {
                     if object.annotations().get(INITIAL_EVENTS_END) == Some("true") {
                         return Gathered::All(object.resource_version().into());
@@ -214,6 +242,8 @@ impl<T: Object> Reflector<T> {
     async fn follow(&self, watch: &mut Watch<T>, resync_at: &mut Option<Instant>) -> End {
         let store = &self.shared.store;
         loop {
+            // A stream that always has more must not keep others from their turn.
+            consume_budget().await;
             if store.is_full() {
                 store.room().await;
             }

@@ -384,3 +384,19 @@ async fn a_resource_that_is_gone_is_a_state_and_not_a_loop_of_errors() {
     assert_eq!(named(&store.snapshot()), ["b@25"]);
     assert!(told.load(Ordering::Relaxed) <= 3, "{told:?}");
 }
+
+// RE-20: told, and nobody panics.
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_can_be_verified() {
+    let options = || ReflectorOptions::default().verify_streaming_lists();
+    let script = Script::new([watched("+a@1 +b@2 !10"), listed("10", "a@1 b@2")]).streaming();
+    let played = play_with(script, options(), Duration::from_secs(9)).await;
+    assert_eq!(played.requests[1], r#"list "10""#);
+    assert!(played.errors.is_empty());
+    for other in ["a@1", "a@1 b@3", "a@1 b@2 c@3"] {
+        let script = Script::new([watched("+a@1 +b@2 !10"), listed("10", other)]).streaming();
+        let played = play_with(script, options(), Duration::from_secs(9)).await;
+        assert!(played.errors[0].starts_with("a streaming list at version 10 differs from a plain one, in default/"));
+        assert_eq!(played.objects(), "a@1 b@2");
+    }
+}

@@ -1,0 +1,224 @@
+//! What an informer does while it runs: applies what comes out of the queue, and puts in line what handlers are told.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use kubewright_core::Object;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::listener::{Batch, Listener, Work};
+use super::options::HandlerOptions;
+use super::registration::Registered;
+use crate::Delta;
+use crate::informer::process::{Applied, Recreated, Reminder, apply};
+use crate::lister_watcher::ListerWatcher;
+use crate::metrics::{Durations, Labels, Observed, Sample};
+use crate::queue::Queue;
+use crate::reflector::{Reflector, ReflectorOptions};
+use crate::store::Store;
+
+/// Handlers cannot be reminded more often.
+pub(super) const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+/// How long the informer rests after its own work, or an index function, has panicked.
+const REST: Duration = Duration::from_secs(1);
+
+/// What all handles of an informer share.
+pub(super) struct Shared<T> {
+    pub(super) store: Store<T>,
+    pub(super) queue: Arc<dyn Queue<T>>,
+    pub(super) sources: Mutex<Option<Sources<T>>>,
+    pub(super) reflector: OnceLock<Reflector<T>>,
+    pub(super) recreated: Recreated,
+    pub(super) default_resync: Option<Duration>,
+    pub(super) processor: Mutex<Processor<T>>,
+    pub(super) synced: watch::Sender<bool>,
+    /// Cancelled when handlers are to stop: after the run, or when nobody can run it any more.
+    pub(super) stop: CancellationToken,
+    pub(super) tasks: TaskTracker,
+    pub(super) labels: Labels,
+    pub(super) latency: Mutex<Durations>,
+}
+
+/// What a run begins with, taken by the first one.
+pub(super) type Sources<T> = (Box<dyn ListerWatcher<T>>, ReflectorOptions<T>);
+
+pub(super) struct Processor<T> {
+    pub(super) listeners: Vec<Arc<Listener<T>>>,
+    pub(super) phase: Phase,
+    pub(super) resync_check: Option<Duration>,
+    pub(super) has_synced: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    New,
+    Running,
+    Stopped,
+}
+
+impl<T: Object> Shared<T> {
+    pub(super) async fn work(&self, reflector: &Reflector<T>) {
+        loop {
+            let never = CancellationToken::new();
+            tokio::select! {
+                () = reflector.run(&never) => {}
+                () = self.consume() => {}
+            }
+            // What was being applied is lost; the list that the reflector now begins with brings it back.
+            sleep(REST).await;
+        }
+    }
+
+    /// Applies what comes out of the queue; returns only if that panics.
+    async fn consume(&self) {
+        loop {
+            self.room().await;
+            let mut has_panicked = false;
+            let mut process = |deltas, is_in_initial_list| {
+                let start = Instant::now();
+                let process = AssertUnwindSafe(|| self.process(deltas, is_in_initial_list));
+                has_panicked = catch_unwind(process).is_err();
+                self.latency.lock().unwrap_or_else(PoisonError::into_inner).observe(start.elapsed());
+            };
+            if self.queue.pop(&mut process).await.is_err() {
+                return std::future::pending().await;
+            }
+            if has_panicked {
+                tracing::error!("applying changes to the cache panicked, perhaps in an index function");
+                return;
+            }
+            self.note_synced();
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Waits for handlers that the informer has to wait for.
+    async fn room(&self) {
+        loop {
+            let full = self.processor().listeners.iter().find(|listener| listener.is_full()).cloned();
+            match full {
+                Some(listener) => listener.room().await,
+                None => return,
+            }
+        }
+    }
+
+    /// Applies deltas and puts in line what they mean, so that nobody can join in between.
+    fn process(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+        let mut processor = self.processor();
+        processor.listeners.retain(|listener| !listener.is_gone());
+        let Applied { events, before, after, reminder } =
+            apply(&self.store, deltas, is_in_initial_list, self.recreated);
+        let events = Arc::new(events);
+        for listener in &processor.listeners {
+            let is_syncing = listener.is_syncing();
+            if !events.is_empty() {
+                let work = Work::Events { events: events.clone(), with_reminders: is_syncing };
+                listener.push(Batch { work, after: after.clone(), ends_initial_list: false });
+            }
+            let before = match reminder {
+                Reminder::Repeated if !before.is_empty() => Some(before.clone()),
+                Reminder::All => None,
+                _ => continue,
+            };
+            if is_syncing {
+                let work = Work::Reminders { before, after: after.clone() };
+                listener.push(Batch { work, after: after.clone(), ends_initial_list: false });
+            }
+        }
+    }
+
+    /// Tells handlers, in their turn, that the first list is complete.
+    fn note_synced(&self) {
+        let mut processor = self.processor();
+        if processor.has_synced || !self.queue.has_synced() {
+            return;
+        }
+        processor.has_synced = true;
+        let after = self.store.snapshot();
+        for listener in &processor.listeners {
+            let work = Work::Events { events: Arc::default(), with_reminders: false };
+            listener.push(Batch { work, after: after.clone(), ends_initial_list: true });
+        }
+        drop(processor);
+        self.synced.send_replace(true);
+    }
+
+    pub(super) fn should_resync(&self) -> bool {
+        let now = Instant::now();
+        let processor = self.processor();
+        // All are asked, since each notes the answer.
+        processor.listeners.iter().filter(|listener| listener.should_resync(now)).count() > 0
+    }
+
+    pub(super) fn processor(&self) -> MutexGuard<'_, Processor<T>> {
+        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Object> Processor<T> {
+    /// How often a new handler is reminded. Before the start a short period shortens that of the informer's look.
+    pub(super) fn resync_period(&mut self, options: &HandlerOptions, default: Option<Duration>) -> Option<Duration> {
+        let wanted = options.resync.or(default).filter(|period| !period.is_zero())?.max(SHORTEST_RESYNC);
+        let Some(check) = self.resync_check else {
+            tracing::warn!(?wanted, "the informer does not resync, so its handlers cannot");
+            return None;
+        };
+        if wanted >= check {
+            return Some(wanted);
+        }
+        if self.phase != Phase::New {
+            tracing::warn!(?wanted, ?check, "the informer runs already and resyncs less often");
+            return Some(check);
+        }
+        self.resync_check = Some(wanted);
+        for listener in &self.listeners {
+            let own = listener.options.resync.or(default).filter(|period| !period.is_zero());
+            listener.set_resync_period(own.map(|period| period.max(wanted)));
+        }
+        Some(wanted)
+    }
+}
+
+/// Stops the handlers when the run is over, however it came to that.
+pub(super) struct Ended<'a, T: Object>(pub(super) &'a Arc<Shared<T>>);
+
+impl<T: Object> Drop for Ended<'_, T> {
+    fn drop(&mut self) {
+        self.0.processor().phase = Phase::Stopped;
+        self.0.queue.close();
+        self.0.tasks.close();
+        self.0.stop.cancel();
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // Never run: the tasks of handlers wait for nothing.
+        self.stop.cancel();
+    }
+}
+
+impl<T: Object> Observed for Shared<T> {
+    fn observe(&self) -> (Labels, Sample) {
+        let processor = self.processor();
+        let lag = processor.listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
+        let panics = processor.listeners.iter().map(|listener| Registered::panics(&**listener)).sum();
+        drop(processor);
+        let health = self.reflector.get().map(Reflector::health);
+        let sample = Sample {
+            queued: self.queue.len() as u64,
+            version: self.store.resource_version(),
+            objects: self.store.len() as u64,
+            lists: health.map_or(0, |health| health.lists),
+            lag,
+            panics,
+            latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        };
+        (self.labels.clone(), sample)
+    }
+}
