@@ -1,0 +1,73 @@
+//! A Deployment's life by the typed client: create, update, list, delete.
+//!
+//! `cargo run -p kubewright-examples --example create_update_delete_deployment -- --embedded`
+
+use clap::Parser;
+use kubewright::Object;
+use kubewright::api::apps::v1::{Deployment, DeploymentSpec};
+use kubewright::api::core::v1::{Container, ContainerPort, PodSpec, PodTemplateSpec};
+use kubewright::client::{RetryPolicy, retry_on_conflict};
+use kubewright::meta::v1::{LabelSelector, ObjectMeta};
+use kubewright::options::{DeleteOptions, ListOptions, PropagationPolicy};
+use kubewright_examples::{Arguments, Outcome, prompt};
+
+#[tokio::main]
+async fn main() -> Outcome {
+    let connection = Arguments::parse().connect().await?;
+    let deployments = connection.client.apps_v1().deployments("default");
+
+    println!("Creating deployment...");
+    let created = deployments.create(&demo_deployment()).await?;
+    println!("Created deployment {:?}.", created.name());
+
+    prompt()?;
+    println!("Updating deployment...");
+    // Between our reading and our writing somebody else may have written, so both are done again until it fits.
+    retry_on_conflict(RetryPolicy::CONFLICT, async || {
+        let mut deployment = deployments.get("demo-deployment").await?;
+        let spec = deployment.spec.get_or_insert_default();
+        spec.replicas = Some(1);
+        let pod = spec.template.spec.get_or_insert_default();
+        pod.containers[0].image = Some("nginx:1.13".into());
+        deployments.update(&deployment).await
+    })
+    .await?;
+    println!("Updated deployment...");
+
+    prompt()?;
+    println!("Listing deployments in namespace \"default\":");
+    for deployment in deployments.list(&ListOptions::default()).await? {
+        let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        println!(" * {} ({replicas} replicas)", deployment.name());
+    }
+
+    prompt()?;
+    println!("Deleting deployment...");
+    let foreground = DeleteOptions::default().propagation(PropagationPolicy::Foreground);
+    deployments.delete_with("demo-deployment", &foreground).await?;
+    println!("Deleted deployment.");
+    Ok(())
+}
+
+fn demo_deployment() -> Deployment {
+    let labels = [("app", "demo".into())];
+    let container = Container {
+        name: "web".into(),
+        image: Some("nginx:1.12".into()),
+        ports: [ContainerPort { name: Some("http".into()), container_port: 80, ..Default::default() }].into(),
+        ..Default::default()
+    };
+    Deployment {
+        metadata: ObjectMeta { name: Some("demo-deployment".into()), ..Default::default() },
+        spec: Some(DeploymentSpec {
+            replicas: Some(2),
+            selector: LabelSelector { match_labels: labels.clone().into(), ..Default::default() },
+            template: PodTemplateSpec {
+                metadata: ObjectMeta { labels: labels.into(), ..Default::default() },
+                spec: Some(PodSpec { containers: [container].into(), ..Default::default() }),
+            },
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}

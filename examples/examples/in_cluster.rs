@@ -1,0 +1,30 @@
+//! A program inside of the cluster, by the service account that is mounted into its pod.
+//!
+//! Run it in a pod whose service account may list pods; elsewhere it says what is missing. The token is read again when it
+//! changes, and without the cluster's certificate nothing is trusted.
+
+use clap::Parser;
+use kubewright::Client;
+use kubewright::client::config::InCluster;
+use kubewright::options::ListOptions;
+use kubewright_examples::{Arguments, Outcome};
+
+#[tokio::main]
+async fn main() -> Outcome {
+    let pod = InCluster::new();
+    let client = match pod.is_possible() {
+        true => Client::try_from(pod.config()?)?,
+        false => {
+            println!("this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
+            let connection = Arguments::parse().connect().await?;
+            return count(&connection.client).await;
+        }
+    };
+    count(&client).await
+}
+
+async fn count(client: &Client) -> Outcome {
+    let pods = client.core_v1().pods("").list(&ListOptions::default()).await?;
+    println!("There are {} pods in the cluster", pods.items.len());
+    Ok(())
+}

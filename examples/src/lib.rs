@@ -1,0 +1,81 @@
+//! What all examples share: which server they talk to, and how they wait for the reader.
+
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+use clap::Parser;
+use kubewright::apiserver::{ApiServer, RunningServer};
+use kubewright::client::config::{LoadingRules, Overrides};
+use kubewright::{Client, Config};
+
+/// How examples end.
+pub type Outcome = Result<(), Box<dyn Error>>;
+
+/// Which server to talk to: of the kubeconfig, or one of our own.
+#[derive(Debug, Parser)]
+pub struct Arguments {
+    /// The kubeconfig; by default the one that kubectl uses.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Needs no cluster: talks to an API server in this process.
+    #[arg(long)]
+    embedded: bool,
+    /// Ends after so many rounds, where a program would go on for ever.
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<u32>,
+}
+
+/// A client, and the server behind it if that is ours.
+#[derive(Debug)]
+pub struct Connection {
+    /// The client.
+    pub client: Client,
+    server: Option<RunningServer>,
+}
+
+impl Arguments {
+    /// Connects as the arguments say.
+    pub async fn connect(&self) -> Result<Connection, Box<dyn Error>> {
+        if self.embedded {
+            let server = ApiServer::in_memory().preload(PODS).start().await?;
+            return Ok(Connection { client: server.client(), server: Some(server) });
+        }
+        let config = match &self.kubeconfig {
+            Some(file) => Config::from_kubeconfig(&LoadingRules::explicit(file).load()?, &Overrides::default())?,
+            None => Config::infer()?,
+        };
+        Ok(Connection { client: Client::try_from(config)?, server: None })
+    }
+}
+
+impl Connection {
+    /// Whether the server is ours, so that nobody else changes anything.
+    pub fn is_embedded(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
+/// Waits for the reader to press return, as the articles do; goes on at once where nobody types.
+pub fn prompt() -> std::io::Result<()> {
+    print!("-> Press Return key to continue.");
+    std::io::stdout().flush()?;
+    std::io::stdin().lock().read_line(&mut String::new())?;
+    println!();
+    Ok(())
+}
+
+/// What the server of our own has from the start, so that there is something to see.
+const PODS: &str = "
+{apiVersion: v1, kind: Node, metadata: {name: node-1}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: example-xxxxx, namespace: default, labels: {app: web}}
+spec: {nodeName: node-1, containers: [{name: web, image: 'nginx:1.27'}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: dns, namespace: kube-system}
+spec: {nodeName: node-1, containers: [{name: dns, image: 'coredns:1.12'}]}
+";
