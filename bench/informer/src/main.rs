@@ -1,0 +1,125 @@
+//! kubewright as a peer of the shared bench: syncs an informer over all pods, reports, asks for events, reports.
+//!
+//! `--server URL --variant V --pods N --events M --settle S`, where `V` is words joined by dashes: `json` or `pb`; `list` or `watchlist`;
+//! `drop` is taken and changes nothing, because managed fields are never kept; `compact` keeps objects as their bytes. Prints one line
+//! of JSON with the fields that the bench's README lists.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use kubewright::api::core::v1::Pod;
+use kubewright::cache::{
+    Compact, Event, HandlerOptions, Indexers, InformerOptions, ListWatch, Overflow, ReflectorOptions, SharedIndexInformer,
+};
+use kubewright::{Api, Client, Config, Kind};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+fn main() {
+    // Pairs of `--name value`.
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let options: HashMap<&str, &str> =
+        words.chunks(2).filter_map(|pair| Some((pair[0].strip_prefix("--")?, pair.get(1)?.as_str()))).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
+    let variant = options["variant"];
+    match variant.contains("compact") {
+        true => runtime.block_on(measure::<Compact<Pod>>(&options)),
+        false => runtime.block_on(measure::<Pod>(&options)),
+    }
+}
+
+/// What the handler has seen.
+#[derive(Default)]
+struct Seen {
+    added: AtomicU64,
+    updated: AtomicU64,
+    progress: Notify,
+}
+
+async fn measure<T: Kind>(options: &HashMap<&str, &str>) {
+    let number = |name: &str| options[name].parse::<f64>().expect("a number");
+    let (server, variant, pods, events) =
+        (options["server"], options["variant"], number("pods") as u64, number("events") as u64);
+    let (start, cpu) = (Instant::now(), cpu_seconds());
+    let mut client = Client::try_from(Config::new(server).expect("a URL")).expect("a client");
+    if variant.contains("json") {
+        client = client.json_only();
+    }
+    let mut reflecting = ReflectorOptions::default();
+    if !variant.contains("watchlist") {
+        reflecting = reflecting.without_streaming_lists();
+    }
+    let choices = InformerOptions::default().indexers(Indexers::by_namespace()).reflector(reflecting);
+    let informer = SharedIndexInformer::new(ListWatch::new(Api::<T>::all(&client)), choices);
+    let seen = Arc::new(Seen::default());
+    let counting = Arc::clone(&seen);
+    // Each event counts here, so none may be folded into another.
+    let exactly = HandlerOptions::default().overflow(Overflow::Block);
+    let count = move |event: &Event<T>| {
+        let (count, goal) = match event {
+            Event::Added { .. } => (&counting.added, pods),
+            _ => (&counting.updated, events),
+        };
+        if count.fetch_add(1, Ordering::Relaxed) + 1 >= goal {
+            counting.progress.notify_one();
+        }
+    };
+    let handler = informer.add_handler_with(count, exactly).expect("it has not stopped");
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (informer, stop) = (informer.clone(), stop.clone());
+        async move { informer.run(&stop).await }
+    });
+    informer.synced().await;
+    handler.synced().await;
+    let (sync_wall, sync_cpu, peak_sync) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu, memory("VmHWM"));
+
+    tokio::time::sleep(Duration::from_secs_f64(number("settle"))).await;
+    let as_is = memory("VmRSS");
+    trim();
+    let settled = memory("VmRSS");
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+
+    let (start, cpu) = (Instant::now(), cpu_seconds());
+    client.rest().post().absolute_path("/_control/start").send().await.expect("the server plays events");
+    while seen.updated.load(Ordering::Relaxed) < events {
+        seen.progress.notified().await;
+    }
+    let (events_wall, events_cpu, peak_events) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu, memory("VmHWM"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let after = memory("VmRSS");
+    trim();
+    println!(
+        r#"{{"peer": "kubewright", "variant": "{variant}", "pods": {pods}, "events": {events}, "sync_wall_s": {sync_wall:.4}, "sync_cpu_s": {sync_cpu:.4}, "rss_peak_sync_kb": {peak_sync}, "rss_asis_kb": {as_is}, "rss_settled_kb": {settled}, "events_wall_s": {events_wall:.4}, "events_cpu_s": {events_cpu:.4}, "rss_peak_events_kb": {peak_events}, "rss_after_events_kb": {after}, "rss_after_events_settled_kb": {}, "store_len": {}, "events_seen": {}, "last_rv": "{}"}}"#,
+        memory("VmRSS"),
+        informer.store().snapshot().len(),
+        seen.updated.load(Ordering::Relaxed),
+        informer.last_sync_resource_version(),
+    );
+    stop.cancel();
+    let _ = running.await;
+}
+
+/// Gives free memory back, as the peers do. The one place that needs `unsafe`, which is why it is in a bench.
+fn trim() {
+    unsafe { libc::malloc_trim(0) };
+}
+
+fn cpu_seconds() -> f64 {
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// A line of the kernel's account of this process, in kilobytes.
+fn memory(line: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let value = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
+    value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

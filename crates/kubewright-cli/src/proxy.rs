@@ -1,0 +1,92 @@
+//! `kubewright proxy`: the cluster on a port of this machine, without credentials for those who use it.
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use clap::Args;
+use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
+use http::{Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use kubewright_client::Client;
+use tokio::net::TcpListener;
+
+/// Where to serve which cluster.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The port; 0 picks a free one.
+    #[arg(long, short, default_value_t = 8001)]
+    port: u16,
+    /// The address to listen on. Whoever reaches it acts as you.
+    #[arg(long, default_value = "127.0.0.1")]
+    address: std::net::IpAddr,
+    #[command(flatten)]
+    connection: crate::connection::Connection,
+}
+
+/// Serves until it is told to stop.
+pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let client = options.connection.client()?;
+    let listener = TcpListener::bind(SocketAddr::new(options.address, options.port)).await?;
+    println!("Starting to serve on {}", listener.local_addr()?);
+    loop {
+        let (stream, _) = tokio::select! {
+            accepted = listener.accept() => accepted?,
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        };
+        let client = client.clone();
+        tokio::spawn(async move {
+            let forward = service_fn(move |request| forward(client.clone(), request));
+            // How a connection ended is for its client to know.
+            let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), forward).await;
+        });
+    }
+}
+
+type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+
+async fn forward(client: Client, request: Request<Incoming>) -> Result<Answer, io::Error> {
+    if let Some(why) = refusal(&request) {
+        return Ok(text(StatusCode::FORBIDDEN, why));
+    }
+    let (mut parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    // Of the connection between us and who asks, nothing concerns the server.
+    for header in [HOST, CONNECTION, TRANSFER_ENCODING, AUTHORIZATION] {
+        parts.headers.remove(header);
+    }
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    parts.uri = path.parse().map_err(io::Error::other)?;
+    match client.transport().send(Request::from_parts(parts, body)).await {
+        Ok(response) => Ok(response.map(|body| {
+            let chunks = futures_util::StreamExt::map(body, |chunk| chunk.map(Frame::data).map_err(io::Error::other));
+            BodyExt::boxed_unsync(StreamBody::new(chunks))
+        })),
+        Err(error) => Ok(text(StatusCode::BAD_GATEWAY, &format!("{error}\n"))),
+    }
+}
+
+/// Browsers must not be led here by pages of others, and a shell in a pod is not for everybody on this machine.
+fn refusal(request: &Request<Incoming>) -> Option<&'static str> {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    if !matches!(name, "localhost" | "127.0.0.1" | "[::1]") {
+        return Some("Forbidden: the host is not this machine\n");
+    }
+    let path = request.uri().path();
+    let is_shell = path.contains("/pods/") && (path.ends_with("/exec") || path.ends_with("/attach"));
+    is_shell.then_some("Forbidden: no processes in pods through the proxy\n")
+}
+
+fn text(status: StatusCode, text: &str) -> Answer {
+    let body = Full::from(text.to_owned()).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+}

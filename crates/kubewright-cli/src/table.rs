@@ -1,0 +1,98 @@
+//! Text in columns.
+
+use std::io::{self, Write};
+
+use kubewright_core::Value;
+
+/// Rows of text under headings, each column as wide as its widest cell.
+#[derive(Debug, Default)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+    is_wide: bool,
+    shown: Vec<usize>,
+    has_headings: bool,
+}
+
+impl Table {
+    /// A table with these headings.
+    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
+        Table { rows: vec![headings.map(str::to_owned).to_vec()], ..Table::default() }
+    }
+
+    /// A table that takes its columns from the first of the server's tables; all of them if `is_wide`.
+    pub fn of_server(is_wide: bool) -> Self {
+        Table { is_wide, ..Table::default() }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Adds the rows of a table as the server sends it, with the namespaces of the objects in front if that is wanted.
+    pub fn add(&mut self, table: &Value, with_namespaces: bool) {
+        let items = |field: &str| table.get(field).and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
+        let columns = items("columnDefinitions");
+        if self.rows.is_empty() && !columns.is_empty() {
+            let text =
+                |column: &Value, field: &str| column.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let is_shown = |column: &&Value| self.is_wide || column.get("priority").and_then(Value::as_i64) == Some(0);
+            self.shown = (0..columns.len()).filter(|at| is_shown(&&columns[*at])).collect();
+            let names = self.shown.iter().map(|at| text(&columns[*at], "name").to_uppercase());
+            let namespace = with_namespaces.then(|| "NAMESPACE".to_owned());
+            self.rows.push(namespace.into_iter().chain(names).collect());
+        }
+        for row in items("rows") {
+            let cells = row.get("cells").and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
+            let cells = self.shown.iter().map(|at| cells.get(*at).map_or_else(String::new, plain));
+            let row = with_namespaces.then(|| namespace_of(row)).into_iter().chain(cells).collect();
+            self.rows.push(row);
+        }
+    }
+
+    /// Whether there are no rows besides the headings.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() < 2
+    }
+
+    /// Prints the rows, and forgets all but the headings, which later rows are not to repeat.
+    pub fn print_new(&mut self) -> io::Result<()> {
+        let from = usize::from(std::mem::replace(&mut self.has_headings, true));
+        self.print_from(from)?;
+        self.rows.truncate(1);
+        Ok(())
+    }
+
+    /// Prints all rows.
+    pub fn print(&self) -> io::Result<()> {
+        self.print_from(0)
+    }
+
+    fn print_from(&self, from: usize) -> io::Result<()> {
+        let width = |at: usize| self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+        let mut out = io::stdout().lock();
+        for row in self.rows.iter().skip(from) {
+            let mut line = String::new();
+            for (at, cell) in row.iter().enumerate() {
+                let width = width(at).unwrap_or_default();
+                line += &format!("{cell:width$}   ");
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        out.flush()
+    }
+}
+
+fn namespace_of(row: &Value) -> String {
+    let found = row.get("object").and_then(|object| object.get("metadata")?.get("namespace")?.as_str());
+    found.unwrap_or_default().to_owned()
+}
+
+/// A cell without quotes.
+fn plain(cell: &Value) -> String {
+    match cell {
+        Value::String(text) => text.to_string(),
+        Value::Null => "<none>".to_owned(),
+        other => other.to_string(),
+    }
+}

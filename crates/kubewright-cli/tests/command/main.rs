@@ -1,0 +1,4 @@
+//! The command as its users meet it: as a process.
+
+mod asking;
+mod killed;
