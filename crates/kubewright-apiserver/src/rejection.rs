@@ -3,6 +3,8 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, StatusReason};
 
+use crate::admission::control::Question;
+
 /// A refusal on its way to the client.
 #[derive(Debug)]
 pub(crate) enum Rejection {
@@ -10,6 +12,8 @@ pub(crate) enum Rejection {
     Status(Box<Status>),
     /// In plain text: the path leads nowhere.
     NoSuchPage,
+    /// Not yet: webhooks have to be asked first, see [`Control::decided`](crate::admission::control::Control::decided).
+    Undecided(Box<Question>),
 }
 
 impl Rejection {

@@ -1,6 +1,7 @@
 //! What happens to an object between the request and the store: it is completed, then checked.
 
 mod allocation;
+pub(crate) mod control;
 mod defaulting;
 mod priority;
 mod strategy;

@@ -32,7 +32,6 @@ impl Variables {
     }
 
     /// Sets a field of `variables`.
-    #[expect(dead_code, reason = "admission policies will use it")]
     pub(crate) fn compute(&mut self, name: Str, value: Evaluated) {
         self.computed.push((name, value));
     }

@@ -3,6 +3,7 @@
 mod access;
 mod applying;
 mod client;
+mod control;
 mod custom;
 mod durable;
 mod faulty;
