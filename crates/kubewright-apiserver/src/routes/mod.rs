@@ -3,6 +3,7 @@
 mod apply;
 mod patch;
 mod subresource;
+mod token;
 
 use std::sync::Arc;
 

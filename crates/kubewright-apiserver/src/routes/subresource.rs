@@ -37,6 +37,7 @@ impl Endpoint<'_, '_> {
                 self.scale_answer(&scale)
             }
             ("scale", _) => self.scale(subresource).await,
+            ("token", "create") => self.issue_token(subresource),
             ("finalize", "update") => self.finalize(),
             ("binding", "create") => self.bind(subresource),
             ("eviction", "create") => self.evict(subresource),

@@ -15,10 +15,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::authentication::{Peer, Tokens};
+use crate::authentication::{Accounts, Authenticator, Peer, Tokens};
 use crate::faults::Faults;
 use crate::housekeeping;
-use crate::http::{self, Connections};
+use crate::http::{self, Connections, Crowd, MAX_IN_FLIGHT};
 use crate::registry::Registry;
 use crate::service::Service;
 use crate::storage::{Disk, OpenError, StoreOptions};
@@ -52,6 +52,7 @@ pub struct ApiServer {
     window: Option<usize>,
     data: Option<PathBuf>,
     serves_faults: bool,
+    max_in_flight: Option<usize>,
 }
 
 /// Why a server did not start.
@@ -157,6 +158,15 @@ impl ApiServer {
         self
     }
 
+    /// Answers at most this many reads and this many writes at once, and others with 429. 1000 of each by default.
+    ///
+    /// Watches do not count.
+    #[must_use]
+    pub fn max_requests_in_flight(mut self, requests: usize) -> Self {
+        self.max_in_flight = Some(requests);
+        self
+    }
+
     /// Remembers this many of the latest writes for watches and pages. 10,000 by default.
     #[must_use]
     pub fn history(mut self, events: usize) -> Self {
@@ -190,7 +200,14 @@ impl ApiServer {
             written.map_err(|error| StartError::Data { message: error.to_string() })?;
         }
         let faults = Faults::new(Arc::clone(&registry));
-        let service = Service::new(Arc::clone(&registry), self.tokens, disk, faults, self.serves_faults);
+        let accounts = match &self.data {
+            Some(directory) => Accounts::kept_in(directory),
+            None => Accounts::generate(),
+        };
+        let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
+        let authenticator = Authenticator { tokens: self.tokens, accounts };
+        let crowd = Crowd::new(self.max_in_flight.unwrap_or(MAX_IN_FLIGHT));
+        let service = Service::new(Arc::clone(&registry), authenticator, crowd, disk, faults, self.serves_faults);
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), stopped.clone()))];
         let (mut address, mut url, mut credentials) = (None, None, Credentials::None);
         if let Some(wanted) = self.listen {

@@ -1,6 +1,7 @@
 //! The server as its clients see it: over sockets, through memory, and as a function.
 
 mod access;
+mod accounts;
 mod applying;
 mod client;
 mod control;
