@@ -3,7 +3,9 @@
 mod allocation;
 pub(crate) mod control;
 mod defaulting;
+pub(crate) mod limits;
 mod priority;
+pub(crate) mod quota;
 mod strategy;
 mod validation;
 

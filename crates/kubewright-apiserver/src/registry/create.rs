@@ -71,8 +71,13 @@ impl Registry {
         admission::create(self, resource, &mut value)?;
         if let Some(control) = control {
             authorization::check_escalation(self, control.user, resource, &value)?;
+            admission::limits::check(self, resource, &value)?;
             control.validate(self, &new_object(resource, namespace, &value, dry_run))?;
         }
+        let _room = match control {
+            Some(_) => admission::quota::check(self, resource, None, &value, dry_run)?,
+            None => None,
+        };
         conversion::settle(resource, &mut value);
         let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {
@@ -139,6 +144,7 @@ impl Registry {
             check_namespace(namespace, value)?;
             value.set_meta("namespace", namespace);
         }
+        admission::limits::set_defaults(self, resource, namespace, value);
         control.mutate(self, attributes, Some(value))
     }
 

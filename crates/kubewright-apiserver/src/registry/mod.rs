@@ -49,6 +49,8 @@ pub(crate) struct Registry {
     custom: Mutex<CustomResources>,
     /// Held while a Service takes addresses or ports, so that no two take the same.
     pub(crate) allocation: Mutex<()>,
+    /// Held while something is written of which a quota allows only so much.
+    pub(crate) quota: Mutex<()>,
     /// Admission policies that have been compiled.
     pub(crate) policies: Policies,
     /// True when the server stops; watches end with it.
@@ -64,6 +66,7 @@ impl Registry {
             catalog: RwLock::new(Arc::new(Catalog::new([]))),
             custom: Mutex::default(),
             allocation: Mutex::new(()),
+            quota: Mutex::new(()),
             policies: Policies::default(),
             stop,
         }

@@ -106,6 +106,10 @@ impl Registry {
                     control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
                 }
             }
+            let _room = match control {
+                Some(_) => admission::quota::check(self, resource, Some(old), &new, request.dry_run)?,
+                None => None,
+            };
             conversion::settle(resource, &mut new);
             new.set_meta("resourceVersion", old.resource_version());
             if is_unchanged(old, &new) {

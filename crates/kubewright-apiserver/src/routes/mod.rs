@@ -39,7 +39,9 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     let resource = resources.get(&target.resource).ok_or_else(lost)?;
     let in_namespace = !target.namespace.is_empty();
     let is_collection = target.name.is_empty();
-    if !target.rest.is_empty() || (!resource.namespaced && in_namespace) {
+    // Only a proxy leads further.
+    let leads_on = target.subresource == "proxy" && resource.subresource("proxy").is_some();
+    if (!target.rest.is_empty() && !leads_on) || (!resource.namespaced && in_namespace) {
         return Err(lost());
     }
     if resource.namespaced && !in_namespace && (!is_collection || (is_custom_group && call.method != Method::GET)) {

@@ -45,6 +45,10 @@ impl Endpoint<'_, '_> {
             ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name),
             ("approval", "update") => self.update(Part::Status).await,
             ("approval", "patch") => self.patch(Part::Status).await,
+            ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
+                let object = self.find()?;
+                Err(Rejection::needs_node(self.resource, object.value.name(), &subresource.name))
+            }
             (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
         }
     }

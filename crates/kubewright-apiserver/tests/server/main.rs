@@ -10,6 +10,7 @@ mod durable;
 mod faulty;
 mod housekeeping;
 mod objects;
+mod quotas;
 mod strangers;
 mod transport;
 mod watching;
