@@ -1,5 +1,6 @@
 //! What happens to an object between the request and the store: it is completed, then checked.
 
+pub(crate) mod accounts;
 mod allocation;
 pub(crate) mod control;
 mod defaulting;

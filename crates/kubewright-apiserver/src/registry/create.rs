@@ -145,6 +145,7 @@ impl Registry {
             value.set_meta("namespace", namespace);
         }
         admission::limits::set_defaults(self, resource, namespace, value);
+        admission::accounts::assign(self, resource, namespace, value, &control.letters)?;
         control.mutate(self, attributes, Some(value))
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct Registry {
     custom: Mutex<CustomResources>,
     /// Held while a Service takes addresses or ports, so that no two take the same.
     pub(crate) allocation: Mutex<()>,
+    /// Whether namespaces get an account, and pods the one of their namespace.
+    pub(crate) assigns_accounts: bool,
     /// Held while something is written of which a quota allows only so much.
     pub(crate) quota: Mutex<()>,
     /// Admission policies that have been compiled.
@@ -66,6 +68,7 @@ impl Registry {
             catalog: RwLock::new(Arc::new(Catalog::new([]))),
             custom: Mutex::default(),
             allocation: Mutex::new(()),
+            assigns_accounts: false,
             quota: Mutex::new(()),
             policies: Policies::default(),
             stop,

@@ -53,6 +53,7 @@ pub struct ApiServer {
     data: Option<PathBuf>,
     serves_faults: bool,
     max_in_flight: Option<usize>,
+    assigns_accounts: bool,
 }
 
 /// Why a server did not start.
@@ -158,6 +159,14 @@ impl ApiServer {
         self
     }
 
+    /// Gives each namespace a service account, and each pod one with a token in its containers. Off by default, as in the
+    /// test environments of Go.
+    #[must_use]
+    pub fn service_accounts(mut self) -> Self {
+        self.assigns_accounts = true;
+        self
+    }
+
     /// Answers at most this many reads and this many writes at once, and others with 429. 1000 of each by default.
     ///
     /// Watches do not count.
@@ -181,7 +190,7 @@ impl ApiServer {
     pub async fn start(self) -> Result<RunningServer, StartError> {
         let (stop, stopped) = watch::channel(false);
         let options = self.window.map_or_else(StoreOptions::default, |events| StoreOptions::default().window(events));
-        let (registry, disk) = match &self.data {
+        let (mut registry, disk) = match &self.data {
             Some(directory) => {
                 let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
                 let (disk, found) = Disk::open(directory).map_err(unusable)?;
@@ -190,6 +199,7 @@ impl ApiServer {
             }
             None => (Registry::new(options, stopped.clone()), None),
         };
+        registry.assigns_accounts = self.assigns_accounts;
         let registry = Arc::new(registry);
         bootstrap::create_system_objects(&registry)?;
         for documents in &self.preloaded {

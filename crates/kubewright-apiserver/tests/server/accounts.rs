@@ -100,3 +100,26 @@ async fn too_many_requests_at_once_are_told_to_come_back() {
         (429, &"1".parse().expect("a number"))
     );
 }
+
+#[tokio::test]
+async fn pods_get_the_account_of_their_namespace_where_that_is_wanted() {
+    let server = ApiServer::in_memory().service_accounts().start().await.expect("nothing can fail");
+    let mut client = Client::over(server.connect()).await;
+    let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces", namespace).await.0, 201);
+    client.until("/api/v1/namespaces/shop/serviceaccounts/default", 200).await;
+    let pod = |name: &str, more: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},
+            "spec":{{"containers":[{{"name":"c","image":"i"}}]{more}}}}}"#
+        )
+    };
+    let (code, made) = client.call("POST", "/api/v1/namespaces/shop/pods", &pod("p", "")).await;
+    assert_eq!((code, text(&made, "spec/serviceAccountName").as_str()), (201, "default"));
+    assert!(text(&made, "spec/volumes").contains("serviceAccountToken"), "{made}");
+    assert!(text(&made, "spec/containers").contains("/var/run/secrets/kubernetes.io/serviceaccount"), "{made}");
+    let (code, refused) =
+        client.call("POST", "/api/v1/namespaces/shop/pods", &pod("q", r#","serviceAccountName":"none""#)).await;
+    let want = r#"pods "q" is forbidden: error looking up service account shop/none: serviceaccount "none" not found"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, want));
+}
