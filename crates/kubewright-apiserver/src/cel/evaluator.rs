@@ -9,22 +9,36 @@ use kubewright_core::Str;
 
 use super::budget::Budget;
 use super::error::EvaluationError;
-use super::functions;
+use super::functions::{self, Check};
 use super::operators;
 use super::syntax::{Expression, Fold, FoldKind, Node, Operator};
 use super::value::{Key, Value};
 
+/// What it costs to ask what somebody may do.
+const AUTHORIZATION_COST: u64 = 350_000;
+
 type Evaluated = Result<Value, EvaluationError>;
 
 /// The values of the variables of an expression.
-#[derive(Debug, Default)]
-pub(crate) struct Variables {
+#[derive(Default)]
+pub(crate) struct Variables<'a> {
     values: Vec<(&'static str, Value)>,
     /// Fields of `variables`, which may have failed, and then matter only to those who use them.
     computed: Vec<(Str, Evaluated)>,
+    /// Who answers what somebody may do with a verb.
+    authorizer: Option<Authorizer<'a>>,
 }
 
-impl Variables {
+/// Says whether something is allowed, and why.
+type Authorizer<'a> = Box<dyn Fn(&Check, &str) -> (bool, String) + 'a>;
+
+impl<'a> Variables<'a> {
+    /// Lets expressions ask what somebody may do.
+    pub(crate) fn authorize_by(&mut self, check: Check, authorizer: impl Fn(&Check, &str) -> (bool, String) + 'a) {
+        self.set("authorizer", Value::Check(Arc::new(check)));
+        self.authorizer = Some(Box::new(authorizer));
+    }
+
     /// Sets a variable.
     pub(crate) fn set(&mut self, name: &'static str, value: Value) {
         self.values.retain(|(known, _)| *known != name);
@@ -42,7 +56,7 @@ impl Variables {
 }
 
 /// The value of an expression.
-pub(super) fn evaluate(expression: &Expression, variables: &Variables, budget: &mut Budget) -> Evaluated {
+pub(super) fn evaluate(expression: &Expression, variables: &Variables<'_>, budget: &mut Budget) -> Evaluated {
     budget.begin();
     Scope { variables, name: "", value: &Value::Null, outer: None }.evaluate(expression, budget)
 }
@@ -50,7 +64,7 @@ pub(super) fn evaluate(expression: &Expression, variables: &Variables, budget: &
 /// The names that are known at one place: one more than outside of it.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
-    variables: &'a Variables,
+    variables: &'a Variables<'a>,
     name: &'a str,
     value: &'a Value,
     outer: Option<&'a Scope<'a>>,
@@ -179,7 +193,14 @@ impl<'a> Scope<'a> {
             (Some(target), _, arguments) => {
                 let target = self.evaluate(target, budget)?;
                 let arguments = self.all_of(arguments, budget)?;
-                functions::method(&target, function, &arguments, budget)
+                match (&target, function, &arguments[..], &self.variables.authorizer) {
+                    (Value::Check(check), "check", [Value::String(verb)], Some(authorizer)) => {
+                        budget.spend(AUTHORIZATION_COST)?;
+                        let (is_allowed, reason) = authorizer(check, verb);
+                        Ok(Value::Decision { is_allowed, reason: reason.into() })
+                    }
+                    _ => functions::method(&target, function, &arguments, budget),
+                }
             }
             (None, _, arguments) => {
                 let arguments = self.all_of(arguments, budget)?;

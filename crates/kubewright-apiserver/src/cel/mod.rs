@@ -30,6 +30,7 @@ use kubewright_core::Str;
 pub(crate) use budget::Budget;
 pub(crate) use error::{CompileError, EvaluationError};
 pub(crate) use evaluator::Variables;
+pub(crate) use functions::{Check, CheckStage};
 pub(crate) use types::{Field, ListKind, Type, escape};
 pub(crate) use value::Value;
 
@@ -60,12 +61,12 @@ impl Program {
     }
 
     /// The value of the expression.
-    pub(crate) fn evaluate(&self, variables: &Variables, budget: &mut Budget) -> Result<Value, EvaluationError> {
+    pub(crate) fn evaluate(&self, variables: &Variables<'_>, budget: &mut Budget) -> Result<Value, EvaluationError> {
         evaluator::evaluate(&self.expression, variables, budget)
     }
 
     /// The value of an expression that has to be true or false.
-    pub(crate) fn is_true(&self, variables: &Variables, budget: &mut Budget) -> Result<bool, EvaluationError> {
+    pub(crate) fn is_true(&self, variables: &Variables<'_>, budget: &mut Budget) -> Result<bool, EvaluationError> {
         match self.evaluate(variables, budget)? {
             Value::Bool(truth) => Ok(truth),
             other => Err(EvaluationError::new(format!("expected bool, got {}", other.type_name()))),
@@ -73,7 +74,7 @@ impl Program {
     }
 
     /// The value of an expression that has to be text.
-    pub(crate) fn text(&self, variables: &Variables, budget: &mut Budget) -> Result<Str, EvaluationError> {
+    pub(crate) fn text(&self, variables: &Variables<'_>, budget: &mut Budget) -> Result<Str, EvaluationError> {
         match self.evaluate(variables, budget)? {
             Value::String(text) => Ok(text),
             other => Err(EvaluationError::new(format!("expected string, got {}", other.type_name()))),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kubewright_core::{ByteString, Duration, Quantity, Str, Value as Tree};
 
-use super::functions::{Cidr, Url, parse_timestamp};
+use super::functions::{Check, Cidr, Url, parse_timestamp};
 use super::types::{ListKind, Type, escape};
 
 /// A value; copies share what is large.
@@ -35,6 +35,13 @@ pub(crate) enum Value {
     Url(Arc<Url>),
     /// A named format of texts.
     Format(&'static str),
+    /// A question about what somebody may do.
+    Check(Arc<Check>),
+    /// The answer to it.
+    Decision {
+        is_allowed: bool,
+        reason: Str,
+    },
 }
 
 /// A key of a map. Numbers are the same key whatever type they have.
@@ -134,6 +141,8 @@ impl Value {
             Value::Cidr(_) => "net.CIDR",
             Value::Url(_) => "kubernetes.URL",
             Value::Format(_) => "kubernetes.NamedFormat",
+            Value::Check(_) => "kubernetes.authorization.Authorizer",
+            Value::Decision { .. } => "kubernetes.authorization.Decision",
         }
     }
 
@@ -221,6 +230,7 @@ impl PartialEq for Value {
             (Value::Cidr(one), Value::Cidr(two)) => one == two,
             (Value::Url(one), Value::Url(two)) => one == two,
             (Value::Format(one), Value::Format(two)) => one == two,
+            (Value::Check(one), Value::Check(two)) => one == two,
             (one, two) => one.compare(two) == Some(Ordering::Equal),
         }
     }

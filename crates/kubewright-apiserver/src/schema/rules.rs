@@ -53,7 +53,7 @@ impl Rule {
     }
 
     /// What the rule says to whom breaks it.
-    fn detail(&self, variables: &Variables, budget: &mut Budget) -> String {
+    fn detail(&self, variables: &Variables<'_>, budget: &mut Budget) -> String {
         let made = self.message_expression.as_ref().and_then(|program| program.text(variables, budget).ok());
         match made.filter(|text| !text.trim().is_empty() && !text.contains('\n')) {
             Some(text) => text.to_string(),

@@ -79,6 +79,18 @@ async fn a_policy_may_take_parameters_and_only_warn() {
 }
 
 #[tokio::test]
+async fn a_policy_may_ask_what_somebody_may_do() {
+    let (_server, mut client) = server().await;
+    let spec = r#""validations":[{"expression":"authorizer.group('').resource('secrets').namespace('default').check('get').allowed()"},
+        {"expression":"!authorizer.serviceAccount('default', 'robot').requestResource().check('create').allowed()"},
+        {"expression":"authorizer.serviceAccount('default', 'robot').path('/healthz').check('get').allowed()",
+        "message":"asked"}]"#;
+    put_in_force(&mut client, spec, r#""validationActions":["Deny"]"#).await;
+    let (code, answer) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+#[tokio::test]
 async fn a_policy_that_cannot_be_read_is_refused() {
     let (_server, mut client) = server().await;
     let policy = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy",

@@ -8,7 +8,9 @@ use kubewright_core::{Str, Value};
 
 use super::attributes::Attributes;
 use super::{Control, matching};
-use crate::cel::{self, Budget, Program, Type, Variables};
+use crate::authentication::User;
+use crate::authorization::{self, Action};
+use crate::cel::{self, Budget, Check, CheckStage, Program, Type, Variables};
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
@@ -239,7 +241,7 @@ impl Bound {
 }
 
 impl Validation {
-    fn message(&self, variables: &Variables, budget: &mut Budget) -> String {
+    fn message(&self, variables: &Variables<'_>, budget: &mut Budget) -> String {
         let made = self.message_expression.as_ref().and_then(|program| program.text(variables, budget).ok());
         match made.filter(|text| !text.trim().is_empty() && !text.contains('\n')) {
             Some(text) => text.to_string(),
@@ -250,18 +252,55 @@ impl Validation {
 }
 
 /// The variables that tell of a write, the same for policies and for conditions of webhooks.
-pub(super) fn variables(control: &Control<'_>, registry: &Registry, attributes: &Attributes<'_>) -> Variables {
+pub(super) fn variables<'a>(
+    control: &'a Control<'_>,
+    registry: &'a Registry,
+    attributes: &Attributes<'_>,
+) -> Variables<'a> {
     let value = |tree: Option<&Value>| tree.map_or(cel::Value::Null, cel::Value::of_tree);
     let mut variables = Variables::default();
     variables.set("object", value(attributes.object));
     variables.set("oldObject", value(attributes.old));
     variables.set("request", cel::Value::of_tree(&attributes.request(control)));
     variables.set("namespaceObject", value(matching::namespace(registry, attributes).as_ref()));
+    let resource = attributes.resource;
+    let request = Check {
+        stage: CheckStage::Resource,
+        group: resource.group.clone(),
+        resource: resource.plural.clone(),
+        subresource: control.subresource.clone(),
+        namespace: attributes.namespace.into(),
+        name: attributes.name.into(),
+        ..Check::default()
+    };
+    let nothing = Check { request: Some(Arc::new(request)), ..Check::default() };
+    variables.authorize_by(nothing, |check, verb| decide(registry, control.user, check, verb));
     variables
 }
 
+/// Whether somebody may do what an expression asks about.
+fn decide(registry: &Registry, user: &User, check: &Check, verb: &str) -> (bool, String) {
+    let account = check.account.as_ref().map(|(namespace, name)| {
+        let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
+        User::authenticated(format!("system:serviceaccount:{namespace}:{name}"), "", groups)
+    });
+    let action = match check.stage {
+        CheckStage::Path => Action::Path { verb, path: &check.path },
+        _ => Action::Resource {
+            verb,
+            group: &check.group,
+            resource: &check.resource,
+            subresource: &check.subresource,
+            namespace: &check.namespace,
+            name: &check.name,
+        },
+    };
+    let decision = authorization::decide(registry, account.as_ref().unwrap_or(user), action);
+    (decision.is_allowed, decision.reason)
+}
+
 /// Whether a condition holds, or why it has no answer.
-pub(super) fn evaluate(program: &Compiled, variables: &Variables, budget: &mut Budget) -> Result<bool, String> {
+pub(super) fn evaluate(program: &Compiled, variables: &Variables<'_>, budget: &mut Budget) -> Result<bool, String> {
     let program = program.as_ref().map_err(|why| format!("compilation failed: {why}"))?;
     program.is_true(variables, budget).map_err(|error| error.to_string())
 }

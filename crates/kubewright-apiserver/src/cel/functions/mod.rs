@@ -1,5 +1,6 @@
 //! The libraries: those of the language, and those that Kubernetes adds.
 
+mod authorizer;
 mod conversion;
 mod format;
 mod lists;
@@ -13,6 +14,7 @@ use super::budget::Budget;
 use super::error::EvaluationError;
 use super::value::Value;
 
+pub(crate) use authorizer::{Check, Stage as CheckStage};
 pub(super) use network::Cidr;
 pub(super) use time::parse_timestamp;
 pub(super) use url::Url;
@@ -72,6 +74,11 @@ pub(super) fn method(target: &Value, function: &str, arguments: &[Value], budget
         (Value::Quantity(amount), _, _) => quantity::method(amount, function, arguments),
         (Value::Ip(_) | Value::Cidr(_), _, _) => network::method(target, function, arguments),
         (Value::Url(address), _, []) => url::method(address, function),
+        (Value::Check(check), _, _) => authorizer::method(check, function, arguments),
+        (Value::Decision { is_allowed, .. }, "allowed", []) => Ok(Value::Bool(*is_allowed)),
+        (Value::Decision { reason, .. }, "reason", []) => Ok(Value::String(reason.clone())),
+        (Value::Decision { .. }, "errored", []) => Ok(Value::Bool(false)),
+        (Value::Decision { .. }, "error", []) => Ok("".into()),
         (Value::Format(name), "validate", [Value::String(text)]) => format::validate(name, text),
         _ => Err(EvaluationError::no_overload()),
     }
