@@ -20,6 +20,7 @@ mod admission;
 mod authentication;
 mod authorization;
 mod catalog;
+mod cel;
 mod conversion;
 mod decoding;
 pub mod discovery;

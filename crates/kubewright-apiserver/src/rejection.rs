@@ -3,6 +3,9 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, StatusReason};
 
+use crate::admission::control::Question;
+use crate::catalog::Resource;
+
 /// A refusal on its way to the client.
 #[derive(Debug)]
 pub(crate) enum Rejection {
@@ -10,6 +13,8 @@ pub(crate) enum Rejection {
     Status(Box<Status>),
     /// In plain text: the path leads nowhere.
     NoSuchPage,
+    /// Not yet: webhooks have to be asked first, see [`Control::decided`](crate::admission::control::Control::decided).
+    Undecided(Box<Question>),
 }
 
 impl Rejection {
@@ -27,6 +32,15 @@ impl Rejection {
     pub(crate) fn unexpected(message: impl Into<kubewright_core::Str>) -> Self {
         let mut status = Status::failure(StatusReason::Unknown, message);
         status.code = Some(500);
+        status.into()
+    }
+
+    /// 501 for what only the node could answer on which something runs.
+    pub(crate) fn needs_node(resource: &Resource, name: &str, what: &str) -> Self {
+        let plural = &resource.plural;
+        let message = format!("{what} of {plural} {name:?} is not available: no node runs anything on this server");
+        let mut status = Status::failure(StatusReason::Unknown, message);
+        status.code = Some(501);
         status.into()
     }
 

@@ -6,13 +6,13 @@ use kubewright_core::options::CreateOptions;
 use kubewright_core::{GroupKind, Value};
 
 use crate::accept::Offer;
-use crate::authentication::User;
+use crate::authentication::{ISSUER, User};
 use crate::authorization::{self, Action, Decision};
 use crate::catalog::Resource;
 use crate::decoding::Expected;
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
-use crate::object::{Meta, tree};
+use crate::object::{Meta, texts, tree};
 use crate::rejection::Rejection;
 use crate::routes;
 use crate::service::Call;
@@ -33,9 +33,19 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
             tree::set(&mut review, &["status"], tree::map([("userInfo", user_info(call.user))]));
         }
         ("authentication.k8s.io", "tokenreviews") => {
-            let user = call.tokens.user(tree::text(&review, &["spec", "token"]));
-            let status = match user {
-                Some(user) => tree::map([("authenticated", true.into()), ("user", user_info(&user))]),
+            let asked = texts(tree::get(&review, &["spec", "audiences"]));
+            let audiences = if asked.is_empty() { vec![ISSUER.into()] } else { asked.clone() };
+            let token = tree::text(&review, &["spec", "token"]);
+            let status = match call.authenticator.user(call.registry, token, &audiences) {
+                Some((user, audiences)) => {
+                    let mut status = tree::map([("authenticated", true.into()), ("user", user_info(&user))]);
+                    // Only tokens of service accounts are for somebody in particular.
+                    if !asked.is_empty() || user.is_in("system:serviceaccounts") {
+                        let audiences = tree::list(audiences.iter().map(|audience| audience.as_str()));
+                        tree::set(&mut status, &["audiences"], audiences);
+                    }
+                    status
+                }
                 None => tree::map([("user", tree::map([])), ("error", "[invalid bearer token]".into())]),
             };
             tree::set(&mut review, &["status"], status);

@@ -9,11 +9,11 @@ use hyper::{Method, Request, Response};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::Query;
 
-use crate::authentication::{self, Peer, Tokens, User};
+use crate::authentication::{self, Authenticator, Peer, User};
 use crate::authorization::{self, Action};
 use crate::encoding::Wanted;
 use crate::faults::{self, Effect, Faults};
-use crate::http::{Answer, Body, accepts_gzip, compress, is_too_large};
+use crate::http::{Answer, Body, Crowd, accepts_gzip, compress, is_too_large};
 use crate::metrics::Metrics;
 use crate::pages;
 use crate::registry::Registry;
@@ -32,7 +32,8 @@ pub struct Service {
 
 struct Shared {
     registry: Arc<Registry>,
-    tokens: Tokens,
+    authenticator: Authenticator,
+    crowd: Crowd,
     metrics: Metrics,
     disk: Option<Arc<Disk>>,
     faults: Faults,
@@ -44,7 +45,7 @@ struct Shared {
 pub(crate) struct Call<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) metrics: &'a Metrics,
-    pub(crate) tokens: &'a Tokens,
+    pub(crate) authenticator: &'a Authenticator,
     pub(crate) user: &'a User,
     pub(crate) info: &'a RequestInfo,
     pub(crate) method: &'a Method,
@@ -58,14 +59,14 @@ pub(crate) struct Call<'a> {
 impl Service {
     pub(crate) fn new(
         registry: Arc<Registry>,
-        tokens: Tokens,
+        authenticator: Authenticator,
+        crowd: Crowd,
         disk: Option<Arc<Disk>>,
         faults: Faults,
         serves_faults: bool,
     ) -> Self {
-        Service {
-            shared: Arc::new(Shared { registry, tokens, metrics: Metrics::default(), disk, faults, serves_faults }),
-        }
+        let metrics = Metrics::default();
+        Service { shared: Arc::new(Shared { registry, authenticator, crowd, metrics, disk, faults, serves_faults }) }
     }
 
     /// Answers a request of somebody who is trusted, unless a token says who it is.
@@ -112,6 +113,10 @@ impl Service {
                 }
             }
         }
+        let Some(_place) = self.shared.crowd.enter(info.verb) else {
+            let status = Status::too_many_requests("Too many requests, please try again later.", 1);
+            return Ok(Answer::rejection(status.into(), Wanted::of_errors(&parts.headers, &query)).into_response());
+        };
         let mut answer = self.answer(peer, &parts.method, &info, &query, &parts.headers, &body).await;
         if answer.is_ok() && !matches!(parts.method, Method::GET | Method::HEAD) {
             answer = self.settle().await.and(answer);
@@ -142,13 +147,23 @@ impl Service {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<Answer, Rejection> {
-        let user = authentication::authenticate(peer, headers, &self.shared.tokens)?;
-        let Shared { registry, metrics, tokens, .. } = &*self.shared;
+        let Shared { registry, metrics, authenticator, .. } = &*self.shared;
+        let user = authentication::authenticate(registry, peer, headers, authenticator)?;
         let user = authentication::impersonate(registry, user, headers)?;
         let selected = selected_name(query).unwrap_or_default();
         authorization::authorize(registry, &user, Action::of_request(info, &selected))?;
-        let mut call =
-            Call { registry, metrics, tokens, user: &user, info, method, query, headers, body, warnings: Vec::new() };
+        let mut call = Call {
+            registry,
+            metrics,
+            authenticator,
+            user: &user,
+            info,
+            method,
+            query,
+            headers,
+            body,
+            warnings: Vec::new(),
+        };
         let answer = match &info.target {
             Some(target) => routes::answer(&mut call, target).await?,
             None if self.shared.serves_faults && info.path.starts_with(faults::PATH) => {

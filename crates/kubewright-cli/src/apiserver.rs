@@ -27,6 +27,9 @@ pub struct Options {
     /// Lets the administrator inject faults by requests to /kubewright/faults.
     #[arg(long)]
     allow_faults: bool,
+    /// Gives each namespace a service account, and each pod one with a token in its containers.
+    #[arg(long)]
+    service_accounts: bool,
     /// Writes a kubeconfig for the administrator, readable by its owner only.
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
@@ -55,6 +58,9 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     }
     if options.allow_faults {
         server = server.fault_endpoint();
+    }
+    if options.service_accounts {
+        server = server.service_accounts();
     }
     if options.http {
         server = server.plain_http();

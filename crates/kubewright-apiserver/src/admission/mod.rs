@@ -1,8 +1,12 @@
 //! What happens to an object between the request and the store: it is completed, then checked.
 
+pub(crate) mod accounts;
 mod allocation;
+pub(crate) mod control;
 mod defaulting;
+pub(crate) mod limits;
 mod priority;
+pub(crate) mod quota;
 mod strategy;
 mod validation;
 

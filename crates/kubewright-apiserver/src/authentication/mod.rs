@@ -1,5 +1,6 @@
 //! Who asks: a client certificate, a token, or nobody.
 
+mod account;
 mod certificate;
 mod impersonation;
 mod token;
@@ -9,10 +10,12 @@ use hyper::header::AUTHORIZATION;
 use kubewright_core::Str;
 use kubewright_core::meta::v1::Status;
 
+pub(crate) use account::{Accounts, Grant, ISSUER};
 pub(crate) use certificate::subject;
 pub(crate) use impersonation::impersonate;
 pub use token::{TokenFileError, Tokens};
 
+use crate::registry::Registry;
 use crate::rejection::Rejection;
 
 /// Members may do everything.
@@ -60,12 +63,37 @@ pub(crate) enum Peer {
     Certified(User),
 }
 
+/// Who can show whose token: those in a file, and those of service accounts.
+#[derive(Debug)]
+pub(crate) struct Authenticator {
+    pub(crate) tokens: Tokens,
+    pub(crate) accounts: Accounts,
+}
+
+impl Authenticator {
+    /// Whose token this is, and for which of these audiences; tokens of the file are for all.
+    pub(crate) fn user(&self, registry: &Registry, token: &str, audiences: &[Str]) -> Option<(User, Vec<Str>)> {
+        match self.tokens.user(token) {
+            Some(user) => Some((user, audiences.to_vec())),
+            None => self.accounts.user(registry, token, audiences),
+        }
+    }
+}
+
 /// Finds out who asks. A token that is not known is an error, even where the certificate would do.
-pub(crate) fn authenticate(peer: &Peer, headers: &HeaderMap, tokens: &Tokens) -> Result<User, Rejection> {
+pub(crate) fn authenticate(
+    registry: &Registry,
+    peer: &Peer,
+    headers: &HeaderMap,
+    authenticator: &Authenticator,
+) -> Result<User, Rejection> {
     let token = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
     match (peer, token) {
         (Peer::Certified(user), _) => Ok(user.clone()),
-        (_, Some(token)) => tokens.user(token).ok_or_else(|| Status::unauthorized("Unauthorized").into()),
+        (_, Some(token)) => {
+            let known = authenticator.user(registry, token, &[ISSUER.into()]);
+            known.map(|(user, _)| user).ok_or_else(|| Status::unauthorized("Unauthorized").into())
+        }
         (Peer::Trusted, None) => Ok(User::admin()),
         (Peer::Unknown, None) => Ok(User::anonymous()),
     }

@@ -41,8 +41,14 @@ fn empty_namespace(registry: &Registry, namespace: &str) {
     for resource in resources {
         let scope = Scope::namespace(resource.storage.clone(), namespace);
         for entry in registry.all(&scope) {
-            let _ =
-                registry.delete(resource, namespace, entry.object.value.name(), &DeleteOptions::default(), &mut vec![]);
+            let _ = registry.delete(
+                resource,
+                namespace,
+                entry.object.value.name(),
+                &DeleteOptions::default(),
+                &mut vec![],
+                None,
+            );
         }
         let left = registry.all(&scope);
         if !left.is_empty() {
@@ -118,8 +124,14 @@ fn empty_definition(registry: &Registry, name: &str, definition: &Value) {
     if let Some(resource) = catalog.of_storage(name) {
         for entry in registry.all(&Scope::resource(resource.storage.clone())) {
             let value = &entry.object.value;
-            let _ =
-                registry.delete(resource, value.namespace(), value.name(), &DeleteOptions::default(), &mut Vec::new());
+            let _ = registry.delete(
+                resource,
+                value.namespace(),
+                value.name(),
+                &DeleteOptions::default(),
+                &mut Vec::new(),
+                None,
+            );
         }
     }
     if !registry.all(&Scope::resource(name)).is_empty() {

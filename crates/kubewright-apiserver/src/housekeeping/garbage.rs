@@ -187,5 +187,6 @@ fn delete(registry: &Registry, key: &Key, value: &Value, policy: Option<Propagat
     let Some(resource) = registry.catalog().of_storage(key.resource()).cloned() else { return };
     let mut options = DeleteOptions::default().uid(value.uid());
     options.propagation_policy = policy;
-    let _ = registry.delete(&resource, key.namespace().unwrap_or_default(), key.name(), &options, &mut Vec::new());
+    let _ =
+        registry.delete(&resource, key.namespace().unwrap_or_default(), key.name(), &options, &mut Vec::new(), None);
 }

@@ -1,5 +1,6 @@
 //! What a cluster tidies up by itself, driven by the log of writes: dependents of deleted objects, the content of
-//! deleted namespaces, the objects of deleted definitions, and claims that nobody uses any more.
+//! deleted namespaces, the objects of deleted definitions, and claims that nobody uses any more. Where service accounts are
+//! wanted, each namespace gets its own.
 //!
 //! One task does all of it, in the order of the log, so that the same writes always have the same consequences.
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use kubewright_core::Value;
 use tokio::sync::watch;
 
+use crate::admission::accounts;
 use crate::object::Meta;
 use crate::registry::Registry;
 use crate::storage::{EventKind, Key, ListOptions, Scope};
@@ -25,6 +27,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
         let Ok(mut watcher) = registry.store.watch(&Scope::everything(), page.revision) else { continue };
         page.entries.iter().for_each(|(key, entry)| garbage.learn(key, &entry.object.value));
         for (key, entry) in &page.entries {
+            give_account(&registry, key);
             garbage.look_after(&registry, key, &entry.object.value);
             content::look_after(&registry, key, &entry.object.value);
             claims::look_after(&registry, key, &entry.object.value);
@@ -40,11 +43,15 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
             match event.kind {
                 EventKind::Deleted => {
                     let orphans = garbage.forget(&event.key, value);
+                    if event.key.resource() == "serviceaccounts" && event.key.name() == accounts::DEFAULT {
+                        accounts::create_default(&registry, event.key.namespace().unwrap_or_default());
+                    }
                     garbage.collect(&registry, value, orphans);
                     content::after_deletion(&registry, &event.key);
                     claims::after_deletion(&registry, &event.key);
                 }
                 EventKind::Created | EventKind::Modified => {
+                    give_account(&registry, &event.key);
                     garbage.learn(&event.key, value);
                     garbage.look_after(&registry, &event.key, value);
                     content::look_after(&registry, &event.key, value);
@@ -52,6 +59,13 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
                 }
             }
         }
+    }
+}
+
+/// Sees to it that a namespace has its account, also after somebody deleted it.
+fn give_account(registry: &Registry, key: &Key) {
+    if registry.assigns_accounts && key.resource() == "namespaces" {
+        accounts::create_default(registry, key.name());
     }
 }
 

@@ -22,6 +22,12 @@ use crate::service::Service;
 
 /// The largest body that is taken.
 const BODY_MAX: usize = 3 << 20;
+/// How many headers a request may have, and how large they may be.
+const HEADERS_MAX: usize = 256;
+const HEADER_SIZE: usize = 1 << 20;
+/// How long a client may take to send its headers, and then its body.
+const HEADER_TIME: Duration = Duration::from_secs(30);
+const BODY_TIME: Duration = Duration::from_secs(60);
 /// How long requests may still take when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -54,8 +60,9 @@ impl Connections {
             let restarts = weather.borrow().restarts;
             let respond = service_fn(move |request| respond(service.clone(), peer.clone(), request));
             let mut builder = Builder::new(TokioExecutor::new());
-            builder.http1().timer(TokioTimer::new()).keep_alive(true);
-            builder.http2().timer(TokioTimer::new());
+            builder.http1().timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
+            builder.http1().max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
+            builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_SIZE as u32);
             let connection = builder.serve_connection(TokioIo::new(stream), respond);
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
@@ -81,7 +88,12 @@ impl Connections {
 
 async fn respond(service: Service, peer: Peer, request: Request<Incoming>) -> io::Result<Response<Body>> {
     let (parts, body) = request.into_parts();
-    match Limited::new(body, BODY_MAX).collect().await {
+    let whole = Limited::new(body, BODY_MAX).collect();
+    let Ok(body) = tokio::time::timeout(BODY_TIME, whole).await else {
+        let status = Status::timeout("request did not complete within the allowed time", 0);
+        return Ok(Answer::rejection(status.into(), Wanted::JSON).into_response());
+    };
+    match body {
         Ok(body) => service.serve(&peer, Request::from_parts(parts, body.to_bytes())).await,
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             let status = Status::request_entity_too_large(format!("limit is {BODY_MAX}"));

@@ -34,7 +34,7 @@ impl Registry {
             name,
             part,
             origin,
-            user: None,
+            control: None,
             ownership: Ownership::Keep,
             dry_run,
         };

@@ -8,7 +8,7 @@ use kubewright_core::{CauseType, Str, Time, Value};
 use super::ownership::track;
 use super::{Ownership, Registry, refusal};
 use crate::admission;
-use crate::authentication::User;
+use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization;
 use crate::catalog::Resource;
 use crate::conversion;
@@ -30,8 +30,8 @@ pub(crate) struct CreateRequest<'a> {
     /// The namespace of the path.
     pub(crate) namespace: &'a str,
     pub(crate) value: Value,
-    /// Who asks; nobody where the server itself does.
-    pub(crate) user: Option<&'a User>,
+    /// Who asks, and who has a say in it; nobody where the server itself does.
+    pub(crate) control: Option<&'a Control<'a>>,
     pub(crate) ownership: Ownership,
     pub(crate) dry_run: bool,
 }
@@ -39,7 +39,10 @@ pub(crate) struct CreateRequest<'a> {
 impl Registry {
     /// Creates an object.
     pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
-        let CreateRequest { resource, namespace, value, user, ownership, dry_run } = request;
+        let CreateRequest { resource, namespace, mut value, control, ownership, dry_run } = request;
+        if let Some(control) = control {
+            self.mutate_new(control, resource, namespace, &mut value, dry_run)?;
+        }
         let managers = match &ownership {
             Ownership::Keep => None,
             Ownership::Given => value.meta("managedFields").cloned(),
@@ -54,7 +57,7 @@ impl Registry {
         let generated = value.name().is_empty().then(|| Str::from(value.meta_text("generateName")));
         let generated = generated.filter(|prefix| !prefix.is_empty());
         if let Some(prefix) = &generated {
-            value.set_meta("name", generate(prefix));
+            value.set_meta("name", generate(prefix, control.map(|control| control.letters.as_str())));
         }
         for field in ["selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             value.remove_meta(field);
@@ -62,13 +65,19 @@ impl Registry {
         if let Some(managers) = managers {
             value.set_meta("managedFields", managers);
         }
-        value.set_meta("uid", random::uid());
-        value.set_meta("creationTimestamp", Time::now().to_string());
+        value.set_meta("uid", control.map_or_else(random::uid, |control| control.uid.clone()));
+        value.set_meta("creationTimestamp", control.map_or_else(Time::now, |control| control.time).to_string());
         let _turn = resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
         admission::create(self, resource, &mut value)?;
-        if let Some(user) = user {
-            authorization::check_escalation(self, user, resource, &value)?;
+        if let Some(control) = control {
+            authorization::check_escalation(self, control.user, resource, &value)?;
+            admission::limits::check(self, resource, &value)?;
+            control.validate(self, &new_object(resource, namespace, &value, dry_run))?;
         }
+        let _room = match control {
+            Some(_) => admission::quota::check(self, resource, None, &value, dry_run)?,
+            None => None,
+        };
         conversion::settle(resource, &mut value);
         let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {
@@ -86,7 +95,7 @@ impl Registry {
                     if attempt == attempts {
                         return Err(Status::generate_name_conflict(&resource.group_resource(), &name).into());
                     }
-                    value.set_meta("name", generate(generated.as_deref().unwrap_or_default()));
+                    value.set_meta("name", generate(generated.as_deref().unwrap_or_default(), None));
                 }
                 Err(error) => {
                     let rejection = refusal(resource, &name, error);
@@ -120,6 +129,26 @@ impl Registry {
         })
     }
 
+    /// Lets webhooks change a new object.
+    fn mutate_new(
+        &self,
+        control: &Control<'_>,
+        resource: &Resource,
+        namespace: &str,
+        value: &mut Value,
+        dry_run: bool,
+    ) -> Result<(), Rejection> {
+        let name = Str::from(value.name());
+        let attributes = Attributes { name: &name, ..new_object(resource, namespace, &Value::Null, dry_run) };
+        if resource.namespaced {
+            check_namespace(namespace, value)?;
+            value.set_meta("namespace", namespace);
+        }
+        admission::limits::set_defaults(self, resource, namespace, value);
+        admission::accounts::assign(self, resource, namespace, value, &control.letters)?;
+        control.mutate(self, attributes, Some(value))
+    }
+
     /// Sees to it that the object is in the namespace of the path, and that this accepts new content.
     fn place(&self, resource: &Resource, namespace: &str, value: &mut Value) -> Result<(), Rejection> {
         if !resource.namespaced {
@@ -142,6 +171,12 @@ impl Registry {
     }
 }
 
+/// The creation of this object.
+fn new_object<'a>(resource: &'a Resource, namespace: &'a str, value: &'a Value, dry_run: bool) -> Attributes<'a> {
+    let operation = Operation::Create;
+    Attributes { operation, resource, namespace, name: value.name(), object: Some(value), old: None, dry_run }
+}
+
 /// The namespace in the body, if there is one, must be that of the path.
 pub(super) fn check_namespace(namespace: &str, value: &Value) -> Result<(), Rejection> {
     if matches!(value.namespace(), "") || value.namespace() == namespace {
@@ -151,10 +186,11 @@ pub(super) fn check_namespace(namespace: &str, value: &Value) -> Result<(), Reje
     Err(Status::bad_request(message).into())
 }
 
-fn generate(prefix: &str) -> String {
+fn generate(prefix: &str, letters: Option<&str>) -> String {
     let mut end = prefix.len().min(GENERATED_PREFIX_MAX);
     while !prefix.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}{}", &prefix[..end], random::letters(GENERATED_LETTERS))
+    let letters = letters.map_or_else(|| random::letters(GENERATED_LETTERS), str::to_owned);
+    format!("{}{letters}", &prefix[..end])
 }

@@ -7,6 +7,7 @@ use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::{GroupResource, Str, Time, Value};
 
 use super::{Registry, refusal, set_condition};
+use crate::admission::control::{Attributes, Control, Operation};
 use crate::catalog::Resource;
 use crate::object::{Draft, Meta, StoredObject, tree};
 use crate::rejection::Rejection;
@@ -65,6 +66,7 @@ impl Registry {
         name: &str,
         options: &DeleteOptions,
         warnings: &mut Vec<String>,
+        control: Option<&Control<'_>>,
     ) -> Result<Deleted, Rejection> {
         if resource.is("", "namespaces") && IMMORTAL.contains(&name) {
             let why = "this namespace may not be deleted";
@@ -74,6 +76,19 @@ impl Registry {
         loop {
             let entry = self.get(resource, namespace, name)?;
             check_preconditions(resource, name, options, &entry.object.value)?;
+            if let Some(control) = control {
+                let attributes = Attributes {
+                    operation: Operation::Delete,
+                    resource,
+                    namespace,
+                    name,
+                    object: None,
+                    old: Some(&entry.object.value),
+                    dry_run: options.dry_run,
+                };
+                control.mutate(self, attributes, None)?;
+                control.validate(self, &attributes)?;
+            }
             let Some(plan) = plan(resource, &entry.object.value, options, policy) else {
                 return Ok(Deleted::Pending(entry.object));
             };

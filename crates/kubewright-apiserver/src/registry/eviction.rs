@@ -45,7 +45,7 @@ impl Registry {
                 Ok(pod)
             })?;
         }
-        self.delete(pods, namespace, name, options, &mut Vec::new()).map(|_| ())
+        self.delete(pods, namespace, name, options, &mut Vec::new(), None).map(|_| ())
     }
 
     /// The budgets that cover a pod.
@@ -78,7 +78,7 @@ impl Registry {
             name,
             part,
             origin,
-            user: None,
+            control: None,
             ownership: super::Ownership::Keep,
             dry_run,
         };

@@ -30,6 +30,7 @@ pub(crate) use selection::Selection;
 pub(crate) use update::{Origin, Part, UpdateRequest};
 pub(crate) use watch::WatchStream;
 
+use crate::admission::control::Policies;
 use crate::authorization;
 use crate::catalog::custom::CustomResources;
 use crate::catalog::{Catalog, Resource};
@@ -48,6 +49,12 @@ pub(crate) struct Registry {
     custom: Mutex<CustomResources>,
     /// Held while a Service takes addresses or ports, so that no two take the same.
     pub(crate) allocation: Mutex<()>,
+    /// Whether namespaces get an account, and pods the one of their namespace.
+    pub(crate) assigns_accounts: bool,
+    /// Held while something is written of which a quota allows only so much.
+    pub(crate) quota: Mutex<()>,
+    /// Admission policies that have been compiled.
+    pub(crate) policies: Policies,
     /// True when the server stops; watches end with it.
     stop: channel::Receiver<bool>,
 }
@@ -61,6 +68,9 @@ impl Registry {
             catalog: RwLock::new(Arc::new(Catalog::new([]))),
             custom: Mutex::default(),
             allocation: Mutex::new(()),
+            assigns_accounts: false,
+            quota: Mutex::new(()),
+            policies: Policies::default(),
             stop,
         }
     }

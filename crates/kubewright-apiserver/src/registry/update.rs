@@ -9,7 +9,7 @@ use super::create::check_namespace;
 use super::ownership::{is_unchanged, track};
 use super::{Ownership, Registry, refusal};
 use crate::admission;
-use crate::authentication::User;
+use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization;
 use crate::catalog::Resource;
 use crate::conversion;
@@ -47,8 +47,8 @@ pub(crate) struct UpdateRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) part: Part,
     pub(crate) origin: Origin,
-    /// Who asks; nobody where the server itself does.
-    pub(crate) user: Option<&'a User>,
+    /// Who asks, and who has a say in it; nobody where the server itself does.
+    pub(crate) control: Option<&'a Control<'a>>,
     pub(crate) ownership: Ownership,
     pub(crate) dry_run: bool,
 }
@@ -70,6 +70,19 @@ impl Registry {
             let seen = conversion::to_version(resource, old.clone());
             let mut new = change(&seen)?;
             check_identity(request, old, &new)?;
+            let control = request.control.filter(|_| part != Part::Internal);
+            let attributes = Attributes {
+                operation: Operation::Update,
+                resource,
+                namespace,
+                name,
+                object: None,
+                old: Some(&seen),
+                dry_run: request.dry_run,
+            };
+            if let Some(control) = control {
+                control.mutate(self, attributes, Some(&mut new))?;
+            }
             let managers = match &request.ownership {
                 Ownership::Keep => old.meta("managedFields").cloned(),
                 Ownership::Given => new.meta("managedFields").cloned(),
@@ -88,10 +101,15 @@ impl Registry {
                 // Custom objects are checked in the version of the request.
                 let before = if resource.is_custom() { &seen } else { old };
                 admission::update(self, resource, before, &mut new, part)?;
-                if let Some(user) = request.user {
-                    authorization::check_escalation(self, user, resource, &new)?;
+                if let Some(control) = control {
+                    authorization::check_escalation(self, control.user, resource, &new)?;
+                    control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
                 }
             }
+            let _room = match control {
+                Some(_) => admission::quota::check(self, resource, Some(old), &new, request.dry_run)?,
+                None => None,
+            };
             conversion::settle(resource, &mut new);
             new.set_meta("resourceVersion", old.resource_version());
             if is_unchanged(old, &new) {
@@ -143,7 +161,7 @@ impl Registry {
             name,
             part,
             origin,
-            user: None,
+            control: None,
             ownership: Ownership::Keep,
             dry_run: false,
         };

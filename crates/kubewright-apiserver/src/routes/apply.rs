@@ -11,28 +11,28 @@ use super::Endpoint;
 use crate::decoding::{self, Expected};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject, tree};
-use crate::registry::{self, CreateRequest, Origin, Ownership, Part, Writer};
+use crate::registry::{self, Origin, Ownership, Part, Writer};
 use crate::rejection::Rejection;
 
 /// How often an apply starts again that met a creation or a deletion by somebody else.
 const ATTEMPTS: usize = 5;
 
 impl Endpoint<'_, '_> {
-    pub(super) fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<Answer, Rejection> {
+    pub(super) async fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let resource = Arc::clone(self.resource);
         let config = self.configuration(Expected::from(&*resource), options.field_validation)?;
         let writer = self.writer(options.field_manager.as_deref());
         let mut attempt = 1;
         loop {
-            let result = self.apply_to_stored(part, options, &writer, &config);
+            let result = self.apply_to_stored(part, options, &writer, &config).await;
             let is_absent =
                 |rejection: &Rejection| matches!(rejection, Rejection::Status(status) if status.is_not_found());
             match result {
                 Err(rejection) if is_absent(&rejection) && part == Part::Main => {}
                 result => return self.stored(StatusCode::OK, wanted, &*result?),
             }
-            match self.apply_to_nothing(options, &writer, &config) {
+            match self.apply_to_nothing(options, &writer, &config).await {
                 Err(Rejection::Status(status)) if status.is_already_exists() && attempt < ATTEMPTS => attempt += 1,
                 result => return self.stored(StatusCode::CREATED, wanted, &*result?),
             }
@@ -40,7 +40,7 @@ impl Endpoint<'_, '_> {
     }
 
     /// Applies the scale in the body, which means the replicas of the object.
-    pub(super) fn apply_scale(
+    pub(super) async fn apply_scale(
         &mut self,
         expected: Expected<'_>,
         options: &PatchOptions,
@@ -49,7 +49,7 @@ impl Endpoint<'_, '_> {
         let writer = self.writer(options.field_manager.as_deref());
         registry::check_configuration(&scale, expected.entry)?;
         let config = self.call.registry.scale_configuration(self.resource, &scale);
-        self.apply_to_stored(Part::Main, options, &writer, &config)
+        self.apply_to_stored(Part::Main, options, &writer, &config).await
     }
 
     /// Applies the object in the body, of which `part` takes what this path may change.
@@ -74,7 +74,7 @@ impl Endpoint<'_, '_> {
         })
     }
 
-    fn apply_to_stored(
+    async fn apply_to_stored(
         &self,
         part: Part,
         options: &PatchOptions,
@@ -83,13 +83,14 @@ impl Endpoint<'_, '_> {
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = &**self.resource;
         let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
-        self.call.registry.update(&request, |live| {
+        let change = |live: &Value| {
             let new = registry::apply(resource, writer, Some(live), config, options.force == Some(true))?;
             Ok(decoding::normalize(Expected::from(resource), &new)?.value)
-        })
+        };
+        self.control.decided(|_| self.call.registry.update(&request, change)).await
     }
 
-    fn apply_to_nothing(
+    async fn apply_to_nothing(
         &self,
         options: &PatchOptions,
         writer: &Writer,
@@ -110,15 +111,7 @@ impl Endpoint<'_, '_> {
             return Err(Status::bad_request(message).into());
         }
         value.remove_meta("resourceVersion");
-        let (namespace, dry_run, ownership) = (&self.target.namespace, options.dry_run, Ownership::Given);
-        self.call.registry.create(CreateRequest {
-            resource,
-            namespace,
-            value,
-            user: Some(self.call.user),
-            ownership,
-            dry_run,
-        })
+        self.create_object(value, Ownership::Given, options.dry_run).await
     }
 
     /// The configuration in the body, which has to be of the kind that the path names.

@@ -3,6 +3,7 @@
 mod apply;
 mod patch;
 mod subresource;
+mod token;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use kubewright_core::meta::v1::{Status, StatusDetails};
 use kubewright_core::options::{CreateOptions, FieldValidation, GetOptions, ListOptions, UpdateOptions, WatchOptions};
 
 use crate::accept::Offer;
+use crate::admission::control::Control;
 use crate::catalog::Resource;
 use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, ListMeta, Wanted};
@@ -37,22 +39,30 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     let resource = resources.get(&target.resource).ok_or_else(lost)?;
     let in_namespace = !target.namespace.is_empty();
     let is_collection = target.name.is_empty();
-    if !target.rest.is_empty() || (!resource.namespaced && in_namespace) {
+    // Only a proxy leads further.
+    let leads_on = target.subresource == "proxy" && resource.subresource("proxy").is_some();
+    if (!target.rest.is_empty() && !leads_on) || (!resource.namespaced && in_namespace) {
         return Err(lost());
     }
     if resource.namespaced && !in_namespace && (!is_collection || (is_custom_group && call.method != Method::GET)) {
         return Err(lost());
     }
-    let mut endpoint = Endpoint { call, resource, target };
+    let control = match call.info.verb {
+        "get" | "list" | "watch" => Control::of_nobody(call.user),
+        _ => Control::new(call.registry, call.user, resource, &target.subresource),
+    };
+    let mut endpoint = Endpoint { call, resource, target, control: &control };
     endpoint.warn_of_deprecation();
-    match (is_collection, &*target.subresource) {
+    let answer = match (is_collection, &*target.subresource) {
         (true, _) => endpoint.collection().await,
         (false, "") => endpoint.object().await,
         (false, name) => {
             let subresource = resource.subresource(name).ok_or_else(lost)?;
             endpoint.subresource(subresource).await
         }
-    }
+    };
+    call.warnings.extend(control.take_warnings());
+    answer
 }
 
 /// A resource that is asked for.
@@ -60,6 +70,7 @@ struct Endpoint<'a, 'c> {
     call: &'a mut Call<'c>,
     resource: &'a Arc<Resource>,
     target: &'a Target,
+    control: &'a Control<'a>,
 }
 
 impl<'a> Endpoint<'a, '_> {
@@ -77,7 +88,7 @@ impl<'a> Endpoint<'a, '_> {
         match verb {
             "list" => self.list().await,
             "watch" => self.watch(None),
-            "create" => self.create(),
+            "create" => self.create().await,
             "deletecollection" => self.delete_collection().await,
             _ => Err(Rejection::no_such_method()),
         }
@@ -91,9 +102,9 @@ impl<'a> Endpoint<'a, '_> {
         match verb {
             "get" => self.get().await,
             "watch" => self.watch(Some(&self.target.name.clone())),
-            "update" => self.update(Part::Main),
-            "patch" => self.patch(Part::Main),
-            "delete" => self.delete(),
+            "update" => self.update(Part::Main).await,
+            "patch" => self.patch(Part::Main).await,
+            "delete" => self.delete().await,
             _ => Err(Rejection::no_such_method()),
         }
     }
@@ -139,36 +150,39 @@ impl<'a> Endpoint<'a, '_> {
         Ok(Answer::watch(content_type, stream))
     }
 
-    fn create(&mut self) -> Result<Answer, Rejection> {
+    async fn create(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options = CreateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
-        let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
         let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
-        let request =
-            CreateRequest { resource: self.resource, namespace, value, user: Some(self.call.user), ownership, dry_run };
-        let object = self.call.registry.create(request)?;
+        let object = self.create_object(value, ownership, options.dry_run).await?;
         self.stored(StatusCode::CREATED, wanted, &object)
     }
 
-    fn update(&mut self, part: Part) -> Result<Answer, Rejection> {
+    async fn create_object(
+        &self,
+        mut value: Value,
+        ownership: Ownership,
+        dry_run: bool,
+    ) -> Result<Arc<StoredObject>, Rejection> {
+        let (resource, namespace, control) = (&**self.resource, &*self.target.namespace, Some(self.control));
+        let create = |is_tried: bool| {
+            let value = if is_tried { value.clone() } else { std::mem::take(&mut value) };
+            let ownership = ownership.clone();
+            self.call.registry.create(CreateRequest { resource, namespace, value, control, ownership, dry_run })
+        };
+        self.control.decided(create).await
+    }
+
+    async fn update(&mut self, part: Part) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
-        match self.call.registry.update(&request, |_| Ok(value.clone())) {
+        match self.control.decided(|_| self.call.registry.update(&request, |_| Ok(value.clone()))).await {
             Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part, &value) => {
-                let (namespace, dry_run) = (&self.target.namespace, options.dry_run);
                 let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
-                let request = CreateRequest {
-                    resource: self.resource,
-                    namespace,
-                    value,
-                    user: Some(self.call.user),
-                    ownership,
-                    dry_run,
-                };
-                let object = self.call.registry.create(request)?;
+                let object = self.create_object(value, ownership, options.dry_run).await?;
                 self.stored(StatusCode::CREATED, wanted, &object)
             }
             result => self.stored(StatusCode::OK, wanted, &*result?),
@@ -185,12 +199,18 @@ impl<'a> Endpoint<'a, '_> {
         is_lax && part == Part::Main && value.resource_version().is_empty() && value.name() == self.target.name.as_str()
     }
 
-    fn delete(&mut self) -> Result<Answer, Rejection> {
+    async fn delete(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options =
             decoding::delete_options(self.call.query, decoding::format_of(self.call.headers)?, self.call.body)?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
-        let deleted = self.call.registry.delete(self.resource, namespace, name, &options, &mut self.call.warnings)?;
+        let (registry, mut warnings) = (self.call.registry, Vec::new());
+        let delete = |_| {
+            warnings.clear();
+            registry.delete(self.resource, namespace, name, &options, &mut warnings, Some(self.control))
+        };
+        let deleted = self.control.decided(delete).await?;
+        self.call.warnings.append(&mut warnings);
         if deleted.is_answered_with_object(self.resource) {
             return self.stored(StatusCode::OK, wanted, deleted.object());
         }
@@ -215,7 +235,12 @@ impl<'a> Endpoint<'a, '_> {
         let listed = self.call.registry.list(self.resource, namespace, &selection, &listing).await?;
         for object in &listed.objects {
             let name = object.value.name();
-            match self.call.registry.delete(self.resource, namespace, name, &options, &mut self.call.warnings) {
+            let (registry, mut warnings) = (self.call.registry, Vec::new());
+            let delete =
+                |_| registry.delete(self.resource, namespace, name, &options, &mut warnings, Some(self.control));
+            let deleted = self.control.decided(delete).await;
+            self.call.warnings.append(&mut warnings);
+            match deleted {
                 // Somebody else was faster, which is all the same.
                 Err(Rejection::Status(status)) if status.is_not_found() => {}
                 other => drop(other?),
@@ -234,8 +259,8 @@ impl<'a> Endpoint<'a, '_> {
 
     fn update_request(&self, part: Part, origin: Origin, ownership: Ownership, dry_run: bool) -> UpdateRequest<'a> {
         let (resource, target) = (self.resource, self.target);
-        let (namespace, name, user) = (&*target.namespace, &*target.name, Some(self.call.user));
-        UpdateRequest { resource, namespace, name, part, origin, user, ownership, dry_run }
+        let (namespace, name, control) = (&*target.namespace, &*target.name, Some(self.control));
+        UpdateRequest { resource, namespace, name, part, origin, control, ownership, dry_run }
     }
 
     /// An update by which the writer takes over what it changes.

@@ -16,22 +16,26 @@ use crate::registry::{Origin, Part};
 use crate::rejection::Rejection;
 
 impl Endpoint<'_, '_> {
-    pub(super) fn patch(&mut self, part: Part) -> Result<Answer, Rejection> {
+    pub(super) async fn patch(&mut self, part: Part) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let (kind, options) = self.patch_options()?;
         if kind == PatchType::Apply {
-            return self.apply(part, &options);
+            return self.apply(part, &options).await;
         }
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
         let expected = Expected::from(&*resource);
         let request = self.tracked(part, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
         let mut findings = Vec::new();
-        let object = self.call.registry.update(&request, |old| {
+        let change = |old: &Value| {
             let patched = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;
             let decoded = decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
-            findings = patch_findings(decoded.findings, options.field_validation, &patched)?;
-            Ok(decoded.value)
-        })?;
+            Ok((decoded.value, patch_findings(decoded.findings, options.field_validation, &patched)?))
+        };
+        let write = |_| {
+            let registry = self.call.registry;
+            registry.update(&request, |old| change(old).map(|(value, found)| (value, findings = found).0))
+        };
+        let object = self.control.decided(write).await?;
         self.call.warnings.extend(findings);
         self.stored(StatusCode::OK, wanted, &object)
     }

@@ -28,27 +28,32 @@ impl Endpoint<'_, '_> {
         }
         match (&*subresource.name, verb) {
             ("status", "get") => self.get().await,
-            ("status", "update") => self.update(Part::Status),
-            ("status", "patch") => self.patch(Part::Status),
+            ("status", "update") => self.update(Part::Status).await,
+            ("status", "patch") => self.patch(Part::Status).await,
             ("scale", "get") => {
                 let object = self.find()?;
                 let scale =
                     self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
                 self.scale_answer(&scale)
             }
-            ("scale", _) => self.scale(subresource),
+            ("scale", _) => self.scale(subresource).await,
+            ("token", "create") => self.issue_token(subresource),
             ("finalize", "update") => self.finalize(),
             ("binding", "create") => self.bind(subresource),
             ("eviction", "create") => self.evict(subresource),
             ("ephemeralcontainers" | "resize" | "approval", "get") => self.get().await,
             ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name),
-            ("approval", "update") => self.update(Part::Status),
-            ("approval", "patch") => self.patch(Part::Status),
+            ("approval", "update") => self.update(Part::Status).await,
+            ("approval", "patch") => self.patch(Part::Status).await,
+            ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
+                let object = self.find()?;
+                Err(Rejection::needs_node(self.resource, object.value.name(), &subresource.name))
+            }
             (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
         }
     }
 
-    fn scale(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    async fn scale(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
         let expected = Expected::from(subresource);
         let registry = self.call.registry;
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
@@ -67,7 +72,7 @@ impl Endpoint<'_, '_> {
         } else {
             let (kind, options) = self.patch_options()?;
             if kind == PatchType::Apply {
-                let object = self.apply_scale(expected, &options)?;
+                let object = self.apply_scale(expected, &options).await?;
                 let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
                 return self.scale_answer(&scale);
             }

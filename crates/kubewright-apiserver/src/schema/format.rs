@@ -6,7 +6,7 @@ use kubewright_core::validation::dns1123_subdomain;
 use kubewright_core::{ByteString, Duration, Time};
 
 /// Whether a text has a format; every text has one that is not known.
-pub(super) fn fits(format: &str, text: &str) -> bool {
+pub(crate) fn fits(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<Time>().is_ok(),
         "date" => text.len() == 10 && format!("{text}T00:00:00Z").parse::<Time>().is_ok(),

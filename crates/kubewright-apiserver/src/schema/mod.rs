@@ -2,7 +2,8 @@
 //!
 //! A [`Schema`] is read once from the definition. `pruning` drops what it does not know, `defaulting` fills in what it
 //! says, `validation` says what is wrong in the server's words, and `structural` says what is wrong with a schema itself.
-//! All of it works on trees and knows nothing of requests. Rules in CEL are kept, not evaluated.
+//! `rules`
+//! asks the rules in CEL. All of it works on trees and knows nothing of requests.
 
 mod defaulting;
 mod embedded;
@@ -12,6 +13,8 @@ mod path;
 mod pattern;
 mod pruning;
 mod reading;
+mod rule_checks;
+mod rules;
 mod scale;
 mod structural;
 #[cfg(test)]
@@ -20,10 +23,12 @@ mod validation;
 
 use kubewright_core::{Map, Str, Value};
 
+pub(crate) use format::fits as has_format;
 pub(crate) use scale::{of_spec as scale_spec, of_status as scale_status};
 pub(crate) use structural::complaints as structural_complaints;
 
 use pattern::Pattern;
+use rules::Rule;
 
 /// What a value may be, as one place of a definition describes it.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +55,7 @@ pub(crate) struct Schema {
     int_or_string: bool,
     list_type: ListType,
     list_map_keys: Vec<Str>,
+    rules: Vec<Rule>,
     /// Whether defaults are anywhere in it, so that others need not be walked for them.
     has_defaults: bool,
     /// Whether rules in CEL are anywhere in it.

@@ -3,21 +3,27 @@
 use kubewright_core::{Map, Str, Value};
 
 use super::pattern::Pattern;
+use super::rules::Rule;
 use super::{Additional, Bounds, ListType, Schema};
 use crate::object::tree;
 
 impl Schema {
-    /// Reads the schema of a definition.
+    /// Reads the schema of a definition, which is the schema of whole objects.
     pub(crate) fn read(value: &Value) -> Schema {
+        Schema::read_part(value, true)
+    }
+
+    fn read_part(value: &Value, is_root: bool) -> Schema {
+        let part = |value: &Value| Schema::read_part(value, false);
         let text = |field: &str| Str::from(tree::text(value, &[field]));
         let flag = |field: &str| tree::is_true(value, &[field]);
         let texts =
             |field: &str| tree::items(value, &[field]).iter().filter_map(Value::as_str).map(Str::from).collect();
-        let schemas = |field: &str| tree::items(value, &[field]).iter().map(Schema::read).collect::<Vec<_>>();
-        let one = |field: &str| value.get(field).filter(|schema| schema.as_object().is_some()).map(Schema::read);
+        let schemas = |field: &str| tree::items(value, &[field]).iter().map(part).collect::<Vec<_>>();
+        let one = |field: &str| value.get(field).filter(|schema| schema.as_object().is_some()).map(part);
         let properties = value.get("properties").and_then(Value::as_object);
         let properties: Map<Schema> = properties
-            .map(|properties| properties.iter().map(|(name, schema)| (name.clone(), Schema::read(schema))).collect())
+            .map(|properties| properties.iter().map(|(name, schema)| (name.clone(), part(schema))).collect())
             .unwrap_or_default();
         let mut schema = Schema {
             ty: text("type"),
@@ -45,12 +51,16 @@ impl Schema {
                 _ => ListType::Atomic,
             },
             list_map_keys: texts("x-kubernetes-list-map-keys"),
+            rules: Vec::new(),
             has_defaults: false,
             has_rules: false,
         };
         schema.has_defaults = schema.default.is_some() || schema.parts().any(|part| part.has_defaults);
-        schema.has_rules =
-            !tree::items(value, &["x-kubernetes-validations"]).is_empty() || schema.parts().any(|part| part.has_rules);
+        let rules = tree::items(value, &["x-kubernetes-validations"]);
+        if let Some(ty) = Some(rules).filter(|rules| !rules.is_empty()).and_then(|_| schema.cel_type(is_root)) {
+            schema.rules = rules.iter().map(|rule| Rule::read(rule, &ty)).collect();
+        }
+        schema.has_rules = !schema.rules.is_empty() || schema.parts().any(|part| part.has_rules);
         schema
     }
 
@@ -67,7 +77,7 @@ impl Schema {
 fn additional(value: &Value) -> Option<Additional> {
     match value {
         Value::Bool(allowed) => Some(Additional::Any(*allowed)),
-        Value::Object(_) => Some(Additional::Schema(Box::new(Schema::read(value)))),
+        Value::Object(_) => Some(Additional::Schema(Box::new(Schema::read_part(value, false)))),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@ use kubewright_core::meta::v1::StatusCause;
 
 use super::Schema;
 use super::pattern::Pattern;
+use super::rule_checks;
 use super::validation::shown;
 use crate::object::tree;
 
@@ -47,6 +48,10 @@ pub(crate) fn complaints(path: &str, schema: &Value) -> Vec<StatusCause> {
         check_metadata(&format!("{path}.properties[metadata]"), metadata, &mut causes);
     }
     check(path, schema, &mut causes);
+    // Rules need types, which only a proper schema has.
+    if causes.is_empty() {
+        rule_checks::complaints(path, schema, &mut causes);
+    }
     causes
 }
 

@@ -57,7 +57,12 @@ impl Schema {
             }
         }
         // Rules are about values that have the right shape.
-        if self.has_rules && causes.iter().any(keeps_from_rules) {
+        if !self.has_rules {
+            return causes;
+        }
+        if !causes.iter().any(keeps_from_rules) {
+            causes.extend(self.breaches(object, old));
+        } else {
             let why = "some validation rules were not checked because the object was invalid; \
                        correct the existing errors to complete validation";
             causes.push(StatusCause::invalid(NO_FIELD, "\"null\"", why));

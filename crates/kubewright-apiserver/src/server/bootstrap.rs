@@ -76,6 +76,8 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
     let in_words = |rejection| match rejection {
         Rejection::Status(status) => status.to_string(),
         Rejection::NoSuchPage => "not found".to_owned(),
+        // The server itself asks nobody.
+        Rejection::Undecided(_) => "webhooks were not asked".to_owned(),
     };
     let decoded = decoding::normalize(Expected::from(&**resource), value).map_err(in_words)?;
     let namespace = match (resource.namespaced, value.namespace()) {
@@ -91,7 +93,7 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         resource,
         namespace,
         value: decoded.value,
-        user: None,
+        control: None,
         ownership: Ownership::Keep,
         dry_run: false,
     };

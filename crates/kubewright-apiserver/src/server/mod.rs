@@ -17,10 +17,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::authentication::{Peer, Tokens};
+use crate::authentication::{Accounts, Authenticator, Peer, Tokens};
 use crate::faults::Faults;
 use crate::housekeeping;
-use crate::http::{self, Connections};
+use crate::http::{self, Connections, Crowd, MAX_IN_FLIGHT};
 use crate::registry::Registry;
 use crate::service::Service;
 use crate::storage::{Disk, OpenError, StoreOptions};
@@ -54,6 +54,8 @@ pub struct ApiServer {
     window: Option<usize>,
     data: Option<PathBuf>,
     serves_faults: bool,
+    max_in_flight: Option<usize>,
+    assigns_accounts: bool,
 }
 
 /// Why a server did not start.
@@ -159,6 +161,23 @@ impl ApiServer {
         self
     }
 
+    /// Gives each namespace a service account, and each pod one with a token in its containers. Off by default, as in the
+    /// test environments of Go.
+    #[must_use]
+    pub fn service_accounts(mut self) -> Self {
+        self.assigns_accounts = true;
+        self
+    }
+
+    /// Answers at most this many reads and this many writes at once, and others with 429. 1000 of each by default.
+    ///
+    /// Watches do not count.
+    #[must_use]
+    pub fn max_requests_in_flight(mut self, requests: usize) -> Self {
+        self.max_in_flight = Some(requests);
+        self
+    }
+
     /// Remembers this many of the latest writes for watches and pages. 10,000 by default.
     #[must_use]
     pub fn history(mut self, events: usize) -> Self {
@@ -173,7 +192,7 @@ impl ApiServer {
     pub async fn start(self) -> Result<RunningServer, StartError> {
         let (stop, stopped) = watch::channel(false);
         let options = self.window.map_or_else(StoreOptions::default, |events| StoreOptions::default().window(events));
-        let (registry, disk) = match &self.data {
+        let (mut registry, disk) = match &self.data {
             Some(directory) => {
                 let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
                 let (disk, found) = Disk::open(directory).map_err(unusable)?;
@@ -182,6 +201,7 @@ impl ApiServer {
             }
             None => (Registry::new(options, stopped.clone()), None),
         };
+        registry.assigns_accounts = self.assigns_accounts;
         let registry = Arc::new(registry);
         bootstrap::create_system_objects(&registry)?;
         for documents in &self.preloaded {
@@ -192,7 +212,14 @@ impl ApiServer {
             written.map_err(|error| StartError::Data { message: error.to_string() })?;
         }
         let faults = Faults::new(Arc::clone(&registry));
-        let service = Service::new(Arc::clone(&registry), self.tokens, disk, faults, self.serves_faults);
+        let accounts = match &self.data {
+            Some(directory) => Accounts::kept_in(directory),
+            None => Accounts::generate(),
+        };
+        let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
+        let authenticator = Authenticator { tokens: self.tokens, accounts };
+        let crowd = Crowd::new(self.max_in_flight.unwrap_or(MAX_IN_FLIGHT));
+        let service = Service::new(Arc::clone(&registry), authenticator, crowd, disk, faults, self.serves_faults);
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), stopped.clone()))];
         let (mut address, mut url, mut credentials) = (None, None, Credentials::None);
         if let Some(wanted) = self.listen {

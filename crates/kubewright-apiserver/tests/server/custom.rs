@@ -105,3 +105,78 @@ async fn a_schema_that_is_not_structural_is_refused() {
                 must not be empty for specified object fields";
     assert!(text(&refused, "message").ends_with(want), "{refused}");
 }
+
+/// A field with one rule.
+fn ruled(ty: &str, rule: &str) -> String {
+    format!(r#""ruled":{{{ty},"x-kubernetes-validations":[{{{rule}}}]}}"#)
+}
+
+#[tokio::test]
+async fn rules_are_asked_about_values_and_changes() {
+    let (_server, mut client) = server().await;
+    let items = r#""type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],
+        "items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"some-size":{"type":"integer",
+        "x-kubernetes-validations":[{"rule":"self >= oldSelf","message":"grows only"}]}}}"#;
+    let rule = r#""rule":"self.all(i, !has(i.some__dash__size) || i.some__dash__size < 100)""#;
+    define(&mut client, &version("v1", true, &ruled(items, rule))).await;
+    let (code, _) = client.call("POST", WIDGETS, &widget("v1", r#"{"ruled":[{"name":"a","some-size":5}]}"#)).await;
+    assert_eq!(code, 201);
+    let path = format!("{WIDGETS}/w");
+    let (code, refused) = client
+        .call("PATCH", &path, r#"{"spec":{"ruled":[{"name":"b","some-size":1},{"name":"a","some-size":4}]}}"#)
+        .await;
+    let want = r#"Widget.shop.example.com "w" is invalid: spec.ruled[1].some-size: Invalid value: 4: grows only"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (422, want));
+    let (code, refused) = client.call("PATCH", &path, r#"{"spec":{"ruled":[{"name":"b","some-size":100}]}}"#).await;
+    let want = r#"Widget.shop.example.com "w" is invalid: spec.ruled: Invalid value: failed rule: self.all(i, !has(i.some__dash__size) || i.some__dash__size < 100)"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (422, want));
+}
+
+#[tokio::test]
+async fn rules_that_cannot_be_right_are_refused_with_their_definition() {
+    let (_server, mut client) = server().await;
+    for (ty, rule, want) in [
+        (r#""type":"object""#, r#""rule":"self.x > 1""#, "undefined field 'x'"),
+        (
+            r#""type":"integer""#,
+            r#""rule":"self > 'a'""#,
+            "found no matching overload for '_>_' applied to '(int, string)'",
+        ),
+        (r#""type":"integer""#, r#""rule":"self + 1""#, "cel expression must evaluate to a bool"),
+        (r#""type":"integer""#, r#""rule":"self > ""#, "Syntax error: mismatched input <EOF>"),
+        (
+            r#""type":"integer""#,
+            r#""rule":"self > 1","messageExpression":"1""#,
+            "messageExpression must evaluate to a string",
+        ),
+        (r#""type":"integer""#, r#""rule":"self > 1","reason":"Odd""#, "Unsupported value: \"Odd\""),
+        (r#""type":"object""#, r#""rule":"true","fieldPath":".nowhere""#, "does not refer to a valid field"),
+        (
+            r#""type":"integer""#,
+            r#""rule":"true","optionalOldSelf":true"#,
+            "may not be set if oldSelf is not used in rule",
+        ),
+    ] {
+        let (code, refused) =
+            client.call("POST", DEFINITIONS, &definition(&version("v1", true, &ruled(ty, rule)))).await;
+        assert_eq!(code, 422, "{rule}: {refused}");
+        assert!(text(&refused, "message").contains(want), "{rule}: {refused}");
+    }
+    let items = r#""type":"array","items":{"type":"string","x-kubernetes-validations":[{"rule":"self == oldSelf"}]}"#;
+    let (code, refused) =
+        client.call("POST", DEFINITIONS, &definition(&version("v1", true, &format!(r#""list":{{{items}}}"#)))).await;
+    assert_eq!(code, 422);
+    assert!(text(&refused, "message").contains("uncorrelatable portion"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_rule_that_takes_too_long_refuses_the_object() {
+    let (_server, mut client) = server().await;
+    let rule = r#""rule":"self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d < 1000))))""#;
+    let ty = r#""type":"array","items":{"type":"integer"}"#;
+    define(&mut client, &version("v1", true, &ruled(ty, rule))).await;
+    let many = (0..60).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+    let (code, refused) = client.call("POST", WIDGETS, &widget("v1", &format!(r#"{{"ruled":[{many}]}}"#))).await;
+    assert_eq!(code, 422);
+    assert!(text(&refused, "message").contains("call cost exceeds limit for rule"), "{refused}");
+}

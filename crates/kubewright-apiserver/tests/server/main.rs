@@ -1,13 +1,16 @@
 //! The server as its clients see it: over sockets, through memory, and as a function.
 
 mod access;
+mod accounts;
 mod applying;
 mod client;
+mod control;
 mod custom;
 mod durable;
 mod faulty;
 mod housekeeping;
 mod objects;
+mod quotas;
 mod strangers;
 mod transport;
 mod watching;

@@ -1,5 +1,6 @@
 //! Defaults, as the server fills them in where a client says nothing.
 
+mod control;
 mod definition;
 mod network;
 pub(super) mod pod;
@@ -60,6 +61,10 @@ pub(super) fn apply(resource: &Resource, value: &mut Value) {
             tree::default(value, "reclaimPolicy", "Delete");
             tree::default(value, "volumeBindingMode", "Immediate");
         }
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => control::webhooks(value, true),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => control::webhooks(value, false),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy(value),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => control::binding(value),
         ("storage.k8s.io", "csidrivers") => storage::driver(value),
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! Rules that objects have to keep, in the server's words for those who break them.
 
 mod config;
+mod control;
 mod custom;
 mod definition;
 mod event;
@@ -65,6 +66,11 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("coordination.k8s.io", "leases") => config::lease(value),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => config::role_binding(value, old),
         ("networking.k8s.io", "ingresses") => network::ingress(value),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
+            control::webhooks(value)
+        }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy(value),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => control::binding(value),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value, old),
         _ => Vec::new(),
     }

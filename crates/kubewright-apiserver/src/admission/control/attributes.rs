@@ -1,0 +1,106 @@
+//! What is known of a write before it is done.
+
+use kubewright_core::{Str, Value};
+
+use super::Control;
+use crate::authentication::User;
+use crate::catalog::Resource;
+use crate::object::{Meta, tree};
+
+/// What a write does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    /// The name that rules know it by.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+        }
+    }
+}
+
+/// A write that is about to be done.
+#[derive(Clone, Copy)]
+pub(crate) struct Attributes<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) resource: &'a Resource,
+    pub(crate) namespace: &'a str,
+    /// Empty where a name is yet to be made.
+    pub(crate) name: &'a str,
+    /// What is to be there, unless it is deleted.
+    pub(crate) object: Option<&'a Value>,
+    /// What is there, unless it is created.
+    pub(crate) old: Option<&'a Value>,
+    pub(crate) dry_run: bool,
+}
+
+impl Attributes<'_> {
+    /// What an admission review tells of it, without the objects.
+    pub(super) fn request(&self, control: &Control<'_>) -> Value {
+        let resource = self.resource;
+        let text = |text: &Str| Value::from(text.clone());
+        let (group, version) = (text(&resource.group), text(&resource.version));
+        let kind = tree::map([("group", group.clone()), ("version", version.clone()), ("kind", text(&resource.kind))]);
+        let named = tree::map([("group", group), ("version", version), ("resource", text(&resource.plural))]);
+        let options = match self.operation {
+            Operation::Create => "CreateOptions",
+            Operation::Update => "UpdateOptions",
+            Operation::Delete => "DeleteOptions",
+        };
+        let options = tree::map([("kind", options.into()), ("apiVersion", "meta.k8s.io/v1".into())]);
+        let mut request = tree::map([
+            ("uid", control.uid.as_str().into()),
+            ("kind", kind.clone()),
+            ("resource", named.clone()),
+            ("requestKind", kind),
+            ("requestResource", named),
+            ("operation", self.operation.name().into()),
+            ("userInfo", user_info(control.user)),
+            ("dryRun", self.dry_run.into()),
+            ("options", options),
+        ]);
+        for (field, value) in [("name", self.name), ("namespace", self.namespace)] {
+            if !value.is_empty() {
+                tree::set(&mut request, &[field], value);
+            }
+        }
+        if !control.subresource.is_empty() {
+            for field in ["subResource", "requestSubResource"] {
+                tree::set(&mut request, &[field], control.subresource.clone());
+            }
+        }
+        request
+    }
+
+    /// The namespace whose labels count: its own for a namespace.
+    pub(super) fn namespace_name(&self) -> &str {
+        match self.resource.is("", "namespaces") {
+            true => self.name,
+            false => self.namespace,
+        }
+    }
+
+    /// The name that messages use.
+    pub(super) fn shown_name(&self) -> &str {
+        match self.name {
+            "" => self.object.map(|object| object.meta_text("generateName")).unwrap_or_default(),
+            name => name,
+        }
+    }
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = tree::map([("username", user.name.clone().into())]);
+    if !user.uid.is_empty() {
+        tree::set(&mut info, &["uid"], user.uid.clone());
+    }
+    tree::set(&mut info, &["groups"], tree::list(user.groups.iter().map(|group| group.as_str())));
+    info
+}

@@ -1,0 +1,54 @@
+//! Webhooks and admission policies.
+
+use kubewright_core::Value;
+
+use crate::object::tree;
+
+/// Fills in the webhooks of a configuration.
+pub(super) fn webhooks(value: &mut Value, is_mutating: bool) {
+    for webhook in tree::items_mut(value, "webhooks") {
+        tree::default(webhook, "failurePolicy", "Fail");
+        tree::default(webhook, "matchPolicy", "Equivalent");
+        tree::default(webhook, "namespaceSelector", tree::map([]));
+        tree::default(webhook, "objectSelector", tree::map([]));
+        tree::default(webhook, "timeoutSeconds", 10);
+        if is_mutating {
+            tree::default(webhook, "reinvocationPolicy", "Never");
+        }
+        for rule in tree::items_mut(webhook, "rules") {
+            tree::default(rule, "scope", "*");
+        }
+        if let Some(service) =
+            tree::field_mut(webhook, "clientConfig").and_then(|config| tree::field_mut(config, "service"))
+        {
+            tree::default(service, "port", 443);
+        }
+    }
+}
+
+/// Fills in a policy.
+pub(super) fn policy(value: &mut Value) {
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    tree::default(spec, "failurePolicy", "Fail");
+    if let Some(constraints) = tree::field_mut(spec, "matchConstraints") {
+        matched(constraints);
+    }
+}
+
+/// Fills in what puts a policy into force.
+pub(super) fn binding(value: &mut Value) {
+    if let Some(matching) = tree::field_mut(value, "spec").and_then(|spec| tree::field_mut(spec, "matchResources")) {
+        matched(matching);
+    }
+}
+
+fn matched(matching: &mut Value) {
+    tree::default(matching, "matchPolicy", "Equivalent");
+    tree::default(matching, "namespaceSelector", tree::map([]));
+    tree::default(matching, "objectSelector", tree::map([]));
+    for field in ["resourceRules", "excludeResourceRules"] {
+        for rule in tree::items_mut(matching, field) {
+            tree::default(rule, "scope", "*");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Tokens of service accounts: signed by the server, bound to an account and perhaps to one of its objects.
+//!
+//! A token is a JSON Web Token (ES256) with the claims of the real server. It counts as long as it has not expired and the
+//! account it was issued for is still there, recognized by its uid.
+
+use std::path::Path;
+use std::{fmt, io};
+
+use kubewright_core::{ByteString, Str, Time, Value};
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+};
+
+use super::User;
+use crate::object::{Meta, to_json, tree};
+use crate::random;
+use crate::registry::Registry;
+
+/// Who issues tokens, and whom they are for unless they say otherwise.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// The file that holds the key of a server that keeps its objects.
+const KEY_FILE: &str = "service-accounts.key";
+
+/// The key that signs tokens of service accounts.
+pub(crate) struct Accounts {
+    key: EcdsaKeyPair,
+    random: SystemRandom,
+}
+
+/// Whom a token is issued to, and for what.
+pub(crate) struct Grant<'a> {
+    pub(crate) account: &'a Value,
+    pub(crate) audiences: &'a [Str],
+    pub(crate) seconds: i64,
+    /// What the token ends with besides the account: kind, name and uid.
+    pub(crate) bound: Option<[Str; 3]>,
+}
+
+impl Accounts {
+    /// A new key, which ends with the server.
+    pub(crate) fn generate() -> io::Result<Self> {
+        Accounts::from_pkcs8(&new_key()?)
+    }
+
+    /// The key in a directory, or a new one there.
+    pub(crate) fn kept_in(directory: &Path) -> io::Result<Self> {
+        use std::io::Write;
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = directory.join(KEY_FILE);
+        match std::fs::read(&path) {
+            Ok(key) => Accounts::from_pkcs8(&key),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let key = new_key()?;
+                let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+                file.write_all(&key)?;
+                file.sync_all()?;
+                Accounts::from_pkcs8(&key)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn from_pkcs8(key: &[u8]) -> io::Result<Self> {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random);
+        let unusable = |_| io::Error::new(io::ErrorKind::InvalidData, "the key of service accounts cannot be read");
+        Ok(Accounts { key: key.map_err(unusable)?, random })
+    }
+
+    /// A token, and when it expires.
+    pub(crate) fn issue(&self, grant: &Grant<'_>) -> io::Result<(String, Time)> {
+        let now = Time::now().as_unix();
+        let (namespace, name) = (grant.account.namespace(), grant.account.name());
+        let named = |name: &str, uid: &str| tree::map([("name", name.into()), ("uid", uid.into())]);
+        let mut bound =
+            tree::map([("namespace", namespace.into()), ("serviceaccount", named(name, grant.account.uid()))]);
+        if let Some([kind, name, uid]) = &grant.bound {
+            tree::set(&mut bound, &[&kind.to_lowercase()], named(name, uid));
+        }
+        let expires = now.saturating_add(grant.seconds);
+        let claims = tree::map([
+            ("aud", tree::list(grant.audiences.iter().map(|audience| audience.as_str()))),
+            ("exp", expires.into()),
+            ("iat", now.into()),
+            ("iss", ISSUER.into()),
+            ("jti", random::uid().into()),
+            ("kubernetes.io", bound),
+            ("nbf", now.into()),
+            ("sub", format!("system:serviceaccount:{namespace}:{name}").into()),
+        ]);
+        let header = tree::map([("alg", "ES256".into()), ("typ", "JWT".into())]);
+        let signed = format!("{}.{}", encode(&to_json(&header)), encode(&to_json(&claims)));
+        let signature = self.key.sign(&self.random, signed.as_bytes());
+        let signature = signature.map_err(|_| io::Error::other("the token cannot be signed"))?;
+        let expires = Time::from_unix(expires).unwrap_or(Time::MAX);
+        Ok((format!("{signed}.{}", encode(signature.as_ref())), expires))
+    }
+
+    /// Whose token this is, and which of the wanted audiences it is for; `None` if it does not count.
+    pub(crate) fn user(&self, registry: &Registry, token: &str, wanted: &[Str]) -> Option<(User, Vec<Str>)> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
+        public.verify(signed.as_bytes(), &decode(signature)?).ok()?;
+        let claims = Value::from_json(&decode(signed.split_once('.')?.1)?).ok()?;
+        let now = Time::now().as_unix();
+        let is_current = tree::int(&claims, &["nbf"])? <= now && now < tree::int(&claims, &["exp"])?;
+        if !is_current || tree::text(&claims, &["iss"]) != ISSUER {
+            return None;
+        }
+        let has = |audience: &&Str| tree::items(&claims, &["aud"]).iter().any(|have| have.as_str() == Some(audience));
+        let audiences: Vec<Str> = wanted.iter().filter(has).cloned().collect();
+        let bound = claims.get("kubernetes.io")?;
+        let namespace = tree::text(bound, &["namespace"]);
+        let account = find(registry, "serviceaccounts", namespace, bound.get("serviceaccount")?)?;
+        for (claim, storage) in [("pod", "pods"), ("secret", "secrets")] {
+            if let Some(object) = bound.get(claim) {
+                find(registry, storage, namespace, object)?;
+            }
+        }
+        let user = User::authenticated(
+            format!("system:serviceaccount:{namespace}:{}", account.name()),
+            account.uid(),
+            vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()],
+        );
+        (!audiences.is_empty()).then_some((user, audiences))
+    }
+}
+
+impl fmt::Debug for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Accounts")
+    }
+}
+
+/// The object that a claim names, if it is still the same one.
+fn find(registry: &Registry, storage: &str, namespace: &str, claim: &Value) -> Option<Value> {
+    let catalog = registry.catalog();
+    let found = registry.get(catalog.of_storage(storage)?, namespace, tree::text(claim, &["name"])).ok()?;
+    Some(found.object.value.clone()).filter(|object| object.uid() == tree::text(claim, &["uid"]))
+}
+
+fn new_key() -> io::Result<Vec<u8>> {
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+    key.map(|key| key.as_ref().to_vec()).map_err(|_| io::Error::other("no key can be made"))
+}
+
+/// Base64 as it is safe in addresses, without padding.
+fn encode(bytes: &[u8]) -> String {
+    let text = ByteString::from(bytes.to_vec()).to_base64();
+    text.trim_end_matches('=').replace('+', "-").replace('/', "_")
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let mut text = text.replace('-', "+").replace('_', "/");
+    while !text.len().is_multiple_of(4) {
+        text.push('=');
+    }
+    ByteString::from_base64(text.as_bytes()).ok().map(|bytes| bytes.to_vec())
+}

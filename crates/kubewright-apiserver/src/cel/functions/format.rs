@@ -1,0 +1,150 @@
+//! Texts made by a pattern, and formats that texts can have.
+
+use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
+
+use super::Evaluated;
+use super::conversion::string;
+use crate::cel::error::EvaluationError;
+use crate::cel::value::Value;
+
+/// Formats that texts can be checked for.
+const NAMED: [&str; 14] = [
+    "dns1123Label",
+    "dns1123Subdomain",
+    "dns1035Label",
+    "qualifiedName",
+    "dns1123LabelPrefix",
+    "dns1123SubdomainPrefix",
+    "dns1035LabelPrefix",
+    "labelValue",
+    "uri",
+    "uuid",
+    "byte",
+    "date",
+    "datetime",
+    "named",
+];
+
+/// A format by its name: `format.uri()`, or `format.named("uri")`, which may be none.
+pub(super) fn named(function: &str, arguments: &[Value]) -> Evaluated {
+    let known = |name: &str| NAMED.into_iter().find(|known| *known == name && name != "named").map(Value::Format);
+    match (function, arguments) {
+        ("named", [Value::String(name)]) => Ok(Value::optional(known(name))),
+        (name, []) => known(name).ok_or_else(EvaluationError::no_overload),
+        _ => Err(EvaluationError::no_overload()),
+    }
+}
+
+/// What is wrong with a text: nothing, or some messages.
+pub(super) fn validate(format: &str, text: &str) -> Evaluated {
+    // A prefix may end with a dash, because something follows it.
+    let prefix = || text.trim_end_matches('-').to_owned() + if text.ends_with('-') { "a" } else { "" };
+    let complaints = match format {
+        "dns1123Label" => dns1123_label(text),
+        "dns1123Subdomain" => dns1123_subdomain(text),
+        "dns1123LabelPrefix" => dns1123_label(&prefix()),
+        "dns1123SubdomainPrefix" => dns1123_subdomain(&prefix()),
+        "dns1035Label" | "dns1035LabelPrefix" => {
+            let text = if format == "dns1035Label" { text.to_owned() } else { prefix() };
+            let mut complaints = dns1123_label(&text);
+            if complaints.is_empty() && text.starts_with(|letter: char| letter.is_ascii_digit()) {
+                complaints.push("a DNS-1035 label must start with an alphabetic character".to_owned());
+            }
+            complaints
+        }
+        "qualifiedName" => qualified_name(text),
+        "labelValue" => label_value(text),
+        "date" | "datetime" | "uri" | "uuid" | "byte" => {
+            let schema_format = if format == "datetime" { "date-time" } else { format };
+            match crate::schema::has_format(schema_format, text) {
+                true => Vec::new(),
+                false => vec![format!("does not match the format {format}")],
+            }
+        }
+        _ => Vec::new(),
+    };
+    let list: Vec<Value> = complaints.into_iter().map(Value::from).collect();
+    Ok(Value::optional((!list.is_empty()).then(|| Value::list(list))))
+}
+
+/// Fills the places of a pattern with values.
+pub(super) fn format(pattern: &str, values: &[Value]) -> Evaluated {
+    let (mut text, mut values) = (String::new(), values.iter());
+    let mut letters = pattern.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            text.push(letter);
+            continue;
+        }
+        let mut precision = None;
+        if letters.next_if_eq(&'.').is_some() {
+            let mut digits = String::new();
+            while let Some(digit) = letters.next_if(char::is_ascii_digit) {
+                digits.push(digit);
+            }
+            precision = digits.parse::<usize>().ok().filter(|precision| *precision <= 100);
+        }
+        let verb = letters.next().ok_or_else(|| EvaluationError::new("unexpected end of string"))?;
+        if verb == '%' {
+            text.push('%');
+            continue;
+        }
+        let value = values.next().ok_or_else(|| EvaluationError::new("index out of range: too few arguments"))?;
+        text += &shown(verb, precision, value)?;
+    }
+    Ok(text.into())
+}
+
+fn shown(verb: char, precision: Option<usize>, value: &Value) -> Result<String, EvaluationError> {
+    let whole = |value: &Value| match value {
+        Value::Int(number) => Some(i128::from(*number)),
+        Value::Uint(number) => Some(i128::from(*number)),
+        Value::Bool(truth) => Some(i128::from(*truth)),
+        _ => None,
+    };
+    let signed = |number: i128, digits: String| if number < 0 { format!("-{digits}") } else { digits };
+    let wrong = || EvaluationError::new(format!("could not convert argument to %{verb}: {}", value.type_name()));
+    Ok(match (verb, value) {
+        ('s', value) => show(value),
+        ('d', Value::Double(number)) => number.to_string(),
+        ('d', value) => whole(value).ok_or_else(wrong)?.to_string(),
+        ('f', Value::Double(number)) => format!("{number:.*}", precision.unwrap_or(6)),
+        ('f', value) => format!("{:.*}", precision.unwrap_or(6), whole(value).ok_or_else(wrong)? as f64),
+        ('e', Value::Double(number)) => format!("{number:.*e}", precision.unwrap_or(6)),
+        ('b', value) => {
+            let number = whole(value).ok_or_else(wrong)?;
+            signed(number, format!("{:b}", number.unsigned_abs()))
+        }
+        ('o', value) => {
+            let number = whole(value).ok_or_else(wrong)?;
+            signed(number, format!("{:o}", number.unsigned_abs()))
+        }
+        ('x' | 'X', value) => {
+            let digits = match value {
+                Value::String(text) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+                Value::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+                value => {
+                    let number = whole(value).ok_or_else(wrong)?;
+                    signed(number, format!("{:x}", number.unsigned_abs()))
+                }
+            };
+            if verb == 'X' { digits.to_uppercase() } else { digits }
+        }
+        _ => return Err(EvaluationError::new(format!("unrecognized formatting clause {verb:?}"))),
+    })
+}
+
+/// A value as people read it.
+fn show(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::List(items, _) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", ")),
+        Value::Map(entries) => {
+            let entry = |(key, value)| format!("{}: {}", show(&Value::from(Clone::clone(key))), show(value));
+            format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        Value::Type(name) | Value::Format(name) => (*name).to_owned(),
+        Value::Quantity(amount) => amount.to_string(),
+        value => string(value).unwrap_or_else(|_| value.type_name().to_owned()),
+    }
+}

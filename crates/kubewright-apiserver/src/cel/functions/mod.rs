@@ -1,0 +1,108 @@
+//! The libraries: those of the language, and those that Kubernetes adds.
+
+mod authorizer;
+mod conversion;
+mod format;
+mod lists;
+mod network;
+mod quantity;
+mod strings;
+mod time;
+mod url;
+
+use super::budget::Budget;
+use super::error::EvaluationError;
+use super::value::Value;
+
+pub(crate) use authorizer::{Check, Stage as CheckStage};
+pub(super) use network::Cidr;
+pub(super) use time::parse_timestamp;
+pub(super) use url::Url;
+
+type Evaluated = Result<Value, EvaluationError>;
+
+/// Whether functions are written behind this name as if it were a value.
+pub(super) fn is_space(name: &str) -> bool {
+    matches!(name, "optional" | "math" | "ip" | "cidr" | "format" | "sets" | "strings" | "base64" | "lists")
+}
+
+/// The type of this name, as a value.
+pub(super) fn type_by_name(name: &str) -> Option<&'static str> {
+    const TYPES: [&str; 11] =
+        ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "type", "null_type", "optional_type"];
+    TYPES.into_iter().find(|known| *known == name)
+}
+
+/// Calls a function.
+pub(super) fn call(function: &str, arguments: &[Value], budget: &mut Budget) -> Evaluated {
+    budget.spend_for_size(arguments.iter().map(Value::size).sum())?;
+    match (function, arguments) {
+        ("size", [value]) => size(value),
+        ("type", [value]) => Ok(Value::Type(value.type_name())),
+        ("dyn", [value]) => Ok(value.clone()),
+        ("matches", [value, pattern]) => method(value, "matches", std::slice::from_ref(pattern), budget),
+        ("optional.of", [value]) => Ok(Value::optional(Some(value.clone()))),
+        ("optional.none", []) => Ok(Value::optional(None)),
+        ("optional.ofNonZeroValue", [value]) => {
+            Ok(Value::optional(Some(value.clone()).filter(|value| !is_zero(value))))
+        }
+        ("isIP" | "ip" | "ip.isCanonical" | "isCIDR" | "cidr", [value]) => network::call(function, value),
+        ("isURL" | "url", [value]) => url::call(function, value),
+        ("isQuantity" | "quantity", [value]) => quantity::call(function, value),
+        _ if function.starts_with("math.") => lists::math(&function["math.".len()..], arguments),
+        _ if function.starts_with("sets.") => lists::sets(&function["sets.".len()..], arguments),
+        _ if function.starts_with("format.") => format::named(&function["format.".len()..], arguments),
+        _ => conversion::call(function, arguments),
+    }
+}
+
+/// Calls a function behind its first argument.
+pub(super) fn method(target: &Value, function: &str, arguments: &[Value], budget: &mut Budget) -> Evaluated {
+    budget.spend_for_size(target.size())?;
+    match (target, function, arguments) {
+        (_, "size", []) => size(target),
+        (Value::Optional(inner), _, _) => match (inner, function) {
+            (inner, "hasValue") => Ok(Value::Bool(inner.is_some())),
+            (Some(inner), "value") => Ok(Value::clone(inner)),
+            (None, "value") => Err(EvaluationError::new("optional.none() dereference")),
+            _ => Err(EvaluationError::no_overload()),
+        },
+        (Value::String(text), "format", [Value::List(values, _)]) => format::format(text, values),
+        (Value::String(text), _, _) => strings::method(text, function, arguments, budget),
+        (Value::List(items, _), _, _) => lists::method(items, function, arguments, budget),
+        (Value::Timestamp(_) | Value::Duration(_), _, _) => time::method(target, function, arguments),
+        (Value::Quantity(amount), _, _) => quantity::method(amount, function, arguments),
+        (Value::Ip(_) | Value::Cidr(_), _, _) => network::method(target, function, arguments),
+        (Value::Url(address), _, []) => url::method(address, function),
+        (Value::Check(check), _, _) => authorizer::method(check, function, arguments),
+        (Value::Decision { is_allowed, .. }, "allowed", []) => Ok(Value::Bool(*is_allowed)),
+        (Value::Decision { reason, .. }, "reason", []) => Ok(Value::String(reason.clone())),
+        (Value::Decision { .. }, "errored", []) => Ok(Value::Bool(false)),
+        (Value::Decision { .. }, "error", []) => Ok("".into()),
+        (Value::Format(name), "validate", [Value::String(text)]) => format::validate(name, text),
+        _ => Err(EvaluationError::no_overload()),
+    }
+}
+
+fn size(value: &Value) -> Evaluated {
+    let size = match value {
+        Value::String(text) => text.chars().count(),
+        Value::Bytes(_) | Value::List(..) | Value::Map(_) => value.size(),
+        _ => return Err(EvaluationError::no_overload()),
+    };
+    Ok(Value::Int(size as i64))
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(truth) => !truth,
+        Value::Int(number) => *number == 0,
+        Value::Uint(number) => *number == 0,
+        Value::Double(number) => *number == 0.0,
+        Value::String(text) => text.is_empty(),
+        Value::Bytes(_) | Value::List(..) | Value::Map(_) => value.size() == 0,
+        Value::Duration(nanos) => *nanos == 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,40 @@
+//! Quantities such as `500m` and `1Gi`.
+
+use std::cmp::Ordering;
+
+use kubewright_core::Quantity;
+
+use super::Evaluated;
+use crate::cel::error::EvaluationError;
+use crate::cel::value::Value;
+
+/// Makes a quantity, or says whether a text is one.
+pub(super) fn call(function: &str, value: &Value) -> Evaluated {
+    let Value::String(text) = value else { return Err(EvaluationError::no_overload()) };
+    match (function, text.parse::<Quantity>()) {
+        ("isQuantity", parsed) => Ok(Value::Bool(parsed.is_ok())),
+        (_, Ok(amount)) => Ok(Value::Quantity(amount)),
+        (_, Err(error)) => Err(EvaluationError::new(error.to_string())),
+    }
+}
+
+/// Calls a function of a quantity.
+pub(super) fn method(amount: &Quantity, function: &str, arguments: &[Value]) -> Evaluated {
+    let as_whole = amount.as_i64();
+    Ok(match (function, arguments) {
+        ("sign", []) => Value::Int(amount.signum().into()),
+        ("isInteger", []) => Value::Bool(as_whole.is_some()),
+        ("asInteger", []) => {
+            Value::Int(as_whole.ok_or_else(|| EvaluationError::new("cannot convert value to integer"))?)
+        }
+        ("asApproximateFloat", []) => Value::Double(amount.to_f64()),
+        ("add", [Value::Quantity(other)]) => Value::Quantity(amount.clone() + other),
+        ("add", [Value::Int(other)]) => Value::Quantity(amount.clone() + &Quantity::from(*other)),
+        ("sub", [Value::Quantity(other)]) => Value::Quantity(amount.clone() - other),
+        ("sub", [Value::Int(other)]) => Value::Quantity(amount.clone() - &Quantity::from(*other)),
+        ("compareTo", [Value::Quantity(other)]) => Value::Int(amount.cmp(other) as i64),
+        ("isGreaterThan", [Value::Quantity(other)]) => Value::Bool(amount.cmp(other) == Ordering::Greater),
+        ("isLessThan", [Value::Quantity(other)]) => Value::Bool(amount.cmp(other) == Ordering::Less),
+        _ => return Err(EvaluationError::no_overload()),
+    })
+}

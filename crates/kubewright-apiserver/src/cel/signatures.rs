@@ -1,0 +1,222 @@
+//! What functions take and give, written as a table.
+//!
+//! A line is `name(arguments) result`, for methods with the type of the target and a dot before it. Capital letters stand
+//! for any one type.
+
+use std::sync::{Arc, LazyLock};
+
+use super::types::{ListKind, Type};
+
+const TABLE: &str = "
+size(string) int|size(bytes) int|size(list(A)) int|size(map(A,B)) int
+string.size() int|bytes.size() int|list(A).size() int|map(A,B).size() int
+type(A) type|dyn(A) dyn|matches(string,string) bool
+bool(bool) bool|bool(string) bool
+int(int) int|int(uint) int|int(double) int|int(string) int|int(timestamp) int|int(duration) int
+uint(uint) uint|uint(int) uint|uint(double) uint|uint(string) uint
+double(double) double|double(int) double|double(uint) double|double(string) double
+string(string) string|string(bool) string|string(int) string|string(uint) string|string(double) string
+string(bytes) string|string(timestamp) string|string(duration) string|string(ip) string|string(cidr) string
+bytes(string) bytes|bytes(bytes) bytes
+duration(string) duration|duration(duration) duration
+timestamp(string) timestamp|timestamp(int) timestamp|timestamp(timestamp) timestamp
+string.contains(string) bool|string.startsWith(string) bool|string.endsWith(string) bool|string.matches(string) bool
+string.find(string) string|string.findAll(string) list(string)|string.findAll(string,int) list(string)
+string.lowerAscii() string|string.upperAscii() string|string.trim() string|string.reverse() string
+string.charAt(int) string|string.indexOf(string) int|string.indexOf(string,int) int
+string.lastIndexOf(string) int|string.lastIndexOf(string,int) int
+string.replace(string,string) string|string.replace(string,string,int) string
+string.split(string) list(string)|string.split(string,int) list(string)
+string.substring(int) string|string.substring(int,int) string|string.format(list(A)) string
+list(string).join() string|list(string).join(string) string
+list(A).isSorted() bool|list(A).sum() A|list(A).min() A|list(A).max() A
+list(A).indexOf(A) int|list(A).lastIndexOf(A) int|list(A).reverse() list(A)|list(A).distinct() list(A)
+list(A).sort() list(A)|list(A).slice(int,int) list(A)|list(A).flatten() list(dyn)
+list(A).first() optional(A)|list(A).last() optional(A)|list(A).includes(A) bool
+timestamp.getFullYear() int|timestamp.getFullYear(string) int|timestamp.getMonth() int|timestamp.getMonth(string) int
+timestamp.getDate() int|timestamp.getDate(string) int|timestamp.getDayOfMonth() int|timestamp.getDayOfMonth(string) int
+timestamp.getDayOfWeek() int|timestamp.getDayOfWeek(string) int|timestamp.getDayOfYear() int
+timestamp.getDayOfYear(string) int|timestamp.getHours() int|timestamp.getHours(string) int|timestamp.getMinutes() int
+timestamp.getMinutes(string) int|timestamp.getSeconds() int|timestamp.getSeconds(string) int
+timestamp.getMilliseconds() int|timestamp.getMilliseconds(string) int
+duration.getHours() int|duration.getMinutes() int|duration.getSeconds() int|duration.getMilliseconds() int
+optional.of(A) optional(A)|optional.none() optional(A)|optional.ofNonZeroValue(A) optional(A)
+optional(A).hasValue() bool|optional(A).value() A|optional(A).or(optional(A)) optional(A)|optional(A).orValue(A) A
+isIP(string) bool|ip(string) ip|ip.isCanonical(string) bool|isCIDR(string) bool|cidr(string) cidr
+ip.family() int|ip.isUnspecified() bool|ip.isLoopback() bool|ip.isLinkLocalMulticast() bool
+ip.isLinkLocalUnicast() bool|ip.isGlobalUnicast() bool
+cidr.ip() ip|cidr.prefixLength() int|cidr.masked() cidr|cidr.containsIP(ip) bool|cidr.containsIP(string) bool
+cidr.containsCIDR(cidr) bool|cidr.containsCIDR(string) bool
+isURL(string) bool|url(string) url|url.getScheme() string|url.getHost() string|url.getHostname() string
+url.getPort() string|url.getEscapedPath() string|url.getQuery() map(string,list(string))
+isQuantity(string) bool|quantity(string) quantity|quantity.sign() int|quantity.isInteger() bool
+quantity.asInteger() int|quantity.asApproximateFloat() double|quantity.add(quantity) quantity|quantity.add(int) quantity
+quantity.sub(quantity) quantity|quantity.sub(int) quantity|quantity.compareTo(quantity) int
+quantity.isGreaterThan(quantity) bool|quantity.isLessThan(quantity) bool
+format.named(string) optional(format)|format.dns1123Label() format|format.dns1123Subdomain() format
+format.dns1035Label() format|format.qualifiedName() format|format.dns1123LabelPrefix() format
+format.dns1123SubdomainPrefix() format|format.dns1035LabelPrefix() format|format.labelValue() format
+format.uri() format|format.uuid() format|format.byte() format|format.date() format|format.datetime() format
+format.validate(string) optional(list(string))
+math.least(list(A)) A|math.least(A) A|math.least(A,A) A|math.least(A,A,A) A|math.least(A,A,A,A) A
+math.greatest(list(A)) A|math.greatest(A) A|math.greatest(A,A) A|math.greatest(A,A,A) A|math.greatest(A,A,A,A) A
+math.abs(int) int|math.abs(double) double|math.ceil(double) double|math.floor(double) double|math.round(double) double
+math.trunc(double) double|math.isNaN(double) bool|math.isInf(double) bool
+sets.contains(list(A),list(A)) bool|sets.equivalent(list(A),list(A)) bool|sets.intersects(list(A),list(A)) bool
+base64.encode(bytes) string|base64.decode(string) bytes
+authorizer.path(string) pathCheck|authorizer.group(string) groupCheck
+authorizer.serviceAccount(string,string) authorizer|authorizer.requestResource() resourceCheck
+pathCheck.check(string) decision|groupCheck.resource(string) resourceCheck
+resourceCheck.subresource(string) resourceCheck|resourceCheck.namespace(string) resourceCheck
+resourceCheck.name(string) resourceCheck|resourceCheck.check(string) decision
+decision.allowed() bool|decision.reason() string|decision.errored() bool|decision.error() string
+";
+
+/// A function as one line of the table has it.
+pub(super) struct Signature {
+    /// The type before the dot, which for functions of a library is its name.
+    target: Option<(&'static str, Type)>,
+    name: &'static str,
+    arguments: Vec<Type>,
+    result: Type,
+}
+
+static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
+    let lines = TABLE.split(['\n', '|']).map(str::trim).filter(|line| !line.is_empty());
+    lines.filter_map(read).collect()
+});
+
+/// What a call gives, if there is a function for it; the first answer says whether there is one of this name at all.
+pub(super) fn find(target: Option<&Type>, function: &str, arguments: &[Type]) -> (bool, Option<Type>) {
+    let named = SIGNATURES.iter().filter(|signature| signature.name == function);
+    let named: Vec<&Signature> = named.filter(|signature| signature.target.is_some() == target.is_some()).collect();
+    (!named.is_empty(), result(named.iter().copied(), target, arguments))
+}
+
+/// What a function of a library gives: `space.function(arguments)`.
+pub(super) fn find_in(space: &str, function: &str, arguments: &[Type]) -> (bool, Option<Type>) {
+    let is_meant = |signature: &&Signature| {
+        signature.name == function && signature.target.as_ref().is_some_and(|(name, _)| *name == space)
+    };
+    let named: Vec<&Signature> = SIGNATURES.iter().filter(is_meant).collect();
+    (!named.is_empty(), result(named.iter().copied(), None, arguments))
+}
+
+fn result<'a>(
+    signatures: impl Iterator<Item = &'a Signature>,
+    target: Option<&Type>,
+    arguments: &[Type],
+) -> Option<Type> {
+    let mut found: Option<Type> = None;
+    for signature in signatures.filter(|signature| signature.arguments.len() == arguments.len()) {
+        let mut bound = Vec::new();
+        let wanted = signature.target.iter().filter(|_| target.is_some()).map(|(_, ty)| ty).chain(&signature.arguments);
+        if wanted.zip(target.into_iter().chain(arguments)).all(|(wanted, given)| bind(wanted, given, &mut bound)) {
+            let result = replace(&signature.result, &bound);
+            // Where several functions may be meant, only what they have in common is known.
+            found = match found {
+                Some(other) if other != result => Some(Type::Dyn),
+                _ => Some(result),
+            };
+        }
+    }
+    found
+}
+
+fn bind(wanted: &Type, given: &Type, bound: &mut Vec<(char, Type)>) -> bool {
+    match (wanted, given) {
+        (_, Type::Dyn) => true,
+        (Type::Variable(name), given) => match bound.iter().find(|(known, _)| known == name) {
+            Some((_, known)) => known.fits(given),
+            None => {
+                bound.push((*name, given.clone()));
+                true
+            }
+        },
+        (Type::List(wanted, _), Type::List(given, _)) | (Type::Optional(wanted), Type::Optional(given)) => {
+            bind(wanted, given, bound)
+        }
+        (Type::Map(key, value), Type::Map(given_key, given_value)) => {
+            bind(key, given_key, bound) && bind(value, given_value, bound)
+        }
+        (wanted, given) => wanted.fits(given),
+    }
+}
+
+fn replace(ty: &Type, bound: &[(char, Type)]) -> Type {
+    let inner = |ty: &Arc<Type>| Arc::new(replace(ty, bound));
+    match ty {
+        Type::Variable(name) => {
+            bound.iter().find(|(known, _)| known == name).map_or(Type::Dyn, |(_, bound)| bound.clone())
+        }
+        Type::List(items, kind) => Type::List(inner(items), kind.clone()),
+        Type::Map(keys, values) => Type::Map(inner(keys), inner(values)),
+        Type::Optional(ty) => Type::Optional(inner(ty)),
+        ty => ty.clone(),
+    }
+}
+
+fn read(line: &'static str) -> Option<Signature> {
+    let (head, result) = line.rsplit_once(' ')?;
+    // The last opening bracket that is not inside of another one.
+    let mut depth = 0;
+    let open = head.char_indices().rev().find_map(|(at, letter)| {
+        depth += match letter {
+            ')' => 1,
+            '(' => -1,
+            _ => 0,
+        };
+        (letter == '(' && depth == 0).then_some(at)
+    })?;
+    let (callee, arguments) = (&head[..open], &head[open + 1..head.len() - 1]);
+    let (target, name) = match callee.rsplit_once('.') {
+        Some((target, name)) => (Some((target, ty(target))), name),
+        None => (None, callee),
+    };
+    Some(Signature { target, name, arguments: parts(arguments).map(ty).collect(), result: ty(result) })
+}
+
+/// Splits at commas outside of brackets.
+fn parts(text: &'static str) -> impl Iterator<Item = &'static str> {
+    let mut depth = 0;
+    let split = text.split(move |letter| {
+        depth += match letter {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        letter == ',' && depth == 0
+    });
+    split.filter(|part| !part.is_empty())
+}
+
+fn ty(text: &'static str) -> Type {
+    let inner = |prefix: &str| text.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(')'));
+    if let Some(items) = inner("list(") {
+        return Type::List(Arc::new(ty(items)), ListKind::Plain);
+    }
+    if let Some(value) = inner("optional(") {
+        return Type::optional(ty(value));
+    }
+    if let Some(entries) = inner("map(") {
+        let mut entries = parts(entries).map(ty);
+        let (key, value) = (entries.next().unwrap_or(Type::Dyn), entries.next().unwrap_or(Type::Dyn));
+        return Type::Map(Arc::new(key), Arc::new(value));
+    }
+    match text {
+        "dyn" => Type::Dyn,
+        "bool" => Type::Bool,
+        "int" => Type::Int,
+        "uint" => Type::Uint,
+        "double" => Type::Double,
+        "string" => Type::String,
+        "bytes" => Type::Bytes,
+        "duration" => Type::Duration,
+        "timestamp" => Type::Timestamp,
+        "type" => Type::Meta,
+        name => match name.as_bytes() {
+            [letter] if letter.is_ascii_uppercase() => Type::Variable(char::from(*letter)),
+            _ => Type::Named(name),
+        },
+    }
+}

@@ -1,0 +1,94 @@
+//! Tokens for service accounts, which are issued and not kept.
+
+use hyper::StatusCode;
+use kubewright_core::meta::v1::{Status, StatusCause};
+use kubewright_core::options::CreateOptions;
+use kubewright_core::{GroupKind, Str, Time, Value};
+
+use super::Endpoint;
+use crate::accept::Offer;
+use crate::authentication::{Grant, ISSUER};
+use crate::catalog::Subresource;
+use crate::decoding::Expected;
+use crate::encoding::{self, Wanted};
+use crate::http::Answer;
+use crate::object::{Meta, texts, tree};
+use crate::rejection::Rejection;
+
+const DEFAULT_SECONDS: i64 = 3600;
+const MIN_SECONDS: i64 = 600;
+const MAX_SECONDS: i64 = 1 << 32;
+
+impl Endpoint<'_, '_> {
+    /// Issues a token for the account of the path.
+    pub(super) fn issue_token(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+        let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::Plain)?;
+        let options = CreateOptions::from_query(self.call.query)?;
+        let mut request = self.decode(Expected::from(subresource), options.field_validation)?;
+        let account = self.find()?;
+        let (namespace, name) = (&self.target.namespace, &self.target.name);
+        if !matches!(request.name(), "") && request.name() != name.as_str() {
+            return Err(Status::bad_request("the name of the object does not match the name on the URL").into());
+        }
+        let seconds = tree::int(&request, &["spec", "expirationSeconds"]).unwrap_or(DEFAULT_SECONDS);
+        check_seconds(seconds)?;
+        let mut audiences = texts(tree::get(&request, &["spec", "audiences"]));
+        if audiences.is_empty() {
+            audiences.push(ISSUER.into());
+        }
+        let bound = self.bound_object(&request)?;
+        let grant = Grant { account: &account.value, audiences: &audiences, seconds, bound };
+        let issued = self.call.authenticator.accounts.issue(&grant);
+        let (token, expires) = issued.map_err(|error| Status::internal(error.to_string()))?;
+        for (field, value) in [
+            ("name", name.as_str()),
+            ("namespace", namespace.as_str()),
+            ("creationTimestamp", &Time::now().to_string()),
+        ] {
+            request.set_meta(field, value);
+        }
+        tree::set(&mut request, &["spec", "audiences"], tree::list(audiences.iter().map(|audience| audience.as_str())));
+        tree::set(&mut request, &["spec", "expirationSeconds"], seconds);
+        let status = tree::map([("token", token.into()), ("expirationTimestamp", expires.to_string().into())]);
+        tree::set(&mut request, &["status"], status);
+        Ok(Answer::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &request)?))
+    }
+
+    /// Kind, name and uid of the object that the token is to end with, which has to be there.
+    fn bound_object(&self, request: &Value) -> Result<Option<[Str; 3]>, Rejection> {
+        let Some(reference) = tree::get(request, &["spec", "boundObjectRef"]).filter(|found| !found.is_null()) else {
+            return Ok(None);
+        };
+        let (kind, name) = (tree::text(reference, &["kind"]), tree::text(reference, &["name"]));
+        let storage = match kind {
+            "Pod" => "pods",
+            "Secret" => "secrets",
+            other => {
+                let why = format!("cannot bind token for serviceaccount to object of kind {other:?}");
+                return Err(Status::bad_request(why).into());
+            }
+        };
+        let catalog = self.call.registry.catalog();
+        let resource = catalog.of_storage(storage).ok_or_else(Rejection::no_such_resource)?;
+        let object = self.call.registry.get(resource, &self.target.namespace, name)?.object;
+        let uid = tree::text(reference, &["uid"]);
+        if !uid.is_empty() && uid != object.value.uid() {
+            let why = format!(
+                "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have \
+                 been deleted and then recreated"
+            );
+            return Err(Status::conflict(&resource.group_resource(), name, why).into());
+        }
+        Ok(Some([kind.into(), name.into(), object.value.uid().into()]))
+    }
+}
+
+fn check_seconds(seconds: i64) -> Result<(), Rejection> {
+    let why = match seconds {
+        ..MIN_SECONDS => "may not specify a duration less than 10 minutes",
+        MIN_SECONDS..=MAX_SECONDS => return Ok(()),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    let kind = GroupKind::from_static("authentication.k8s.io", "TokenRequest");
+    Err(Status::invalid(&kind, "", [StatusCause::invalid("spec.expirationSeconds", seconds, why)]).into())
+}

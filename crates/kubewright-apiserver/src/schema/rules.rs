@@ -1,0 +1,297 @@
+//! Rules in CEL: what they are about, and which of them an object breaks.
+//!
+//! Rules are compiled with the schema they belong to. An object is turned once into values of CEL, and each rule sees the
+//! part of it that it is written at. A rule that mentions `oldSelf` is about a change and is only asked where the part
+//! can be recognized in the object that was there before.
+
+use std::sync::Arc;
+
+use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::{CauseType, Map, Str, Value as Tree};
+
+use super::path::Path;
+use super::validation::shown;
+use super::{Additional, ListType, Schema, lists};
+use crate::cel::{Budget, EvaluationError, Field, ListKind, Program, Type, Value, Variables, escape};
+use crate::object::tree;
+
+/// A rule that is ready to be asked.
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    text: Str,
+    message: Str,
+    message_expression: Option<Program>,
+    reason: Option<CauseType>,
+    /// Where a breach is shown, behind the path of the part.
+    field_path: String,
+    /// None if it cannot be read, which only rules can be that were accepted before.
+    program: Option<Program>,
+    is_transition: bool,
+    has_optional_old: bool,
+}
+
+impl Rule {
+    /// Reads a rule about values of a type.
+    pub(super) fn read(rule: &Tree, ty: &Type) -> Rule {
+        let text = |field: &str| Str::from(tree::text(rule, &[field]));
+        let has_optional_old = tree::is_true(rule, &["optionalOldSelf"]);
+        let environment = environment(ty, has_optional_old);
+        let compile = |text: &str| Program::compile(text, &environment).ok();
+        let program = compile(&text("rule"));
+        Rule {
+            message: text("message"),
+            message_expression: Some(text("messageExpression"))
+                .filter(|text| !text.is_empty())
+                .and_then(|text| compile(&text)),
+            reason: CauseType::from_name(&text("reason")),
+            field_path: field_path(&text("fieldPath")).unwrap_or_default(),
+            is_transition: program.as_ref().is_some_and(|program| program.mentions("oldSelf")),
+            text: text("rule"),
+            program,
+            has_optional_old,
+        }
+    }
+
+    /// What the rule says to whom breaks it.
+    fn detail(&self, variables: &Variables<'_>, budget: &mut Budget) -> String {
+        let made = self.message_expression.as_ref().and_then(|program| program.text(variables, budget).ok());
+        match made.filter(|text| !text.trim().is_empty() && !text.contains('\n')) {
+            Some(text) => text.to_string(),
+            None => self.message_or_rule(),
+        }
+    }
+
+    fn message_or_rule(&self) -> String {
+        match self.message.trim() {
+            "" => format!("failed rule: {}", self.text.trim()),
+            message => message.to_owned(),
+        }
+    }
+
+    fn cause(&self, path: String, value: &Tree, detail: &str) -> StatusCause {
+        let path = format!("{path}{}", self.field_path).trim_start_matches('.').to_owned();
+        match self.reason {
+            Some(CauseType::FieldValueForbidden) => StatusCause::forbidden(path, detail),
+            Some(CauseType::FieldValueRequired) => StatusCause::required(path, detail),
+            Some(CauseType::FieldValueDuplicate) => StatusCause::duplicate(path, shown(value)),
+            _ => invalid(path, value, detail),
+        }
+    }
+}
+
+/// The variables of a rule about values of a type.
+pub(super) fn environment(ty: &Type, has_optional_old: bool) -> [(&'static str, Type); 2] {
+    let old = if has_optional_old { Type::optional(ty.clone()) } else { ty.clone() };
+    [("self", ty.clone()), ("oldSelf", old)]
+}
+
+/// A path such as `.spec['a.b']` as messages write it, `None` if it is not one.
+pub(super) fn field_path(path: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::new(), path);
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix("['") {
+            let (name, after) = after.split_once("']")?;
+            out += &format!("[{name}]");
+            rest = after;
+        } else {
+            let after = rest.strip_prefix('.')?;
+            let end = after.find(['.', '[']).unwrap_or(after.len());
+            if end == 0 {
+                return None;
+            }
+            out += &rest[..=end];
+            rest = &after[end..];
+        }
+    }
+    Some(out)
+}
+
+/// Whether a path leads to a field of the schema.
+pub(super) fn leads_somewhere(schema: &Schema, path: &str) -> bool {
+    let Some(path) = field_path(path) else { return false };
+    let names = path.split(['.', '[', ']']).filter(|name| !name.is_empty());
+    let found = names.into_iter().try_fold(schema, |schema, name| schema.of_field(name));
+    !path.is_empty() && found.is_some()
+}
+
+impl Schema {
+    /// The type that rules see values of this schema as.
+    pub(super) fn cel_type(&self, is_object: bool) -> Option<Type> {
+        if self.int_or_string {
+            return Some(Type::Dyn);
+        }
+        Some(match (&*self.ty, &*self.format) {
+            ("boolean", _) => Type::Bool,
+            ("integer", _) => Type::Int,
+            ("number", _) => Type::Double,
+            ("string", "byte") => Type::Bytes,
+            ("string", "duration") => Type::Duration,
+            ("string", "date" | "date-time") => Type::Timestamp,
+            ("string", _) => Type::String,
+            ("array", _) => {
+                let kind = match self.list_type {
+                    ListType::Atomic => ListKind::Plain,
+                    ListType::Set => ListKind::Set,
+                    ListType::Map => ListKind::Keyed(self.list_map_keys.iter().filter_map(|key| escape(key)).collect()),
+                };
+                Type::List(Arc::new(self.items.as_deref()?.cel_type(false)?), kind)
+            }
+            ("object", _) => match &self.additional {
+                Some(Additional::Schema(values)) => Type::map(values.cel_type(false)?),
+                Some(Additional::Any(true)) => Type::map(Type::Dyn),
+                _ => Type::Object(Arc::new(self.fields(is_object || self.embedded_resource))),
+            },
+            _ => return None,
+        })
+    }
+
+    fn fields(&self, is_object: bool) -> Map<Field> {
+        let known = self.properties.iter().filter_map(|(name, schema)| {
+            let field = Field { name: name.clone(), ty: schema.cel_type(false)?, nullable: schema.nullable };
+            Some((escape(name)?, field))
+        });
+        let mut fields: Map<Field> = known.collect();
+        if is_object {
+            let text = |name: &str| Field { name: name.into(), ty: Type::String, nullable: false };
+            let metadata = ["name", "generateName"].map(|name| (name, text(name)));
+            let metadata = Type::Object(Arc::new(metadata.into_iter().collect()));
+            fields.insert("apiVersion", text("apiVersion"));
+            fields.insert("kind", text("kind"));
+            fields.insert("metadata", Field { name: "metadata".into(), ty: metadata, nullable: false });
+        }
+        fields
+    }
+
+    /// The rules that an object breaks.
+    pub(super) fn breaches(&self, object: &Tree, old: Option<&Tree>) -> Vec<StatusCause> {
+        if !self.has_rules {
+            return Vec::new();
+        }
+        let Some(ty) = self.cel_type(true) else { return Vec::new() };
+        let mut walk = Walk { budget: Budget::for_object(), causes: Vec::new() };
+        let value = Value::from_tree(object, &ty);
+        let before = old.map(|old| Value::from_tree(old, &ty));
+        walk.value(self, &Path::Root, (object, &value), old.zip(before.as_ref()));
+        walk.causes
+    }
+}
+
+/// One walk through an object. Trees and values are two views of the same.
+struct Walk {
+    budget: Budget,
+    causes: Vec<StatusCause>,
+}
+
+impl Walk {
+    fn value(&mut self, schema: &Schema, path: &Path<'_>, now: (&Tree, &Value), old: Option<(&Tree, &Value)>) {
+        if !schema.has_rules || now.0.is_null() {
+            return;
+        }
+        let is_unchanged = old.is_some_and(|(before, _)| before == now.0);
+        for rule in &schema.rules {
+            if self.budget.is_exhausted() {
+                return;
+            }
+            // What was there already is only asked whether it may change.
+            if !is_unchanged || rule.is_transition {
+                self.ask(rule, path, now, old.map(|(_, value)| value));
+            }
+        }
+        match now.0 {
+            Tree::Object(fields) => {
+                for (name, field) in fields.iter() {
+                    let Some(part) = schema.of_field(name).filter(|part| part.has_rules) else { continue };
+                    let before = old.and_then(|(before, value)| Some((before.get(name)?, child(schema, value, name)?)));
+                    if let Some(value) = child(schema, now.1, name) {
+                        self.value(part, &path.field(name), (field, value), before);
+                    }
+                }
+            }
+            Tree::Array(list) => self.list(schema, path, (list, now.1), old),
+            _ => {}
+        }
+    }
+
+    fn list(
+        &mut self,
+        schema: &Schema,
+        path: &Path<'_>,
+        (list, value): (&[Tree], &Value),
+        old: Option<(&Tree, &Value)>,
+    ) {
+        let (Some(items), Value::List(values, _)) = (schema.items.as_deref(), value) else { return };
+        if !items.has_rules {
+            return;
+        }
+        let before = lists::Index::new(schema, old.map(|(before, _)| before));
+        let position = |item: &Tree| {
+            old.and_then(|(before, _)| before.as_array()?.iter().position(|other| std::ptr::eq(other, item)))
+        };
+        for (index, (item, value)) in list.iter().zip(values.iter()).enumerate() {
+            let before = before.get(schema, item).and_then(|item| match old {
+                Some((_, Value::List(values, _))) => Some((item, values.get(position(item)?)?)),
+                _ => None,
+            });
+            self.value(items, &path.item(index), (item, value), before);
+        }
+    }
+
+    fn ask(&mut self, rule: &Rule, path: &Path<'_>, (tree, value): (&Tree, &Value), old: Option<&Value>) {
+        let Some(program) = &rule.program else { return };
+        let mut variables = Variables::default();
+        variables.set("self", value.clone());
+        match old {
+            _ if !rule.is_transition => {}
+            old if rule.has_optional_old => variables.set("oldSelf", Value::optional(old.cloned())),
+            Some(old) => variables.set("oldSelf", old.clone()),
+            None => return,
+        }
+        match program.is_true(&variables, &mut self.budget) {
+            Ok(true) => {}
+            Ok(false) => {
+                let detail = rule.detail(&variables, &mut self.budget);
+                self.causes.push(rule.cause(path.to_string(), tree, &detail));
+            }
+            Err(error) => {
+                let detail = match &error {
+                    EvaluationError::OutOfBudget if self.budget.is_exhausted() => {
+                        "validation failed due to running out of cost budget, no further validation rules will be run"
+                            .to_owned()
+                    }
+                    EvaluationError::OutOfBudget => {
+                        let rule = rule.message_or_rule();
+                        format!(
+                            "{error}: no further validation rules will be run due to call cost exceeds limit for rule: {rule}"
+                        )
+                    }
+                    EvaluationError::Failed(message) if message == "no such overload" => format!(
+                        "{error}: call arguments did not match a supported operator, function or macro signature for rule: {}",
+                        rule.message_or_rule()
+                    ),
+                    EvaluationError::Failed(_) => format!("{error} evaluating rule: {}", rule.message_or_rule()),
+                };
+                self.causes.push(invalid(path.to_string(), tree, &detail));
+            }
+        }
+    }
+}
+
+/// A field of a value: objects know their fields by escaped names, maps by plain ones.
+fn child<'a>(schema: &Schema, value: &'a Value, name: &str) -> Option<&'a Value> {
+    match schema.properties.contains_key(name) {
+        true => value.field(&escape(name)?),
+        false => value.field(name),
+    }
+}
+
+/// A value that is not as it should be; what has parts is not shown.
+fn invalid(path: String, value: &Tree, detail: &str) -> StatusCause {
+    match value {
+        Tree::Object(_) | Tree::Array(_) => {
+            let mut cause = StatusCause::of(CauseType::FieldValueInvalid, format!("Invalid value: {detail}"));
+            cause.field = Some(path.into()).filter(|path: &Str| !path.is_empty());
+            cause
+        }
+        value => StatusCause::invalid(path, shown(value), detail),
+    }
+}

@@ -1,0 +1,125 @@
+//! Tokens of service accounts.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use kubewright_apiserver::ApiServer;
+use kubewright_core::Value;
+
+use crate::client::{CONFIG_MAPS, Client, server, text};
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
+async fn make_account(client: &mut Client) {
+    let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}"#;
+    assert_eq!(client.call("POST", ACCOUNTS, account).await.0, 201);
+}
+
+async fn token(client: &mut Client, spec: &str) -> (u16, Value) {
+    let body = format!(r#"{{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{spec}}}"#);
+    client.call("POST", &format!("{ACCOUNTS}/robot/token"), &body).await
+}
+
+async fn review(client: &mut Client, token: &str, audiences: &str) -> Value {
+    let body = format!(
+        r#"{{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{{"token":"{token}","audiences":{audiences}}}}}"#
+    );
+    client.call("POST", TOKEN_REVIEWS, &body).await.1
+}
+
+/// The code of a list of config maps with this token.
+async fn list_with(client: &mut Client, token: &str) -> (u16, String) {
+    let request = Request::get(CONFIG_MAPS).header("host", "test").header("authorization", format!("Bearer {token}"));
+    let response = client.send(request.body(Full::<Bytes>::default()).expect("a valid request")).await;
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.expect("the body ends").to_bytes();
+    (code, String::from_utf8_lossy(&body).into_owned())
+}
+
+#[tokio::test]
+async fn a_token_speaks_for_its_account_as_long_as_that_is_there() {
+    let (_server, mut client) = server().await;
+    make_account(&mut client).await;
+    let (code, issued) = token(&mut client, r#"{"audiences":[]}"#).await;
+    assert_eq!((code, text(&issued, "spec/expirationSeconds").as_str()), (201, "3600"));
+    let secret = text(&issued, "status/token");
+    let (code, answer) = list_with(&mut client, &secret).await;
+    assert_eq!(code, 403);
+    assert!(answer.contains(r#"User \"system:serviceaccount:default:robot\" cannot list"#), "{answer}");
+    let reviewed = review(&mut client, &secret, "[]").await;
+    assert_eq!(text(&reviewed, "status/user/username"), "system:serviceaccount:default:robot");
+    assert!(text(&reviewed, "status/user/groups").contains("system:serviceaccounts:default"));
+    // Another account of the same name is not the one that the token is for.
+    assert_eq!(client.call("DELETE", &format!("{ACCOUNTS}/robot"), "").await.0, 200);
+    make_account(&mut client).await;
+    assert_eq!(list_with(&mut client, &secret).await.0, 401);
+}
+
+#[tokio::test]
+async fn a_token_is_for_its_audience_and_not_to_be_tampered_with() {
+    let (_server, mut client) = server().await;
+    make_account(&mut client).await;
+    let (_, issued) = token(&mut client, r#"{"audiences":["vault"],"expirationSeconds":600}"#).await;
+    let secret = text(&issued, "status/token");
+    assert_eq!(list_with(&mut client, &secret).await.0, 401);
+    let reviewed = review(&mut client, &secret, r#"["vault","other"]"#).await;
+    assert_eq!(
+        (text(&reviewed, "status/authenticated"), text(&reviewed, "status/audiences")),
+        ("true".into(), r#"["vault"]"#.into())
+    );
+    let forged = secret.replacen('.', ".e30", 1);
+    assert_eq!(text(&review(&mut client, &forged, r#"["vault"]"#).await, "status/authenticated"), "");
+    assert_eq!(token(&mut client, r#"{"audiences":[],"expirationSeconds":60}"#).await.0, 422);
+    assert_eq!(token(&mut client, r#"{"audiences":[],"boundObjectRef":{"kind":"Pod","name":"none"}}"#).await.0, 404);
+}
+
+#[tokio::test]
+async fn tokens_outlive_a_server_that_keeps_its_objects() {
+    let directory = std::env::temp_dir().join(format!("kubewright-accounts-{}", std::process::id()));
+    let first = ApiServer::in_memory().data(&directory).start().await.expect("a new directory");
+    let mut client = Client::over(first.connect()).await;
+    make_account(&mut client).await;
+    let secret = text(&token(&mut client, r#"{"audiences":[]}"#).await.1, "status/token");
+    first.stop().await;
+    let second = ApiServer::in_memory().data(&directory).start().await.expect("the same directory");
+    let mut client = Client::over(second.connect()).await;
+    assert_eq!(list_with(&mut client, &secret).await.0, 403);
+    second.stop().await;
+    std::fs::remove_dir_all(&directory).expect("it was made above");
+}
+
+#[tokio::test]
+async fn too_many_requests_at_once_are_told_to_come_back() {
+    let server = ApiServer::in_memory().max_requests_in_flight(0).start().await.expect("nothing can fail");
+    let mut client = Client::over(server.connect()).await;
+    let request = Request::get(CONFIG_MAPS).header("host", "test").body(Full::<Bytes>::default());
+    let response = client.send(request.expect("a valid request")).await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["retry-after"]),
+        (429, &"1".parse().expect("a number"))
+    );
+}
+
+#[tokio::test]
+async fn pods_get_the_account_of_their_namespace_where_that_is_wanted() {
+    let server = ApiServer::in_memory().service_accounts().start().await.expect("nothing can fail");
+    let mut client = Client::over(server.connect()).await;
+    let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces", namespace).await.0, 201);
+    client.until("/api/v1/namespaces/shop/serviceaccounts/default", 200).await;
+    let pod = |name: &str, more: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},
+            "spec":{{"containers":[{{"name":"c","image":"i"}}]{more}}}}}"#
+        )
+    };
+    let (code, made) = client.call("POST", "/api/v1/namespaces/shop/pods", &pod("p", "")).await;
+    assert_eq!((code, text(&made, "spec/serviceAccountName").as_str()), (201, "default"));
+    assert!(text(&made, "spec/volumes").contains("serviceAccountToken"), "{made}");
+    assert!(text(&made, "spec/containers").contains("/var/run/secrets/kubernetes.io/serviceaccount"), "{made}");
+    let (code, refused) =
+        client.call("POST", "/api/v1/namespaces/shop/pods", &pod("q", r#","serviceAccountName":"none""#)).await;
+    let want = r#"pods "q" is forbidden: error looking up service account shop/none: serviceaccount "none" not found"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, want));
+}

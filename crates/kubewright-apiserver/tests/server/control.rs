@@ -1,0 +1,232 @@
+//! Admission policies and webhooks.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use kubewright_core::{ByteString, Value};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
+
+const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+async fn put_in_force(client: &mut Client, spec: &str, binding: &str) {
+    let policy = format!(
+        r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{{"name":"p"}},
+        "spec":{{"matchConstraints":{{"resourceRules":[{{"apiGroups":[""],"apiVersions":["v1"],
+        "operations":["CREATE","UPDATE"],"resources":["configmaps"]}}]}},{spec}}}}}"#
+    );
+    let (code, answer) = client.call("POST", &format!("{REGISTRATION}/validatingadmissionpolicies"), &policy).await;
+    assert_eq!(code, 201, "{answer}");
+    let binding = format!(
+        r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding",
+        "metadata":{{"name":"b"}},"spec":{{"policyName":"p",{binding}}}}}"#
+    );
+    let (code, answer) =
+        client.call("POST", &format!("{REGISTRATION}/validatingadmissionpolicybindings"), &binding).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+#[tokio::test]
+async fn a_policy_refuses_what_breaks_it() {
+    let (_server, mut client) = server().await;
+    let spec = r#""variables":[{"name":"owner","expression":"object.metadata.labels['owner']"}],
+        "matchConditions":[{"name":"not-exempt","expression":"!object.metadata.name.startsWith('exempt')"}],
+        "validations":[{"expression":"request.operation != 'CREATE' || variables.owner == request.userInfo.username",
+        "messageExpression":"'belongs to ' + variables.owner"},
+        {"expression":"oldObject == null || has(object.data)","message":"no data","reason":"Forbidden"}]"#;
+    put_in_force(&mut client, spec, r#""validationActions":["Deny"]"#).await;
+    let (code, refused) = client.call("POST", CONFIG_MAPS, &config_map("a", r#","labels":{"owner":"jane"}"#)).await;
+    let want = r#"configmaps "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: belongs to jane"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (422, want));
+    let mine = config_map("a", r#","labels":{"owner":"kubernetes-admin"}"#);
+    assert_eq!(client.call("POST", CONFIG_MAPS, &mine).await.0, 201);
+    let (code, refused) =
+        client.call("PATCH", &format!("{CONFIG_MAPS}/a"), r#"{"metadata":{"labels":{"x":"y"}}}"#).await;
+    assert_eq!((code, text(&refused, "reason").as_str()), (403, "Forbidden"));
+    // A variable that has no value fails only those who use it, and then closed.
+    let (code, refused) = client.call("POST", CONFIG_MAPS, &config_map("c", "")).await;
+    assert_eq!(code, 422);
+    assert!(text(&refused, "message").contains("resulted in error: no such key: labels"), "{refused}");
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("exempt", "")).await.0, 201);
+}
+
+#[tokio::test]
+async fn a_policy_may_take_parameters_and_only_warn() {
+    let (_server, mut client) = server().await;
+    let limit = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"limit"},"data":{"max":"1"}}"#;
+    assert_eq!(client.call("POST", CONFIG_MAPS, limit).await.0, 201);
+    let spec = r#""paramKind":{"apiVersion":"v1","kind":"ConfigMap"},
+        "validations":[{"expression":"object.?data.orValue({}).size() <= int(params.data.max)"}]"#;
+    let binding = r#""validationActions":["Warn"],"paramRef":{"name":"limit","parameterNotFoundAction":"Deny"}"#;
+    put_in_force(&mut client, spec, binding).await;
+    let large = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1","b":"2"}}"#;
+    let request = Request::post(CONFIG_MAPS).header("host", "test").header("content-type", "application/json");
+    let response = client.send(request.body(Full::from(large)).expect("a valid request")).await;
+    assert_eq!(response.status().as_u16(), 201);
+    let warning = response.headers()["warning"].to_str().expect("plain text").to_owned();
+    assert!(warning.contains("Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b'"), "{warning}");
+}
+
+#[tokio::test]
+async fn a_policy_may_ask_what_somebody_may_do() {
+    let (_server, mut client) = server().await;
+    let spec = r#""validations":[{"expression":"authorizer.group('').resource('secrets').namespace('default').check('get').allowed()"},
+        {"expression":"!authorizer.serviceAccount('default', 'robot').requestResource().check('create').allowed()"},
+        {"expression":"authorizer.serviceAccount('default', 'robot').path('/healthz').check('get').allowed()",
+        "message":"asked"}]"#;
+    put_in_force(&mut client, spec, r#""validationActions":["Deny"]"#).await;
+    let (code, answer) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+#[tokio::test]
+async fn a_policy_that_cannot_be_read_is_refused() {
+    let (_server, mut client) = server().await;
+    let policy = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy",
+        "metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],
+        "operations":["*"],"resources":["pods"]}]},"validations":[{"expression":"object +"}]}}"#;
+    let (code, refused) = client.call("POST", &format!("{REGISTRATION}/validatingadmissionpolicies"), policy).await;
+    assert_eq!(code, 422);
+    assert!(
+        text(&refused, "message")
+            .contains("spec.validations[0].expression: Invalid value: \"object +\": compilation failed")
+    );
+}
+
+/// A server that answers reviews by a function, and what it takes to reach it.
+struct Hook {
+    config: String,
+    seen: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Hook {
+    /// `answer` makes the fields of a response of a request, beside its `uid`.
+    async fn start(answer: impl Fn(&Value) -> String + Send + Sync + 'static) -> Hook {
+        let certified = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+        let bundle = ByteString::from(certified.cert.pem().as_str()).to_base64();
+        let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+        let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("known versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)
+            .expect("a certificate and its key");
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let (seen, answer) = (Arc::new(Mutex::new(Vec::new())), Arc::new(answer));
+        let requests = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (acceptor, answer, requests) = (acceptor.clone(), Arc::clone(&answer), Arc::clone(&requests));
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(socket).await else { return };
+                    let respond = service_fn(move |request: Request<Incoming>| {
+                        let (answer, requests) = (Arc::clone(&answer), Arc::clone(&requests));
+                        async move {
+                            let body = request.into_body().collect().await.expect("a whole body").to_bytes();
+                            let review = Value::from_json(&body).expect("a review");
+                            let request = review.get("request").cloned().unwrap_or_default();
+                            let response = format!(
+                                r#"{{"response":{{"uid":{},{}}}}}"#,
+                                request.get("uid").expect("a uid"),
+                                answer(&request)
+                            );
+                            requests.lock().expect("no panic before").push(request);
+                            Ok::<_, hyper::Error>(Response::new(Full::<Bytes>::from(response)))
+                        }
+                    });
+                    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await;
+                });
+            }
+        });
+        let config = format!(r#"{{"url":"https://127.0.0.1:{}/review","caBundle":"{bundle}"}}"#, address.port());
+        Hook { config, seen }
+    }
+
+    /// Registers it for config maps, with more fields after a comma.
+    async fn register(&self, client: &mut Client, kind: &str, more: &str) {
+        let body = format!(
+            r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"{kind}WebhookConfiguration","metadata":{{"name":"w"}},
+            "webhooks":[{{"name":"w.example.com","clientConfig":{},"sideEffects":"None","admissionReviewVersions":["v1"],
+            "rules":[{{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps"]}}]{more}}}]}}"#,
+            self.config
+        );
+        let path = format!("{REGISTRATION}/{}webhookconfigurations", kind.to_lowercase());
+        let (code, answer) = client.call("POST", &path, &body).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_mutating_webhook_changes_objects() {
+    let (_server, mut client) = server().await;
+    let patch = ByteString::from(r#"[{"op":"add","path":"/data","value":{"by":"webhook"}}]"#).to_base64();
+    let hook =
+        Hook::start(move |_| format!(r#""allowed":true,"patchType":"JSONPatch","patch":"{patch}","warnings":["w"]"#))
+            .await;
+    hook.register(&mut client, "Mutating", r#","objectSelector":{"matchLabels":{"hooked":"yes"}}"#).await;
+    let (code, plain) = client.call("POST", CONFIG_MAPS, &config_map("plain", "")).await;
+    assert_eq!((code, text(&plain, "data").as_str()), (201, ""));
+    let (code, hooked) = client.call("POST", CONFIG_MAPS, &config_map("a", r#","labels":{"hooked":"yes"}"#)).await;
+    assert_eq!((code, text(&hooked, "data/by").as_str()), (201, "webhook"));
+    let seen = hook.seen.lock().expect("no panic before").clone();
+    assert_eq!(seen.len(), 1);
+    assert_eq!((text(&seen[0], "operation"), text(&seen[0], "object/metadata/name")), ("CREATE".into(), "a".into()));
+    let (code, changed) = client.call("PATCH", &format!("{CONFIG_MAPS}/a"), r#"{"data":{"by":"me"}}"#).await;
+    assert_eq!((code, text(&changed, "data/by").as_str()), (200, "webhook"));
+}
+
+#[tokio::test]
+async fn a_validating_webhook_refuses_writes_and_deletions() {
+    let (_server, mut client) = server().await;
+    let hook = Hook::start(|request| {
+        let is_bad = text(request, "object/data/bad") == "yes" || text(request, "operation") == "DELETE";
+        match is_bad {
+            true => r#""allowed":false,"status":{"code":403,"message":"no way"}"#.to_owned(),
+            false => r#""allowed":true"#.to_owned(),
+        }
+    })
+    .await;
+    hook.register(
+        &mut client,
+        "Validating",
+        r#","matchConditions":[{"name":"c","expression":"request.name != 'free'"}]"#,
+    )
+    .await;
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
+    let (code, refused) = client.call("PATCH", &format!("{CONFIG_MAPS}/a"), r#"{"data":{"bad":"yes"}}"#).await;
+    let want = r#"admission webhook "w.example.com" denied the request: no way"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, want));
+    assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/a"), "").await.0, 403);
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("free", "")).await.0, 201);
+    assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/free"), "").await.0, 200);
+    let (_, stored) = client.call("GET", &format!("{CONFIG_MAPS}/a"), "").await;
+    assert_eq!(text(&stored, "data"), "");
+}
+
+#[tokio::test]
+async fn a_webhook_that_does_not_answer_is_decided_by_its_failure_policy() {
+    let (_server, mut client) = server().await;
+    let hook = Hook::start(|_| r#""allowed":true"#.to_owned()).await;
+    let nobody = Hook { config: r#"{"url":"https://127.0.0.1:1/"}"#.to_owned(), seen: Arc::clone(&hook.seen) };
+    nobody.register(&mut client, "Validating", "").await;
+    let (code, refused) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
+    assert_eq!(code, 500);
+    assert!(text(&refused, "message").contains("failed calling webhook \"w.example.com\""), "{refused}");
+    let path = format!("{REGISTRATION}/validatingwebhookconfigurations/w");
+    assert_eq!(client.call("DELETE", &path, "").await.0, 200);
+    nobody.register(&mut client, "Validating", r#","failurePolicy":"Ignore""#).await;
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
+}

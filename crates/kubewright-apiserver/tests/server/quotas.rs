@@ -1,0 +1,77 @@
+//! Quotas, limit ranges, and what only nodes could answer.
+
+use crate::client::{CONFIG_MAPS, config_map, server, text};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+fn pod(name: &str, resources: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"containers":[
+        {{"name":"c","image":"i","resources":{resources}}}]}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn a_quota_limits_what_is_in_a_namespace() {
+    let (_server, mut client) = server().await;
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let quota = r#"{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},
+        "spec":{"hard":{"configmaps":"2","requests.cpu":"1"}}}"#;
+    assert_eq!(client.call("POST", quotas, quota).await.0, 201);
+    for (name, code) in [("a", 201), ("b", 201), ("c", 403)] {
+        let (answered, answer) = client.call("POST", CONFIG_MAPS, &config_map(name, "")).await;
+        assert_eq!(answered, code, "{answer}");
+        if code == 403 {
+            let want = r#"configmaps "c" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=2, limited: configmaps=2"#;
+            assert_eq!(text(&answer, "message"), want);
+        }
+    }
+    let (_, counted) = client.call("GET", &format!("{quotas}/q"), "").await;
+    assert_eq!(text(&counted, "status/used/configmaps"), "2");
+    assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/a"), "").await.0, 200);
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("c", "")).await.0, 201);
+
+    let (code, refused) = client.call("POST", PODS, &pod("p", "{}")).await;
+    let want = r#"pods "p" is forbidden: failed quota: q: must specify requests.cpu for: c"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, want));
+    assert_eq!(client.call("POST", PODS, &pod("p", r#"{"requests":{"cpu":"600m"}}"#)).await.0, 201);
+    let (code, refused) = client.call("POST", PODS, &pod("q", r#"{"requests":{"cpu":"500m"}}"#)).await;
+    assert_eq!(code, 403);
+    let want = "requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1";
+    assert!(text(&refused, "message").ends_with(want), "{refused}");
+}
+
+#[tokio::test]
+async fn a_limit_range_fills_in_and_bounds() {
+    let (_server, mut client) = server().await;
+    let range = r#"{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[{"type":"Container",
+        "max":{"cpu":"1"},"min":{"cpu":"100m"},"defaultRequest":{"cpu":"200m"}}]}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/limitranges", range).await.0, 201);
+    let (code, made) = client.call("POST", PODS, &pod("p", "{}")).await;
+    assert_eq!(code, 201, "{made}");
+    assert!(
+        text(&made, "spec/containers").contains(r#""resources":{"limits":{"cpu":"1"},"requests":{"cpu":"200m"}}"#),
+        "{made}"
+    );
+    let note = text(&made, "metadata/annotations/kubernetes.io~1limit-ranger");
+    assert!(
+        made.to_string().contains("LimitRanger plugin set: cpu request for container c; cpu limit for container c"),
+        "{note}"
+    );
+    let (code, refused) =
+        client.call("POST", PODS, &pod("q", r#"{"requests":{"cpu":"50m"},"limits":{"cpu":"2"}}"#)).await;
+    let want = r#"pods "q" is forbidden: [minimum cpu usage per Container is 100m, but request is 50m, maximum cpu usage per Container is 1, but limit is 2]"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, want));
+}
+
+#[tokio::test]
+async fn what_only_a_node_could_answer_says_so() {
+    let (_server, mut client) = server().await;
+    assert_eq!(client.call("POST", PODS, &pod("p", "{}")).await.0, 201);
+    for path in ["log", "exec?command=ls", "attach", "portforward", "proxy", "proxy/a/b"] {
+        let (code, answer) = client.call("GET", &format!("{PODS}/p/{path}"), "").await;
+        assert_eq!((code, text(&answer, "kind").as_str()), (501, "Status"), "{path}: {answer}");
+        assert!(text(&answer, "message").contains("no node"), "{path}: {answer}");
+    }
+    assert_eq!(client.call("GET", &format!("{PODS}/none/log"), "").await.0, 404);
+}
