@@ -1,11 +1,16 @@
 //! What controllers run on.
 //!
-//! Start at [`LeaderElector`] for one active process among several.
+//! Start at [`Controller`], which brings the world in line with objects of one kind, and at [`LeaderElector`] for one active
+//! process among several.
 //!
-//! What holds everywhere: time is tokio's clock, each task has an owner that stops it and waits for it, and what depends on
-//! other machines' clocks is never trusted.
+//! What holds everywhere: time is tokio's clock, each task has an owner that stops it and waits for it, nothing waits for
+//! a stranger, and what depends on other machines' clocks is never trusted.
 
+pub mod consistency;
+pub mod controller;
 pub mod election;
 mod random;
 
+pub use consistency::{Freshness, OwnApi};
+pub use controller::{BoxError, Context, Controller, ControllerHandle, Outcome, Predicate};
 pub use election::{LeaderElector, Leadership};

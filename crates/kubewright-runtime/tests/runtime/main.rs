@@ -1,6 +1,9 @@
 //! What controllers run on, driven as a user would, over the embedded server.
 
+mod controller;
 mod election;
 mod election_simulation;
 mod frozen;
+mod isolation;
+mod own_writes;
 mod support;
