@@ -5,5 +5,6 @@ mod election;
 mod election_simulation;
 mod frozen;
 mod isolation;
+mod manager;
 mod own_writes;
 mod support;
