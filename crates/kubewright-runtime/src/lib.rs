@@ -9,10 +9,18 @@
 pub mod consistency;
 pub mod controller;
 pub mod election;
+pub mod events;
+mod expectations;
+mod finalizing;
 pub mod manager;
+pub mod ownership;
 mod random;
 
-pub use consistency::{Freshness, OwnApi};
+pub use consistency::{Freshness, Operation, OwnApi};
 pub use controller::{BoxError, Context, Controller, ControllerHandle, Outcome, Predicate};
 pub use election::{LeaderElector, Leadership};
+pub use expectations::Expectations;
+pub use finalizing::{Finalizing, finalize};
+/// Conditions in the status of an object.
+pub use kubewright_core::condition;
 pub use manager::{Manager, ManagerOptions, shutdown_on_signals};

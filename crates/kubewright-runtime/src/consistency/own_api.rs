@@ -143,7 +143,7 @@ impl<K: Object> OwnApi<K> {
         Ok(deleted)
     }
 
-    fn namespace(&self) -> Str {
+    pub(super) fn namespace(&self) -> Str {
         match self.api.scope() {
             Scope::Namespace(namespace) => namespace.clone(),
             _ => Str::new(),

@@ -3,7 +3,9 @@
 mod controller;
 mod election;
 mod election_simulation;
+mod events;
 mod frozen;
+mod helpers;
 mod isolation;
 mod manager;
 mod own_writes;
