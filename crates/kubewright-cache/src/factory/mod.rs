@@ -166,6 +166,11 @@ impl SharedInformerFactory {
         }
     }
 
+    /// The client that the informers ask through.
+    pub fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
     /// The informer of a type, the same one however often asked.
     #[doc(alias = "InformerFor")]
     #[doc(alias = "ForResource")]

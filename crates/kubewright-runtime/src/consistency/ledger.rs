@@ -1,0 +1,85 @@
+//! What each key has written that its controller's caches have not shown yet.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use kubewright_core::ObjectKey;
+
+use super::write::Write;
+
+/// The writes of one controller, by the key that was being reconciled.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    state: Mutex<State>,
+    /// How many keys have writes, and how many objects are waited for, to be asked without the lock.
+    keys: AtomicUsize,
+    objects: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    writes_of: HashMap<ObjectKey, Vec<Write>>,
+    /// Keys that a worker has put aside, by the object that has to show up.
+    waiting_for: HashMap<ObjectKey, Vec<ObjectKey>>,
+}
+
+impl Ledger {
+    /// Whether all has been seen. Asked for each key, so it has to cost nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether a key waits to be woken. Asked for each event.
+    pub(crate) fn is_anybody_waiting(&self) -> bool {
+        self.objects.load(Ordering::Acquire) > 0
+    }
+
+    /// Notes a write of `key`; one of the same object before it counts no more.
+    pub(crate) fn note(&self, key: &ObjectKey, write: Write) {
+        self.change(|state| {
+            let writes = state.writes_of.entry(key.clone()).or_default();
+            writes.retain(|other| other.relation != write.relation || other.object != write.object);
+            writes.push(write);
+        });
+    }
+
+    /// Forgets what `has_seen` holds for. True if that was all of `key`; otherwise the key waits to be woken.
+    ///
+    /// `has_seen` is asked under the lock, which events need as well: an event that is not seen here finds the key waiting.
+    pub(crate) fn settle(&self, key: &ObjectKey, has_seen: impl Fn(&Write) -> bool) -> bool {
+        self.change(|state| {
+            let Some(writes) = state.writes_of.get_mut(key) else { return true };
+            writes.retain(|write| !has_seen(write));
+            for write in &*writes {
+                let waiting = state.waiting_for.entry(write.object.clone()).or_default();
+                if !waiting.contains(key) {
+                    waiting.push(key.clone());
+                }
+            }
+            let is_all = writes.is_empty();
+            if is_all {
+                state.writes_of.remove(key);
+            }
+            is_all
+        })
+    }
+
+    /// The writes of `key` that have not been seen.
+    pub(crate) fn writes_of(&self, key: &ObjectKey) -> Vec<Write> {
+        self.change(|state| state.writes_of.get(key).cloned().unwrap_or_default())
+    }
+
+    /// The keys that wait for `object`, who wait no more.
+    pub(crate) fn take_waiting_for(&self, object: &ObjectKey) -> Vec<ObjectKey> {
+        self.change(|state| state.waiting_for.remove(object).unwrap_or_default())
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut state);
+        self.keys.store(state.writes_of.len(), Ordering::Release);
+        self.objects.store(state.waiting_for.len(), Ordering::Release);
+        result
+    }
+}

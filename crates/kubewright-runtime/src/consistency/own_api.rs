@@ -1,0 +1,189 @@
+//! Reads and writes of a reconciler, with account kept of what it has written.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_cache::InformerHandle;
+use kubewright_client::{Api, Deleted, Error, HasStatus, Result, Scope};
+use kubewright_core::options::{ApplyOptions, DeleteOptions, Patch};
+use kubewright_core::{Object, ObjectKey, Str};
+use tokio::time::{Instant, sleep};
+
+use super::write::{Effect, Write};
+use crate::controller::Context;
+
+/// How long a read waits for the cache to show what was written.
+const READ_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often a read that waits looks at the cache.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// How fresh a read has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Freshness {
+    /// Whatever the cache has.
+    #[default]
+    Cached,
+    /// From the cache, but not before it shows what this key has written of the object. Waits up to 5 s.
+    AtLeastMyWrites,
+    /// From the server.
+    Live,
+}
+
+/// The cache did not come to show what was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the cache does not show what was written of {object} after {waited:?}")]
+pub struct StaleCache {
+    /// The object.
+    pub object: ObjectKey,
+    /// How long was waited.
+    pub waited: Duration,
+}
+
+/// The objects of one resource, as a reconciler reads and writes them.
+///
+/// Writes are those of [`Api`], and noted: the next run for the key waits until the cache shows them. Kinds that the
+/// controller does not watch are not waited for.
+pub struct OwnApi<K> {
+    api: Api<K>,
+    context: Context,
+    relation: Option<usize>,
+}
+
+impl<K: Object> OwnApi<K> {
+    pub(crate) fn new(api: Api<K>, context: Context) -> Self {
+        let relations = context.inner.shared.relations();
+        // The first that keeps whole objects of the type, or else one that keeps the metadata of the resource.
+        let relation =
+            relations.iter().position(|relation| relation.informer().is::<InformerHandle<K>>()).or_else(|| {
+                let name = api.resource().group_resource().to_string();
+                relations.iter().position(|relation| relation.health(false).name == name.as_str())
+            });
+        OwnApi { api, context, relation }
+    }
+
+    /// The api without account of writes.
+    pub fn untracked(&self) -> &Api<K> {
+        &self.api
+    }
+
+    /// The object of this name; `None` if there is none.
+    ///
+    /// A type that the controller does not watch is always read from the server.
+    ///
+    /// # Errors
+    /// If the server cannot be asked, or the cache stays behind what was written.
+    pub async fn get(&self, name: &str, freshness: Freshness) -> Result<Option<Arc<K>>, crate::BoxError> {
+        let informer = self.context.informer::<K>().filter(|_| freshness != Freshness::Live);
+        let Some(informer) = informer else {
+            return Ok(self.api.get_opt(name).await?.map(Arc::new));
+        };
+        let key = ObjectKey { namespace: self.namespace(), name: name.into() };
+        if freshness == Freshness::AtLeastMyWrites {
+            self.seen(&informer, &key).await?;
+        }
+        Ok(informer.store().get_by_key(&key))
+    }
+
+    async fn seen(&self, informer: &InformerHandle<K>, key: &ObjectKey) -> Result<(), StaleCache> {
+        let writes = self.context.inner.shared.writes.writes_of(self.context.key());
+        let Some(write) =
+            writes.into_iter().find(|write| Some(write.relation) == self.relation && write.object == *key)
+        else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        loop {
+            let snapshot = informer.store().snapshot();
+            if write.is_in(snapshot.get(&key.namespace, &key.name).map(|object| &**object), snapshot.resource_version())
+            {
+                return Ok(());
+            }
+            if began.elapsed() >= READ_PATIENCE {
+                return Err(StaleCache { object: key.clone(), waited: began.elapsed() });
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Creates an object. See [`Api::create`].
+    pub async fn create(&self, object: &K) -> Result<K> {
+        self.wrote(self.api.create(object).await)
+    }
+
+    /// Replaces an object. See [`Api::update`].
+    pub async fn update(&self, object: &K) -> Result<K> {
+        self.wrote(self.api.update(object).await)
+    }
+
+    /// Changes an object. See [`Api::patch`].
+    pub async fn patch(&self, name: &str, patch: Patch) -> Result<K> {
+        self.wrote(self.api.patch(name, patch).await)
+    }
+
+    /// Applies a configuration. See [`Api::apply`].
+    pub async fn apply(&self, object: &K, options: &ApplyOptions) -> Result<K> {
+        self.wrote(self.api.apply(object, options).await)
+    }
+
+    /// Deletes an object. See [`Api::delete`].
+    pub async fn delete(&self, name: &str) -> Result<Deleted<K>> {
+        self.delete_with(name, &DeleteOptions::default()).await
+    }
+
+    /// Deletes an object with options. See [`Api::delete_with`].
+    pub async fn delete_with(&self, name: &str, options: &DeleteOptions) -> Result<Deleted<K>> {
+        let deleted = self.api.delete_with(name, options).await?;
+        let effect = match &deleted {
+            Deleted::Object(object) if deleted.is_pending() => Effect::Version(object.resource_version().into()),
+            deleted => Effect::Gone(deleted.uid().unwrap_or_default().into()),
+        };
+        self.note(ObjectKey { namespace: self.namespace(), name: name.into() }, effect);
+        Ok(deleted)
+    }
+
+    pub(super) fn namespace(&self) -> Str {
+        match self.api.scope() {
+            Scope::Namespace(namespace) => namespace.clone(),
+            _ => Str::new(),
+        }
+    }
+
+    fn wrote(&self, result: Result<K>) -> Result<K, Error> {
+        if let Ok(object) = &result {
+            self.note(object.key(), Effect::Version(object.resource_version().into()));
+        }
+        result
+    }
+
+    fn note(&self, object: ObjectKey, effect: Effect) {
+        if let Some(relation) = self.relation {
+            let write = Write { relation, object, effect, at: Instant::now() };
+            self.context.inner.shared.writes.note(self.context.key(), write);
+        }
+    }
+}
+
+impl<K: HasStatus> OwnApi<K> {
+    /// Replaces the status of an object. See [`Api::update_status`].
+    pub async fn update_status(&self, object: &K) -> Result<K> {
+        self.wrote(self.api.update_status(object).await)
+    }
+
+    /// Changes the status of an object. See [`Api::patch_status`].
+    pub async fn patch_status(&self, name: &str, patch: Patch) -> Result<K> {
+        self.wrote(self.api.patch_status(name, patch).await)
+    }
+
+    /// Applies a configuration of the status. See [`Api::apply_status`].
+    pub async fn apply_status(&self, object: &K, options: &ApplyOptions) -> Result<K> {
+        self.wrote(self.api.apply_status(object, options).await)
+    }
+}
+
+impl<K> fmt::Debug for OwnApi<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnApi").field("api", &self.api).finish_non_exhaustive()
+    }
+}

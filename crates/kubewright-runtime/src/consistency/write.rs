@@ -1,0 +1,79 @@
+//! One write, and whether a cache shows it.
+
+use std::cmp::Ordering;
+
+use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
+use tokio::time::Instant;
+
+/// Something that was written.
+#[derive(Debug, Clone)]
+pub(crate) struct Write {
+    /// Which of the controller's watches has to show it.
+    pub(crate) relation: usize,
+    /// The object that was written.
+    pub(crate) object: ObjectKey,
+    pub(crate) effect: Effect,
+    pub(crate) at: Instant,
+}
+
+/// What the cache has to show.
+#[derive(Debug, Clone)]
+pub(crate) enum Effect {
+    /// The object at this version or a later one, or that it is gone since.
+    Version(ResourceVersion),
+    /// No object of this uid.
+    Gone(Str),
+}
+
+impl Write {
+    /// Whether a cache shows it that has this object under the key, and is at this version.
+    pub(crate) fn is_in<K: Object>(&self, object: Option<&K>, version: &ResourceVersion) -> bool {
+        match (&self.effect, object) {
+            (Effect::Version(written), Some(object)) => reaches(&object.resource_version().into(), written),
+            (Effect::Version(written), None) => reaches(version, written),
+            (Effect::Gone(uid), Some(object)) => object.uid() != &**uid,
+            (Effect::Gone(_), None) => true,
+        }
+    }
+}
+
+/// Whether a version is not before the other; true as well if nobody can tell.
+fn reaches(have: &ResourceVersion, wanted: &ResourceVersion) -> bool {
+    have.partial_cmp(wanted) != Some(Ordering::Less)
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_core::{DynamicObject, GroupVersionKind};
+
+    use super::*;
+
+    fn object(version: &str) -> DynamicObject {
+        let mut object = DynamicObject::new(&GroupVersionKind::from_static("", "v1", "Pod"), "web");
+        object.set_resource_version(version);
+        object.metadata.uid = Some("one".into());
+        object
+    }
+
+    #[test]
+    fn a_write_is_seen_at_its_version_or_later_and_unknown_versions_are_let_pass() {
+        // RS-6
+        let write = |effect| Write { relation: 0, object: ObjectKey::cluster("web"), effect, at: Instant::now() };
+        let written = write(Effect::Version("10".into()));
+        let object = object;
+        for (object, cache, seen) in [
+            (Some(object("9")), "50", false),
+            (Some(object("10")), "10", true),
+            (Some(object("11")), "11", true),
+            (Some(object("x")), "11", true),
+            (None, "9", false),
+            (None, "10", true),
+            (None, "", true),
+        ] {
+            assert_eq!(written.is_in(object.as_ref(), &cache.into()), seen, "{cache}");
+        }
+        let gone = write(Effect::Gone("one".into()));
+        assert!(!gone.is_in(Some(&object("10")), &"99".into()) && gone.is_in::<DynamicObject>(None, &"1".into()));
+        assert!(write(Effect::Gone("two".into())).is_in(Some(&object("10")), &"99".into()));
+    }
+}

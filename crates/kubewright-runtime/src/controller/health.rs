@@ -1,0 +1,87 @@
+//! How a controller is doing, the truth about each of its parts.
+
+use std::time::Duration;
+
+use kubewright_cache::{Health, HealthState};
+use kubewright_core::{ObjectKey, Str};
+use tokio::time::Instant;
+
+/// How a controller is doing, as of the moment it was asked.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ControllerHealth {
+    /// The name of the controller.
+    pub name: Str,
+    /// Whether its workers work: the main kind has been listed, and nobody has told it to stop.
+    pub is_working: bool,
+    /// How its watches are doing, the main kind first.
+    pub relations: Vec<RelationHealth>,
+    /// How many reconciles run.
+    pub active: usize,
+    /// How many keys wait for a worker.
+    pub waiting: usize,
+    /// How long the oldest reconcile has been running.
+    pub longest_running: Option<Duration>,
+    /// Objects that were given up, and why.
+    pub given_up: Vec<GivenUp>,
+    /// Objects whose last reconcile failed, at most a hundred of them.
+    pub failing: Vec<Failing>,
+}
+
+/// How one watch of a controller is doing.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RelationHealth {
+    /// The resource, as `deployments.apps`.
+    pub name: Str,
+    /// Whether it is the kind that is reconciled.
+    pub is_main: bool,
+    /// Whether its first list is complete and has been handled.
+    pub has_synced: bool,
+    /// How its reflector is doing; absent before it has started.
+    pub watch: Option<Health>,
+}
+
+/// An object that a reconciler gave up.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GivenUp {
+    /// The object.
+    pub key: ObjectKey,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub since: Instant,
+}
+
+/// An object whose last reconcile failed, and which is tried again.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Failing {
+    /// The object.
+    pub key: ObjectKey,
+    /// The last error.
+    pub error: String,
+    /// How many reconciles have failed in a row.
+    pub attempts: u32,
+}
+
+impl RelationHealth {
+    /// Whether it follows changes.
+    pub fn is_healthy(&self) -> bool {
+        self.has_synced
+            && self.watch.as_ref().is_some_and(|health| health.state != HealthState::Absent && health.failures == 0)
+    }
+}
+
+impl ControllerHealth {
+    /// Whether it works, and all that it watches is followed.
+    pub fn is_healthy(&self) -> bool {
+        self.is_working && self.relations.iter().all(RelationHealth::is_healthy)
+    }
+
+    /// Whether it reconciles its main kind by a complete cache. Other relations that fail do not count.
+    pub fn is_ready(&self) -> bool {
+        self.is_working && self.relations.iter().filter(|relation| relation.is_main).all(|relation| relation.has_synced)
+    }
+}

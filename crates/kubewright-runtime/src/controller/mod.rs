@@ -1,0 +1,421 @@
+//! Brings the world in line with objects of one kind, one key after the other.
+//!
+//! A controller watches its kind and whatever else bears on it, turns what happens into keys, and gives each key to a
+//! reconciler: one run at a time for a key, a few keys at once, failures with back-off. Start at [`Controller`].
+
+mod context;
+mod health;
+mod metrics;
+mod outcome;
+mod predicate;
+mod reason;
+mod relation;
+mod running;
+mod shared;
+mod unwind;
+mod work;
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_cache::{InformerHandle, Scoped, SharedInformerFactory};
+use kubewright_core::meta::v1::PartialObjectMetadata;
+use kubewright_core::{GroupKind, GroupVersionResource, Kind, Object, ObjectKey, Str};
+use kubewright_workqueue::limiter::ItemExponential;
+use kubewright_workqueue::{Ageing, Options, PriorityQueue, RateLimiter};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use context::Context;
+pub use health::{ControllerHealth, Failing, GivenUp, RelationHealth};
+pub use metrics::ControllerMetrics;
+pub use outcome::{BoxError, Outcome};
+pub use predicate::Predicate;
+pub use reason::{Change, Reason, Reasons};
+pub use running::{ControllerError, RunnableController};
+pub use shared::ControllerHandle;
+pub(crate) use shared::Shared;
+
+use relation::{Attach, Mapping};
+use work::{Feed, Plan};
+
+/// How long a failing key waits at first, and at the most.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
+
+/// A controller of objects of type `T`, to be configured and run.
+///
+/// ```
+/// # use kubewright_api::core::v1::{ConfigMap, Secret};
+/// # use kubewright_apiserver::ApiServer;
+/// # use kubewright_cache::SharedInformerFactory;
+/// # use kubewright_core::Object;
+/// # use kubewright_runtime::{Controller, Outcome};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::in_memory().start().await?;
+/// # let shutdown = tokio_util::sync::CancellationToken::new();
+/// let factory = SharedInformerFactory::new(&server.client(), Default::default());
+/// # shutdown.cancel();
+/// Controller::<ConfigMap>::new("copy", &factory)
+///     .owns::<Secret>()
+///     .workers(4)
+///     .run(
+///         |map, context| async move {
+///             println!("{} because {}", map.name(), context.reasons());
+///             Ok(Outcome::Done)
+///         },
+///         &shutdown,
+///     )
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[doc(alias = "NewControllerManagedBy")]
+#[doc(alias = "Builder")]
+pub struct Controller<T> {
+    name: Str,
+    factory: SharedInformerFactory,
+    kind: GroupKind,
+    resource: Str,
+    is_namespaced: bool,
+    main: InformerHandle<T>,
+    filter: Option<Predicate<T>>,
+    relations: Vec<Attach>,
+    feeds: Vec<(Str, Feed)>,
+    workers: usize,
+    limiter: Box<dyn RateLimiter<ObjectKey>>,
+    ageing: Ageing,
+    timeout: Option<Duration>,
+    sync_timeout: Duration,
+    patience: Duration,
+    metrics: Option<ControllerMetrics>,
+    objects: PhantomData<fn() -> T>,
+}
+
+impl<T: Kind> Controller<T> {
+    /// A controller of this name, whose caches `factory` shares with others.
+    #[doc(alias = "For")]
+    pub fn new(name: impl Into<Str>, factory: &SharedInformerFactory) -> Self {
+        Controller::over(name, factory, factory.informer::<T>(), T::RESOURCE)
+    }
+}
+
+impl<T: Object> Controller<T> {
+    /// A controller of the objects in `informer`: of one namespace, of a selection, or of a type that is decoded in part.
+    pub fn over(
+        name: impl Into<Str>,
+        factory: &SharedInformerFactory,
+        informer: InformerHandle<T>,
+        resource: &kubewright_core::ResourceInfo,
+    ) -> Self {
+        let kind = GroupKind::new(resource.kind.group, resource.kind.kind);
+        let plural = kubewright_core::GroupResource::new(resource.kind.group, resource.plural);
+        Controller::dynamic(name, factory, informer, kind, plural.to_string().into(), resource.namespaced)
+    }
+
+    /// A controller of objects whose kind is known at run time; `resource` names it in health and reasons.
+    pub fn dynamic(
+        name: impl Into<Str>,
+        factory: &SharedInformerFactory,
+        informer: InformerHandle<T>,
+        kind: GroupKind,
+        resource: Str,
+        is_namespaced: bool,
+    ) -> Self {
+        Controller {
+            name: name.into(),
+            factory: factory.clone(),
+            kind,
+            resource,
+            is_namespaced,
+            main: informer,
+            filter: None,
+            relations: Vec::new(),
+            feeds: Vec::new(),
+            workers: 1,
+            limiter: Box::new(ItemExponential::new(BACK_OFF.0, BACK_OFF.1)),
+            ageing: Ageing::default(),
+            timeout: None,
+            sync_timeout: Duration::from_secs(120),
+            patience: Duration::from_secs(60),
+            metrics: None,
+            objects: PhantomData,
+        }
+    }
+
+    /// Reconciles only for events of the main kind that pass. All do by default.
+    #[doc(alias = "WithEventFilter")]
+    #[doc(alias = "WithPredicates")]
+    #[must_use]
+    pub fn filter(mut self, predicate: Predicate<T>) -> Self {
+        self.filter = Some(match self.filter.take() {
+            Some(before) => before.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// Reconciles when an object changes that one of the main kind controls, as its owner references say.
+    #[doc(alias = "Owns")]
+    #[must_use]
+    pub fn owns<K: Kind>(self) -> Self {
+        self.owns_when(Predicate::<K>::new(|_| true))
+    }
+
+    /// The same for events that pass.
+    #[must_use]
+    pub fn owns_when<K: Kind>(self, predicate: Predicate<K>) -> Self {
+        let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
+        let informer = self.factory.informer::<K>();
+        self.related(name_of::<K>(), informer, Some(predicate), mapping)
+    }
+
+    /// Reconciles when an object changes that one of the main kind owns, whether it controls it or not.
+    #[doc(alias = "MatchEveryOwner")]
+    #[must_use]
+    pub fn owns_with_every_owner<K: Kind>(self) -> Self {
+        let mapping = relation::owner(self.kind.clone(), self.is_namespaced, true);
+        let informer = self.factory.informer::<K>();
+        self.related(name_of::<K>(), informer, None, mapping)
+    }
+
+    /// As [`owns`](Self::owns), but only the metadata of owned objects is watched and kept.
+    #[doc(alias = "OnlyMetadata")]
+    #[must_use]
+    pub fn owns_metadata<K: Kind>(self) -> Self {
+        let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
+        let informer = self.factory.metadata(resource_of::<K>(), Scoped::default());
+        self.related(name_of::<K>(), informer, None, mapping)
+    }
+
+    /// Reconciles what `map` says when an object of another kind changes; asked of its old and its new state.
+    #[doc(alias = "Watches")]
+    #[doc(alias = "EnqueueRequestsFromMapFunc")]
+    #[must_use]
+    pub fn watches<K: Kind>(self, map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static) -> Self {
+        self.watches_when(Predicate::<K>::new(|_| true), map)
+    }
+
+    /// The same for events that pass.
+    #[must_use]
+    pub fn watches_when<K: Kind>(
+        self,
+        predicate: Predicate<K>,
+        map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let informer = self.factory.informer::<K>();
+        self.watches_informer(name_of::<K>(), informer, predicate, map)
+    }
+
+    /// As [`watches`](Self::watches), but only the metadata of the objects is watched and kept.
+    #[doc(alias = "WatchesMetadata")]
+    #[must_use]
+    pub fn watches_metadata<K: Kind>(
+        self,
+        map: impl Fn(&PartialObjectMetadata) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let informer = self.factory.metadata(resource_of::<K>(), Scoped::default());
+        self.watches_informer(name_of::<K>(), informer, Predicate::new(|_| true), map)
+    }
+
+    /// As [`watches`](Self::watches), of any informer.
+    #[doc(alias = "WatchesRawSource")]
+    #[must_use]
+    pub fn watches_informer<K: Object>(
+        self,
+        name: impl Into<Str>,
+        informer: InformerHandle<K>,
+        predicate: Predicate<K>,
+        map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let mapping: Mapping<K> = Arc::new(move |object, _| Some(map(object?)));
+        self.related(name.into(), informer, Some(predicate), mapping)
+    }
+
+    fn related<K: Object>(
+        mut self,
+        name: Str,
+        informer: InformerHandle<K>,
+        predicate: Option<Predicate<K>>,
+        mapping: Mapping<K>,
+    ) -> Self {
+        self.relations.push(relation::watch(name, informer, predicate, mapping));
+        self
+    }
+
+    /// Reconciles keys that come through a channel. Its bound is what holds senders back.
+    #[doc(alias = "Channel")]
+    #[must_use]
+    pub fn channel(self, name: impl Into<Str>, mut keys: mpsc::Receiver<ObjectKey>) -> Self {
+        let name = name.into();
+        let source = name.clone();
+        self.feed(name, move |handle| async move {
+            while let Some(key) = keys.recv().await {
+                handle.request(key, source.clone());
+            }
+        })
+    }
+
+    /// Reconciles all objects of the main kind once each `period`.
+    #[must_use]
+    pub fn every(self, period: Duration) -> Self {
+        let store = self.main.store().clone();
+        self.feed("timer", move |handle| async move {
+            loop {
+                tokio::time::sleep(period).await;
+                for key in store.list_keys() {
+                    handle.request(key, "timer");
+                }
+            }
+        })
+    }
+
+    /// Runs a task beside the workers that asks for reconciles whenever it likes. Dropped when the controller stops.
+    #[doc(alias = "source.Func")]
+    #[must_use]
+    pub fn feed<F: Future<Output = ()> + Send + 'static>(
+        mut self,
+        name: impl Into<Str>,
+        task: impl FnOnce(ControllerHandle) -> F + Send + 'static,
+    ) -> Self {
+        self.feeds.push((name.into(), Box::new(|handle| Box::pin(task(handle)))));
+        self
+    }
+
+    /// How many keys are reconciled at once; at least 1, which is the default.
+    #[doc(alias = "MaxConcurrentReconciles")]
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers.max(1);
+        self
+    }
+
+    /// How long keys wait after failures: from 5 ms to 1000 s by default.
+    #[doc(alias = "RateLimiter")]
+    #[must_use]
+    pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
+        self.limiter = Box::new(limiter);
+        self
+    }
+
+    /// How waiting makes up for low priority, so that nothing starves.
+    #[must_use]
+    pub fn ageing(mut self, ageing: Ageing) -> Self {
+        self.ageing = ageing;
+        self
+    }
+
+    /// Ends reconciles that take longer, as failures. Never by default.
+    #[doc(alias = "ReconciliationTimeout")]
+    #[must_use]
+    pub fn reconcile_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long the main kind may take to be listed before the controller fails. 2 minutes by default.
+    #[doc(alias = "CacheSyncTimeout")]
+    #[must_use]
+    pub fn cache_sync_timeout(mut self, timeout: Duration) -> Self {
+        self.sync_timeout = timeout;
+        self
+    }
+
+    /// How long a key waits for the cache to show what it has written, before it is reconciled all the same. 1 minute by
+    /// default, in which a bookmark has come even if the object is none that the cache keeps.
+    #[must_use]
+    pub fn write_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Shows what it does in these metrics. In none by default.
+    #[must_use]
+    pub fn metrics(mut self, metrics: &ControllerMetrics) -> Self {
+        self.metrics = Some(metrics.clone());
+        self
+    }
+
+    /// Gives each object to `reconcile` until `shutdown` is cancelled, and returns when the runs in hand have ended.
+    ///
+    /// Objects that are gone are not given: nothing is left to be done that a finalizer would not have done.
+    ///
+    /// # Errors
+    /// If the main kind is not listed in time, or its informer has been stopped.
+    pub async fn run<F, R>(self, reconcile: F, shutdown: &CancellationToken) -> Result<(), ControllerError>
+    where
+        F: Fn(Arc<T>, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
+    {
+        self.reconciling(reconcile).run(shutdown).await
+    }
+
+    /// The controller with its reconciler, ready to be run, alone or by a manager.
+    #[doc(alias = "ObjectReconciler")]
+    pub fn reconciling<F, R>(self, reconcile: F) -> RunnableController
+    where
+        F: Fn(Arc<T>, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
+    {
+        let store = self.main.store().clone();
+        self.reconciling_keys(move |context: Context| {
+            let run = store.get_by_key(context.key()).map(|object| reconcile(object, context));
+            async move {
+                match run {
+                    Some(run) => run.await,
+                    None => Ok(Outcome::Done),
+                }
+            }
+        })
+    }
+
+    /// The same with a reconciler of keys, which is also told of objects that are gone.
+    #[doc(alias = "Reconciler")]
+    pub fn reconciling_keys<F, R>(self, reconcile: F) -> RunnableController
+    where
+        F: Fn(Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
+    {
+        let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name)).unwrap_or_default();
+        numbers.workers.set(i64::try_from(self.workers).unwrap_or(i64::MAX));
+        let mut options = Options::new().name(self.name.to_string()).controller(self.name.to_string());
+        if let Some(metrics) = &self.metrics {
+            options = options.metrics(&metrics.queues);
+        }
+        let queue = PriorityQueue::new(self.limiter, self.ageing, options);
+        let store = self.main.store().clone();
+        let main = relation::watch(self.resource, self.main, self.filter, relation::itself());
+        let plan = Plan {
+            client: self.factory.client().clone(),
+            reconcile: Box::new(move |context| Box::pin(reconcile(context))),
+            timeout: self.timeout,
+            patience: self.patience,
+        };
+        RunnableController {
+            shared: Arc::new(Shared::new(self.name, queue, numbers)),
+            factory: self.factory,
+            attach: std::iter::once(main).chain(self.relations).collect(),
+            all_keys: Arc::new(move || store.list_keys()),
+            feeds: self.feeds,
+            workers: self.workers,
+            sync_timeout: self.sync_timeout,
+            plan: Arc::new(plan),
+        }
+    }
+}
+
+fn resource_of<K: Kind>() -> GroupVersionResource {
+    let kind = &K::RESOURCE.kind;
+    GroupVersionResource::from_static(kind.group, kind.version, K::RESOURCE.plural)
+}
+
+fn name_of<K: Kind>() -> Str {
+    resource_of::<K>().group_resource().to_string().into()
+}
+
+impl<T> fmt::Debug for Controller<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller").field("name", &self.name).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

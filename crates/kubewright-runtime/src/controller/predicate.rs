@@ -1,0 +1,185 @@
+//! Which events matter to a controller.
+//!
+//! Deletions always do: no predicate is asked about them, so that none can lose one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kubewright_cache::Event;
+use kubewright_core::{Map, Object, Selector, Str, StringMap};
+
+type Passes<T> = dyn Fn(&Event<T>) -> bool + Send + Sync;
+
+/// Decides which events of objects lead to a reconcile. Deletions always do.
+///
+/// ```
+/// use kubewright_core::DynamicObject;
+/// use kubewright_runtime::Predicate;
+/// let changed = Predicate::<DynamicObject>::generation_changed().or(Predicate::annotations_changed());
+/// # drop(changed);
+/// ```
+#[doc(alias = "predicate.Funcs")]
+pub struct Predicate<T> {
+    passes: Arc<Passes<T>>,
+}
+
+impl<T: Object> Predicate<T> {
+    /// Passes events for which the function holds.
+    pub fn new(passes: impl Fn(&Event<T>) -> bool + Send + Sync + 'static) -> Self {
+        Predicate { passes: Arc::new(passes) }
+    }
+
+    /// Passes updates for which the function of old and new holds, and all that are none.
+    #[doc(alias = "UpdateFunc")]
+    pub fn updates(passes: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
+        Predicate::new(move |event| match event {
+            Event::Updated { old, new } => passes(old, new),
+            _ => true,
+        })
+    }
+
+    /// Passes objects for which the function holds, before or after an update: an object that no longer matters is told of once.
+    #[doc(alias = "NewPredicateFuncs")]
+    pub fn objects(matters: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
+        Predicate::new(move |event| match event {
+            Event::Updated { old, new } => matters(old) || matters(new),
+            event => event.object().is_none_or(|object| matters(object)),
+        })
+    }
+
+    /// Passes updates of the specification. Kinds without generations pass always, since nothing tells their updates apart.
+    #[doc(alias = "GenerationChangedPredicate")]
+    pub fn generation_changed() -> Self {
+        Predicate::updates(|old: &T, new: &T| new.generation().is_none() || old.generation() != new.generation())
+    }
+
+    /// Passes updates of labels.
+    #[doc(alias = "LabelChangedPredicate")]
+    pub fn labels_changed() -> Self {
+        Predicate::updates(|old: &T, new: &T| !old.labels().iter().eq(new.labels().iter()))
+    }
+
+    /// Passes updates of annotations.
+    #[doc(alias = "AnnotationChangedPredicate")]
+    pub fn annotations_changed() -> Self {
+        Predicate::updates(|old: &T, new: &T| !old.annotations().iter().eq(new.annotations().iter()))
+    }
+
+    /// Passes updates that are no mere reminders.
+    #[doc(alias = "ResourceVersionChangedPredicate")]
+    pub fn resource_version_changed() -> Self {
+        Predicate::updates(|old: &T, new: &T| old.resource_version() != new.resource_version())
+    }
+
+    /// Passes objects that the selector selects, before or after an update.
+    #[doc(alias = "LabelSelectorPredicate")]
+    pub fn labels_match(selector: Selector) -> Self {
+        Predicate::objects(move |object: &T| match object.labels() {
+            StringMap::Map(labels) => selector.matches(labels),
+            labels => {
+                selector.matches(&labels.iter().map(|(key, value)| (key, Str::from(value))).collect::<Map<Str>>())
+            }
+        })
+    }
+
+    /// Passes what both pass.
+    #[doc(alias = "And")]
+    #[must_use]
+    pub fn and(self, other: Predicate<T>) -> Self {
+        Predicate::new(move |event| (self.passes)(event) && (other.passes)(event))
+    }
+
+    /// Passes what either passes.
+    #[doc(alias = "Or")]
+    #[must_use]
+    pub fn or(self, other: Predicate<T>) -> Self {
+        Predicate::new(move |event| (self.passes)(event) || (other.passes)(event))
+    }
+
+    /// Whether an event matters.
+    pub fn passes(&self, event: &Event<T>) -> bool {
+        matches!(event, Event::Deleted(_)) || (self.passes)(event)
+    }
+}
+
+/// Passes what the predicate does not, and deletions.
+impl<T: Object> std::ops::Not for Predicate<T> {
+    type Output = Predicate<T>;
+
+    fn not(self) -> Predicate<T> {
+        Predicate::new(move |event| !(self.passes)(event))
+    }
+}
+
+impl<T> Clone for Predicate<T> {
+    fn clone(&self) -> Self {
+        Predicate { passes: self.passes.clone() }
+    }
+}
+
+impl<T> fmt::Debug for Predicate<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Predicate").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_cache::Deleted;
+    use kubewright_core::{DynamicObject, GroupVersionKind, ObjectKey};
+
+    use super::*;
+
+    fn object(version: &str, generation: i64, label: &str) -> Arc<DynamicObject> {
+        let mut object = DynamicObject::new(&GroupVersionKind::from_static("example.com", "v1", "Foo"), "foo");
+        object.set_resource_version(version);
+        object.metadata.generation = (generation > 0).then_some(generation);
+        object.metadata.labels.insert("app", label.into());
+        object.metadata.annotations.insert("note", label.into());
+        Arc::new(object)
+    }
+
+    fn updated(old: Arc<DynamicObject>, new: Arc<DynamicObject>) -> Event<DynamicObject> {
+        Event::Updated { old, new }
+    }
+
+    #[test]
+    fn updates_pass_by_what_has_changed() {
+        let reminder = updated(object("1", 1, "a"), object("1", 1, "a"));
+        let status = updated(object("1", 1, "a"), object("2", 1, "a"));
+        let spec = updated(object("1", 1, "a"), object("2", 2, "a"));
+        let labels = updated(object("1", 1, "a"), object("2", 1, "b"));
+        let unknown = updated(object("1", 0, "a"), object("2", 0, "a"));
+        let all = [reminder, status, spec, labels, unknown];
+        let passed = |predicate: Predicate<DynamicObject>| all.each_ref().map(|event| predicate.passes(event));
+        assert_eq!(passed(Predicate::generation_changed()), [false, false, true, false, true]);
+        assert_eq!(passed(Predicate::resource_version_changed()), [false, true, true, true, true]);
+        assert_eq!(passed(Predicate::labels_changed()), [false, false, false, true, false]);
+        assert_eq!(passed(Predicate::annotations_changed()), [false, false, false, true, false]);
+        assert_eq!(passed(!Predicate::labels_changed()), [true, true, true, false, true]);
+        let either = Predicate::generation_changed().or(Predicate::labels_changed());
+        assert_eq!(passed(either), [false, false, true, true, true]);
+        let both = Predicate::resource_version_changed().and(!Predicate::generation_changed());
+        assert_eq!(passed(both), [false, true, false, true, false]);
+    }
+
+    #[test]
+    fn an_object_that_leaves_the_selection_is_told_of() {
+        let selected = Predicate::labels_match("app=a".parse().unwrap());
+        let added = |label| Event::Added { object: object("1", 1, label), is_in_initial_list: false };
+        assert!(selected.passes(&added("a")) && !selected.passes(&added("b")));
+        assert!(selected.passes(&updated(object("1", 1, "a"), object("2", 1, "b"))));
+        assert!(!selected.passes(&updated(object("1", 1, "b"), object("2", 1, "b"))));
+    }
+
+    #[test]
+    fn no_predicate_loses_a_deletion() {
+        let nothing = Predicate::new(|_| false);
+        let gone = Deleted::LastKnown { key: ObjectKey::cluster("foo"), object: None };
+        for deleted in [Deleted::Final(object("1", 1, "a")), gone] {
+            let event = Event::Deleted(deleted);
+            assert!(nothing.passes(&event) && nothing.clone().and(nothing.clone()).passes(&event));
+            assert!((!Predicate::new(|_| true)).passes(&event));
+        }
+    }
+}

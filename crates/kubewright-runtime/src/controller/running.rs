@@ -1,0 +1,178 @@
+//! A controller from its start to its end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use kubewright_cache::{InformerStopped, SharedInformerFactory};
+use kubewright_core::Str;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::relation::{AllKeys, Attach, Relation};
+use super::shared::{ControllerHandle, Shared};
+use super::work::{Feed, Plan};
+
+/// How often it is looked whether a relation that does not sync has failed.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A controller with its reconciler, ready to be run.
+pub struct RunnableController {
+    pub(super) shared: Arc<Shared>,
+    pub(super) factory: SharedInformerFactory,
+    pub(super) attach: Vec<Attach>,
+    pub(super) all_keys: AllKeys,
+    pub(super) feeds: Vec<(Str, Feed)>,
+    pub(super) workers: usize,
+    pub(super) sync_timeout: Duration,
+    pub(super) plan: Arc<Plan>,
+}
+
+/// Why a controller could not work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControllerError {
+    /// What it watches has been stopped by somebody else.
+    #[error("controller {controller}: an informer has been stopped")]
+    Stopped {
+        /// The controller.
+        controller: Str,
+        /// What the informer says.
+        #[source]
+        source: InformerStopped,
+    },
+    /// The main kind was not listed in time.
+    #[error("controller {controller}: {resource} not synced within {timeout:?}{}", .last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default())]
+    NotSynced {
+        /// The controller.
+        controller: Str,
+        /// The main kind.
+        resource: Str,
+        /// How long was waited.
+        timeout: Duration,
+        /// What went wrong last.
+        last_error: Option<String>,
+    },
+}
+
+impl RunnableController {
+    /// What asks for reconciles, and tells how it is doing.
+    pub fn handle(&self) -> ControllerHandle {
+        ControllerHandle { shared: self.shared.clone() }
+    }
+
+    /// Runs until `shutdown` is cancelled and the runs in hand have ended. Informers that nobody has started are started, and
+    /// stopped at the end.
+    ///
+    /// # Errors
+    /// If the main kind is not listed in time, or its informer has been stopped.
+    pub async fn run(self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
+        let caches = CancellationToken::new();
+        let _guard = caches.clone().drop_guard();
+        self.run_with_caches(shutdown, &caches).await
+    }
+
+    /// The same with caches that stop when `caches` says so, after the controllers.
+    pub(crate) async fn run_with_caches(
+        self,
+        shutdown: &CancellationToken,
+        caches: &CancellationToken,
+    ) -> Result<(), ControllerError> {
+        let RunnableController { shared, factory, attach, all_keys, feeds, workers, sync_timeout, plan } = self;
+        let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
+        let mut relations: Vec<Arc<dyn Relation>> = Vec::new();
+        for attach in attach {
+            relations.push(attach(&shared, all_keys.clone()).map_err(stopped)?);
+        }
+        *shared.relations.write().unwrap_or_else(std::sync::PoisonError::into_inner) = relations.clone();
+        let _detach = Detach(shared.clone(), relations.clone());
+        factory.start(caches);
+        let Some(synced) = shutdown.run_until_cancelled(sync(&shared, &relations, sync_timeout)).await else {
+            return Ok(());
+        };
+        synced?;
+        shared.is_working.store(true, Ordering::Release);
+        tracing::info!(controller = %shared.name, workers, "controller works");
+        let mut beside = JoinSet::new();
+        for (_, feed) in feeds {
+            beside.spawn(feed(ControllerHandle { shared: shared.clone() }));
+        }
+        let mut working = JoinSet::new();
+        for _ in 0..workers {
+            working.spawn(plan.clone().work(shared.clone(), shutdown.clone()));
+        }
+        while working.join_next().await.is_some() {}
+        shared.is_working.store(false, Ordering::Release);
+        beside.shutdown().await;
+        shared.queue.shut_down();
+        tracing::info!(controller = %shared.name, "controller has stopped");
+        Ok(())
+    }
+}
+
+/// Ends what a controller is told, however it ends.
+struct Detach(Arc<Shared>, Vec<Arc<dyn Relation>>);
+
+impl Drop for Detach {
+    fn drop(&mut self) {
+        self.0.is_working.store(false, Ordering::Release);
+        self.1.iter().for_each(|relation| relation.detach());
+    }
+}
+
+/// Waits for the main kind, and for other relations unless they fail: those catch up on their own.
+async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Duration) -> Result<(), ControllerError> {
+    let deadline = Instant::now() + patience;
+    let not_synced = || {
+        let health = shared.health().relations.into_iter().next();
+        ControllerError::NotSynced {
+            controller: shared.name.clone(),
+            resource: health.as_ref().map(|health| health.name.clone()).unwrap_or_default(),
+            timeout: patience,
+            last_error: health.and_then(|health| health.watch?.last_error).map(|(error, _)| chain(&*error)),
+        }
+    };
+    for (index, relation) in relations.iter().enumerate() {
+        let is_main = index == 0;
+        let failing = async {
+            while is_main || !relation.is_failing() {
+                sleep(LOOK).await;
+            }
+        };
+        let waiting = async {
+            tokio::select! {
+                biased;
+                is_synced = relation.synced() => is_synced,
+                () = failing => false,
+            }
+        };
+        let is_synced = timeout_at(deadline, waiting).await.unwrap_or(false);
+        if !is_synced && is_main {
+            return Err(not_synced());
+        }
+        if !is_synced {
+            let relation = relation.health(false).name;
+            tracing::warn!(controller = %shared.name, %relation, "working without a complete cache of a relation");
+        }
+    }
+    Ok(())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+impl fmt::Debug for RunnableController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunnableController").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}

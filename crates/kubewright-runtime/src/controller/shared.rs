@@ -1,0 +1,172 @@
+//! What the watches, the workers and the handles of one controller have in common.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use kubewright_core::{ObjectKey, Str};
+use kubewright_workqueue::{AddOptions, LOW_PRIORITY, PriorityQueue, View};
+
+use super::health::{ControllerHealth, Failing, GivenUp};
+use super::metrics::Numbers;
+use super::reason::{Change, Pending, Reason};
+use super::relation::Relation;
+use crate::consistency::Ledger;
+use crate::random::Random;
+
+/// So many failing objects are shown.
+const SHOWN: usize = 100;
+
+pub(crate) struct Shared {
+    pub(crate) name: Str,
+    pub(crate) queue: PriorityQueue<ObjectKey>,
+    pub(crate) pending: Pending,
+    pub(crate) writes: Ledger,
+    pub(crate) numbers: Numbers,
+    pub(crate) random: Random,
+    pub(crate) is_working: AtomicBool,
+    /// The watches, the main one first; empty before the controller runs.
+    pub(crate) relations: RwLock<Vec<Arc<dyn Relation>>>,
+    trouble: Mutex<Trouble>,
+}
+
+#[derive(Default)]
+struct Trouble {
+    given_up: BTreeMap<ObjectKey, GivenUp>,
+    error_of: HashMap<ObjectKey, String>,
+}
+
+impl Shared {
+    pub(crate) fn new(name: Str, queue: PriorityQueue<ObjectKey>, numbers: Numbers) -> Self {
+        Shared {
+            name,
+            queue,
+            pending: Pending::default(),
+            writes: Ledger::default(),
+            numbers,
+            random: Random::new(None),
+            is_working: AtomicBool::new(false),
+            relations: RwLock::default(),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// Asks for a reconcile of `key`.
+    pub(crate) fn enqueue(&self, key: ObjectKey, reason: Reason, options: AddOptions) {
+        self.pending.add(&key, reason);
+        self.queue.add_with(key, options);
+    }
+
+    /// How urgent a change is: what people wait for goes before what a list repeats.
+    pub(crate) fn urgency(change: Change) -> AddOptions {
+        match change {
+            Change::Listed | Change::Reminded => AddOptions::new().priority(LOW_PRIORITY),
+            _ => AddOptions::new(),
+        }
+    }
+
+    pub(crate) fn relations(&self) -> Vec<Arc<dyn Relation>> {
+        self.relations.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn succeeded(&self, key: &ObjectKey) {
+        let mut trouble = self.trouble();
+        trouble.given_up.remove(key);
+        trouble.error_of.remove(key);
+    }
+
+    pub(crate) fn failed(&self, key: &ObjectKey, error: String) {
+        let mut trouble = self.trouble();
+        trouble.given_up.remove(key);
+        if trouble.error_of.len() < SHOWN || trouble.error_of.contains_key(key) {
+            trouble.error_of.insert(key.clone(), error);
+        }
+    }
+
+    pub(crate) fn gave_up(&self, key: &ObjectKey, reason: String) {
+        let mut trouble = self.trouble();
+        trouble.error_of.remove(key);
+        let since = tokio::time::Instant::now();
+        trouble.given_up.insert(key.clone(), GivenUp { key: key.clone(), reason, since });
+    }
+
+    pub(crate) fn health(&self) -> ControllerHealth {
+        let relations =
+            self.relations().iter().enumerate().map(|(index, relation)| relation.health(index == 0)).collect();
+        let view = self.queue.view(1);
+        let trouble = self.trouble();
+        ControllerHealth {
+            name: self.name.clone(),
+            is_working: self.is_working.load(Ordering::Acquire),
+            relations,
+            active: view.processing_count,
+            waiting: view.waiting_count,
+            longest_running: view.processing.first().map(|processing| processing.since.elapsed()),
+            given_up: trouble.given_up.values().cloned().collect(),
+            failing: trouble
+                .error_of
+                .iter()
+                .map(|(key, error)| Failing {
+                    key: key.clone(),
+                    error: error.clone(),
+                    attempts: self.queue.num_requeues(key),
+                })
+                .collect(),
+        }
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A controller seen from outside: asks for reconciles, and tells how it is doing. Clones are the same.
+#[derive(Clone)]
+pub struct ControllerHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl ControllerHandle {
+    /// The name of the controller.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Asks for a reconcile of `key`; `source` says who does.
+    pub fn request(&self, key: ObjectKey, source: impl Into<Str>) {
+        self.request_after(key, source, Duration::ZERO);
+    }
+
+    /// Asks for a reconcile of `key` after so long.
+    pub fn request_after(&self, key: ObjectKey, source: impl Into<Str>, delay: Duration) {
+        let reason = Reason { source: source.into(), object: None, change: Change::Requested };
+        self.shared.enqueue(key, reason, AddOptions::new().after(delay));
+    }
+
+    /// How it is doing.
+    pub fn health(&self) -> ControllerHealth {
+        self.shared.health()
+    }
+
+    /// Its queue, with at most `limit` keys of each kind.
+    pub fn queue(&self, limit: usize) -> View<ObjectKey> {
+        self.shared.queue.view(limit)
+    }
+
+    /// Whether nothing runs, nothing waits, and nothing is planned within `horizon`.
+    pub fn is_idle(&self, horizon: Duration) -> bool {
+        let view = self.shared.queue.view(1);
+        let soon = tokio::time::Instant::now() + horizon;
+        let is_planned = view.delayed.first().is_some_and(|delayed| delayed.until <= soon);
+        let is_listening = self.shared.relations().iter().any(|relation| relation.lag() > 0);
+        view.waiting_count == 0 && view.processing_count == 0 && !is_planned && !is_listening
+    }
+}
+
+impl fmt::Debug for ControllerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerHandle").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}

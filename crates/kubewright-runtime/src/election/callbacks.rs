@@ -1,0 +1,112 @@
+//! Leader election with callbacks, as in Go.
+
+use std::fmt;
+use std::future::Future;
+
+use kubewright_core::Str;
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::elector::LeaderElector;
+use super::lock::BoxFuture;
+
+type Started = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>;
+type Stopped = Box<dyn FnOnce() + Send>;
+type NewLeader = Box<dyn FnMut(&str) + Send>;
+
+/// What is called when leadership comes and goes.
+pub struct LeaderCallbacks {
+    started: Started,
+    stopped: Stopped,
+    new_leader: NewLeader,
+}
+
+impl LeaderCallbacks {
+    /// `on_started_leading` is what the leader does, told by a token when to stop; `on_stopped_leading` is called at the end in
+    /// any case, also if this process never led.
+    #[doc(alias = "OnStartedLeading")]
+    #[doc(alias = "OnStoppedLeading")]
+    pub fn new<F: Future<Output = ()> + Send + 'static>(
+        on_started_leading: impl FnOnce(CancellationToken) -> F + Send + 'static,
+        on_stopped_leading: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        LeaderCallbacks {
+            started: Box::new(|stop| Box::pin(on_started_leading(stop))),
+            stopped: Box::new(on_stopped_leading),
+            new_leader: Box::new(|_| {}),
+        }
+    }
+
+    /// Called with each new leader, the first one and oneself included, in a task of its own.
+    #[doc(alias = "OnNewLeader")]
+    #[must_use]
+    pub fn on_new_leader(mut self, function: impl FnMut(&str) + Send + 'static) -> Self {
+        self.new_leader = Box::new(function);
+        self
+    }
+}
+
+/// The lease could not be renewed in time; somebody else may lead by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("leader election lost")]
+pub struct LeadershipLost;
+
+/// Calls its function when dropped, so that it is called whatever happens.
+struct Finally(Option<Stopped>);
+
+impl Drop for Finally {
+    fn drop(&mut self) {
+        if let Some(function) = self.0.take() {
+            function();
+        }
+    }
+}
+
+impl LeaderElector {
+    /// Tries to lead, leads, and returns when leadership has ended: on purpose by `stop`, or by losing it.
+    ///
+    /// When `stop` is cancelled, the work is told and may take its time as long as the lease lasts; then it is dropped, and the
+    /// lease released.
+    ///
+    /// # Errors
+    /// If leadership was lost. The process is best ended then, as in Go: what it began elsewhere may not know.
+    #[doc(alias = "RunOrDie")]
+    pub async fn run(mut self, callbacks: LeaderCallbacks, stop: &CancellationToken) -> Result<(), LeadershipLost> {
+        let LeaderCallbacks { started, stopped, mut new_leader } = callbacks;
+        let _finally = Finally(Some(stopped));
+        let mut seen = self.shared.seen.subscribe();
+        let _reporter = AbortOnDropHandle::new(tokio::spawn(async move {
+            let mut reported = Str::new();
+            while let Ok(leader) = seen.wait_for(|seen| !seen.leader.is_empty() && seen.leader != reported).await {
+                reported = leader.leader.clone();
+                drop(leader);
+                new_leader(&reported);
+            }
+        }));
+        let Some(leadership) = self.acquire(stop).await else { return Ok(()) };
+        let stop_work = CancellationToken::new();
+        let mut work = AbortOnDropHandle::new(tokio::spawn(started(stop_work.clone())));
+        tokio::select! {
+            () = leadership.lost() => {
+                stop_work.cancel();
+                return Err(LeadershipLost);
+            }
+            () = stop.cancelled() => stop_work.cancel(),
+        }
+        // Renewals go on meanwhile, but work that does not end must not keep the lease for ever.
+        let is_over = timeout_at(leadership.valid_until(), &mut work).await.is_ok();
+        if !is_over {
+            work.abort();
+            let _ = work.await;
+        }
+        leadership.release().await;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LeaderCallbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderCallbacks").finish_non_exhaustive()
+    }
+}

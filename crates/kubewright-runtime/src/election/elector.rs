@@ -1,0 +1,283 @@
+//! A candidate that tries to lead, and the task that keeps it leading.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kubewright_client::Client;
+use kubewright_core::{Map, ObjectKey, Str};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::candidate::{Candidate, Held};
+use super::leadership::{FencingToken, Leadership, Term};
+use super::lock::{LeaseLock, Lock};
+use super::options::{InvalidElection, JITTER_FACTOR, LeaderElectionOptions};
+use crate::random::Random;
+
+/// A candidate for one lease.
+///
+/// ```
+/// # use kubewright_runtime::LeaderElector;
+/// # use tokio_util::sync::CancellationToken;
+/// # async fn example(client: kubewright_client::Client, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut elector = LeaderElector::new(&client, "kube-system", "my-controller", "host-1_4711", Default::default())?;
+/// while let Some(leadership) = elector.acquire(&stop).await {
+///     leadership.while_leading(async { /* what only one may do */ }).await;
+///     leadership.release().await;
+/// #   break;
+/// }
+/// # Ok(()) }
+/// ```
+#[doc(alias = "NewLeaderElector")]
+pub struct LeaderElector {
+    /// Empty while a leadership lasts, whose task has it.
+    candidate: Arc<Mutex<Option<Candidate>>>,
+    pub(super) shared: Arc<Shared>,
+    /// Cancelled when the last leadership has ended entirely.
+    previous: CancellationToken,
+}
+
+pub(super) struct Shared {
+    pub(super) identity: Str,
+    pub(super) name: String,
+    pub(super) options: LeaderElectionOptions,
+    random: Random,
+    pub(super) seen: watch::Sender<Seen>,
+}
+
+/// What others may know of a candidate.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    /// Who leads; empty before it is known, or if nobody does.
+    pub(super) leader: Str,
+    pub(super) renewed_at: Option<Instant>,
+}
+
+impl LeaderElector {
+    /// A candidate of this identity for the lease of this namespace and name.
+    ///
+    /// No two candidates may have the same identity; Go's are a host name and a random uid.
+    ///
+    /// # Errors
+    /// If the durations leave no time to step down.
+    pub fn new(
+        client: &Client,
+        namespace: impl Into<Str>,
+        name: impl Into<Str>,
+        identity: impl Into<Str>,
+        options: LeaderElectionOptions,
+    ) -> Result<Self, InvalidElection> {
+        Self::labelled(client, ObjectKey::namespaced(namespace, name), identity, Map::new(), options)
+    }
+
+    /// The same with labels for the lease.
+    ///
+    /// # Errors
+    /// If the durations leave no time to step down.
+    pub fn labelled(
+        client: &Client,
+        lease: ObjectKey,
+        identity: impl Into<Str>,
+        labels: Map<Str>,
+        options: LeaderElectionOptions,
+    ) -> Result<Self, InvalidElection> {
+        let lock = LeaseLock::new(client, lease, options.request_timeout()).labels(labels);
+        Self::over(lock, identity, options)
+    }
+
+    /// A candidate whose record is kept by `lock`.
+    ///
+    /// # Errors
+    /// If the durations leave no time to step down.
+    pub fn over(
+        lock: impl Lock,
+        identity: impl Into<Str>,
+        options: LeaderElectionOptions,
+    ) -> Result<Self, InvalidElection> {
+        options.validate()?;
+        let identity = identity.into();
+        if identity.is_empty() {
+            return Err(InvalidElection::NoIdentity);
+        }
+        let name = lock.describe();
+        if let Some(metrics) = &options.metrics {
+            metrics.set_leading(&name, false);
+        }
+        let random = Random::new(options.seed);
+        let candidate = Candidate::new(Box::new(lock), identity.clone(), options.clone());
+        let seen = watch::Sender::new(Seen { leader: Str::new(), renewed_at: None });
+        let previous = CancellationToken::new();
+        previous.cancel();
+        Ok(LeaderElector {
+            candidate: Arc::new(Mutex::new(Some(candidate))),
+            shared: Arc::new(Shared { identity, name, options, random, seen }),
+            previous,
+        })
+    }
+
+    /// The identity of this candidate.
+    pub fn identity(&self) -> &str {
+        &self.shared.identity
+    }
+
+    /// Who leads as far as this candidate knows; empty if nobody does.
+    #[doc(alias = "GetLeader")]
+    pub fn leader(&self) -> Str {
+        self.shared.seen.borrow().leader.clone()
+    }
+
+    /// Whether this candidate leads as far as it knows. To act on it, hold a [`Leadership`].
+    #[doc(alias = "IsLeader")]
+    pub fn is_leader(&self) -> bool {
+        self.leader() == self.shared.identity
+    }
+
+    /// Tries until it leads; `None` if `stop` is cancelled first. Cancel safe.
+    ///
+    /// The first try is made at once. Waits until an earlier leadership has ended, if there is one.
+    pub async fn acquire(&mut self, stop: &CancellationToken) -> Option<Leadership> {
+        stop.run_until_cancelled(self.previous.cancelled()).await?;
+        // Put back when this is dropped in the middle of a try, with what it has learned.
+        let slot = self.candidate.clone();
+        let taken = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut borrowed = Borrowed { candidate: taken, slot };
+        let candidate = borrowed.candidate.as_mut()?;
+        let shared = self.shared.clone();
+        let held = loop {
+            let held = stop.run_until_cancelled(candidate.try_once()).await?;
+            shared.observed(candidate);
+            if let Some(held) = held {
+                break held;
+            }
+            let pause = shared.options.retry_period.mul_f64(1.0 + JITTER_FACTOR * shared.random.unit());
+            stop.run_until_cancelled(sleep(pause)).await?;
+        };
+        let token =
+            FencingToken { transitions: candidate.observed().leader_transitions, version: candidate.lock().version() };
+        tracing::info!(lease = shared.name, identity = %shared.identity, "became leader");
+        let (term, ended) = (Arc::new(Term::new()), CancellationToken::new());
+        shared.renewed(&term, held);
+        self.previous = ended.clone();
+        let leadership = Leadership { term: term.clone(), token, ended: ended.clone() };
+        tokio::spawn(async move {
+            let _ended = ended.drop_guard();
+            let candidate = borrowed.candidate.as_mut().expect("taken above");
+            shared.keep(candidate, &term).await;
+            drop(borrowed);
+        });
+        Some(leadership)
+    }
+}
+
+/// A candidate that goes back where it came from.
+struct Borrowed {
+    candidate: Option<Candidate>,
+    slot: Arc<Mutex<Option<Candidate>>>,
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = self.candidate.take();
+    }
+}
+
+impl Shared {
+    /// Renews until that fails for too long or the term is over, and releases the lease then.
+    async fn keep(&self, candidate: &mut Candidate, term: &Term) {
+        while !term.over.is_cancelled() {
+            let pause = term.over.run_until_cancelled(sleep(self.options.retry_period)).await;
+            // Others may take the lease when it has run out, whatever the deadline says.
+            let deadline = (Instant::now() + self.options.renew_deadline).min(term.valid_until());
+            if pause.is_none() || !self.renew(candidate, term, deadline).await {
+                break;
+            }
+        }
+        let is_on_purpose = term.over.is_cancelled();
+        term.over.cancel();
+        if let Some(metrics) = &self.options.metrics {
+            metrics.set_leading(&self.name, false);
+        }
+        tracing::info!(lease = self.name, identity = %self.identity, is_on_purpose, "no longer leader");
+        // A leader that lost the lease may still have work under way, which is why it lets the lease run out.
+        if is_on_purpose && self.options.releases {
+            self.release(candidate).await;
+        }
+        self.observed(candidate);
+        self.seen.send_if_modified(|seen| {
+            let was_us = seen.leader == self.identity;
+            if was_us {
+                seen.leader = Str::new();
+            }
+            was_us
+        });
+    }
+
+    /// Tries to renew until the deadline; true if it did, or need not any more.
+    async fn renew(&self, candidate: &mut Candidate, term: &Term, deadline: Instant) -> bool {
+        loop {
+            let next = Instant::now() + self.options.retry_period;
+            let attempt = timeout_at(deadline, candidate.try_once());
+            let Some(attempt) = term.over.run_until_cancelled(attempt).await else { return true };
+            self.observed(candidate);
+            match attempt {
+                Ok(Some(held)) => {
+                    self.renewed(term, held);
+                    return true;
+                }
+                Err(_) => return false,
+                Ok(None) if next >= deadline => {
+                    term.over.run_until_cancelled(sleep_until(deadline)).await;
+                    return term.over.is_cancelled();
+                }
+                Ok(None) => {
+                    if term.over.run_until_cancelled(sleep_until(next)).await.is_none() {
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn release(&self, candidate: &mut Candidate) {
+        let deadline = Instant::now() + self.options.renew_deadline;
+        loop {
+            match timeout_at(deadline, candidate.try_release()).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => tracing::debug!(lease = self.name, %error, "lease not released"),
+                Err(_) => return,
+            }
+            let next = Instant::now() + self.options.retry_period.min(self.options.renew_deadline / 10);
+            if next >= deadline {
+                return;
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    fn renewed(&self, term: &Term, held: Held) {
+        term.extend(held.since + self.options.whole_seconds());
+        self.seen.send_modify(|seen| seen.renewed_at = Some(Instant::now()));
+        if let Some(metrics) = &self.options.metrics {
+            metrics.set_leading(&self.name, true);
+        }
+    }
+
+    /// Tells who leads, if it is somebody else than before.
+    fn observed(&self, candidate: &Candidate) {
+        let leader = &candidate.observed().holder_identity;
+        self.seen.send_if_modified(|seen| {
+            let is_news = seen.leader != *leader;
+            seen.leader = leader.clone();
+            is_news
+        });
+    }
+}
+
+impl fmt::Debug for LeaderElector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("LeaderElector");
+        shown.field("lease", &self.shared.name).field("identity", &self.shared.identity);
+        shown.field("leader", &self.leader()).finish_non_exhaustive()
+    }
+}

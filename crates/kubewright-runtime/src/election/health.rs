@@ -1,0 +1,59 @@
+//! Whether a leader still renews its lease, for liveness probes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::elector::{LeaderElector, Shared};
+
+/// Unhealthy if this process leads and has not renewed for longer than the lease and a tolerance last.
+#[derive(Clone, Default)]
+#[doc(alias = "NewLeaderHealthzAdaptor")]
+pub struct HealthzAdaptor {
+    shared: Option<Arc<Shared>>,
+    tolerance: Duration,
+}
+
+impl HealthzAdaptor {
+    /// Healthy until an elector is set.
+    pub fn new(tolerance: Duration) -> Self {
+        HealthzAdaptor { shared: None, tolerance }
+    }
+
+    /// Looks at this elector from now on.
+    #[doc(alias = "SetLeaderElection")]
+    pub fn watch(&mut self, elector: &LeaderElector) {
+        self.shared = Some(elector.shared.clone());
+    }
+
+    /// How it is.
+    ///
+    /// # Errors
+    /// If the lease of a leader has expired without anybody noticing.
+    pub fn check(&self) -> Result<(), LeaseNotRenewed> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let seen = shared.seen.borrow();
+        let Some(renewed_at) = seen.renewed_at.filter(|_| seen.leader == shared.identity) else { return Ok(()) };
+        let since = renewed_at.elapsed();
+        match since > shared.options.lease_duration + self.tolerance {
+            true => Err(LeaseNotRenewed { name: shared.name.clone(), since }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A leader that does not renew.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("failed election to renew leadership on lease {name} for {since:?}")]
+pub struct LeaseNotRenewed {
+    /// The lease.
+    pub name: String,
+    /// When it was last renewed.
+    pub since: Duration,
+}
+
+impl fmt::Debug for HealthzAdaptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HealthzAdaptor").field("tolerance", &self.tolerance).finish_non_exhaustive()
+    }
+}

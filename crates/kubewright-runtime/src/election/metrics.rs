@@ -1,0 +1,37 @@
+//! Who leads, in Prometheus' format and under Go's names.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+type Labels = [(&'static str, String); 1];
+
+/// The metrics of the elections that a process takes part in.
+#[derive(Debug, Clone, Default)]
+#[doc(alias = "LeaderMetricsProvider")]
+pub struct ElectionMetrics {
+    leading: Family<Labels, Gauge>,
+    slow_path: Family<Labels, Counter>,
+}
+
+impl ElectionMetrics {
+    /// Adds them to `registry`, once for each.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let help = "Whether this process leads, by lease";
+        registry.register("leader_election_master_status", help, metrics.leading.clone());
+        let help = "Renewals that had to read the lease first";
+        registry.register("leader_election_slowpath", help, metrics.slow_path.clone());
+        metrics
+    }
+
+    pub(super) fn set_leading(&self, name: &str, leads: bool) {
+        self.leading.get_or_create(&[("name", name.to_owned())]).set(leads.into());
+    }
+
+    pub(super) fn slow_path(&self, name: &str) {
+        self.slow_path.get_or_create(&[("name", name.to_owned())]).inc();
+    }
+}

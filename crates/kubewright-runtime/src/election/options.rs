@@ -1,0 +1,176 @@
+//! How long a lease lasts, how often it is renewed, and what else can be chosen.
+
+use std::time::Duration;
+
+use super::metrics::ElectionMetrics;
+
+/// Between tries, candidates wait up to so much longer than the retry period, so that they do not come all at once.
+pub(super) const JITTER_FACTOR: f64 = 1.2;
+
+/// How a candidate behaves. By default leases last 15 s, are renewed every 2 s, and given up after 10 s without success.
+#[derive(Debug, Clone)]
+#[doc(alias = "LeaderElectionConfig")]
+pub struct LeaderElectionOptions {
+    pub(super) lease_duration: Duration,
+    pub(super) renew_deadline: Duration,
+    pub(super) retry_period: Duration,
+    pub(super) releases: bool,
+    pub(super) is_coordinated: bool,
+    pub(super) seed: Option<u64>,
+    pub(super) metrics: Option<ElectionMetrics>,
+}
+
+impl Default for LeaderElectionOptions {
+    fn default() -> Self {
+        LeaderElectionOptions {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            releases: true,
+            is_coordinated: false,
+            seed: None,
+            metrics: None,
+        }
+    }
+}
+
+impl LeaderElectionOptions {
+    /// How long others wait before they take a lease that is not renewed. 15 s by default; only whole seconds count.
+    #[doc(alias = "LeaseDuration")]
+    #[must_use]
+    pub fn lease_duration(mut self, duration: Duration) -> Self {
+        self.lease_duration = duration;
+        self
+    }
+
+    /// How long the leader tries to renew before it steps down. 10 s by default.
+    #[doc(alias = "RenewDeadline")]
+    #[must_use]
+    pub fn renew_deadline(mut self, deadline: Duration) -> Self {
+        self.renew_deadline = deadline;
+        self
+    }
+
+    /// How long to wait between tries. 2 s by default.
+    #[doc(alias = "RetryPeriod")]
+    #[must_use]
+    pub fn retry_period(mut self, period: Duration) -> Self {
+        self.retry_period = period;
+        self
+    }
+
+    /// Whether the lease is freed when leadership ends on purpose, so that the next leader need not wait. True by default:
+    /// the lease is held until the work has ended, which makes it safe.
+    #[doc(alias = "ReleaseOnCancel")]
+    #[must_use]
+    pub fn release_on_cancel(mut self, releases: bool) -> Self {
+        self.releases = releases;
+        self
+    }
+
+    /// Leaves it to the control plane who leads: the lease is never created or taken, only renewed, and not any more
+    /// once it names somebody who is preferred. Off by default.
+    #[doc(alias = "Coordinated")]
+    #[must_use]
+    pub fn coordinated(mut self) -> Self {
+        self.is_coordinated = true;
+        self
+    }
+
+    /// Draws the jitter from this seed, for tests that have to repeat. By chance by default.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Shows who leads in these metrics. In none by default.
+    #[must_use]
+    pub fn metrics(mut self, metrics: &ElectionMetrics) -> Self {
+        self.metrics = Some(metrics.clone());
+        self
+    }
+
+    pub(super) fn validate(&self) -> Result<(), InvalidElection> {
+        if self.lease_duration <= self.renew_deadline {
+            return Err(InvalidElection::LeaseNotLongerThanDeadline);
+        }
+        if self.renew_deadline.as_secs_f64() <= JITTER_FACTOR * self.retry_period.as_secs_f64() {
+            return Err(InvalidElection::DeadlineNotLongerThanRetries);
+        }
+        if self.lease_duration < Duration::from_secs(1) {
+            return Err(InvalidElection::LeaseTooShort);
+        }
+        if self.retry_period.is_zero() {
+            return Err(InvalidElection::NoRetryPeriod);
+        }
+        Ok(())
+    }
+
+    /// The lease as others count it.
+    pub(super) fn whole_seconds(&self) -> Duration {
+        Duration::from_secs(self.lease_duration.as_secs())
+    }
+
+    /// How long a request about the lease may take.
+    pub(super) fn request_timeout(&self) -> Duration {
+        (self.renew_deadline / 2).max(Duration::from_secs(1))
+    }
+}
+
+/// Why an election cannot be held as asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidElection {
+    /// A leader has to give up before others take over.
+    #[error("the lease duration must be greater than the renew deadline")]
+    LeaseNotLongerThanDeadline,
+    /// A leader has to have the time for a second try.
+    #[error("the renew deadline must be greater than the retry period times 1.2")]
+    DeadlineNotLongerThanRetries,
+    /// A lease is counted in whole seconds.
+    #[error("the lease duration must be at least one second")]
+    LeaseTooShort,
+    /// Trying without a pause would be an attack.
+    #[error("the retry period must be greater than zero")]
+    NoRetryPeriod,
+    /// A candidate without a name cannot be told from a free lease.
+    #[error("the identity of a candidate must not be empty")]
+    NoIdentity,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_to_leave_time_to_step_down_and_to_retry() {
+        // LE-1
+        use InvalidElection::*;
+        let seconds = Duration::from_secs_f64;
+        for (lease, deadline, retry, wanted) in [
+            (15.0, 10.0, 2.0, Ok(())),
+            (60.0, 15.0, 5.0, Ok(())),
+            (10.0, 10.0, 2.0, Err(LeaseNotLongerThanDeadline)),
+            (15.0, 2.4, 2.0, Err(DeadlineNotLongerThanRetries)),
+            (15.0, 2.5, 2.0, Ok(())),
+            (15.0, 0.0, 0.0, Err(DeadlineNotLongerThanRetries)),
+            (15.0, 1.0, 0.0, Err(NoRetryPeriod)),
+            (0.9, 0.5, 0.1, Err(LeaseTooShort)),
+        ] {
+            let options = LeaderElectionOptions::default()
+                .lease_duration(seconds(lease))
+                .renew_deadline(seconds(deadline))
+                .retry_period(seconds(retry));
+            assert_eq!(options.validate(), wanted, "{lease} {deadline} {retry}");
+        }
+    }
+
+    #[test]
+    fn requests_take_half_the_deadline_but_at_least_a_second() {
+        // LE-12
+        let options = LeaderElectionOptions::default();
+        assert_eq!(options.request_timeout(), Duration::from_secs(5));
+        assert_eq!(options.renew_deadline(Duration::from_millis(700)).request_timeout(), Duration::from_secs(1));
+    }
+}

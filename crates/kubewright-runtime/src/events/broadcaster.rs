@@ -1,0 +1,216 @@
+//! The one task that turns what is recorded into events of the API.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kubewright_api::core::v1::{Event as CoreEvent, EventSource};
+use kubewright_api::events::v1::Event;
+use kubewright_client::Client;
+use kubewright_core::meta::v1::ObjectMeta;
+use kubewright_core::{MicroTime, Str, Time};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, interval_at, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::correlator::Correlator;
+use super::new_event::NewEvent;
+use super::recorder::{EventApi, EventRecorder, To, Who};
+use super::series::{self, SeriesCache, Step};
+use super::sink::Sink;
+use crate::random::Random;
+
+/// How a broadcaster behaves.
+#[derive(Debug, Clone)]
+pub struct EventOptions {
+    queue: usize,
+}
+
+impl Default for EventOptions {
+    fn default() -> Self {
+        EventOptions { queue: 1000 }
+    }
+}
+
+impl EventOptions {
+    /// How many events may wait to be written before more are dropped. 1000 by default.
+    #[must_use]
+    pub fn queue(mut self, events: usize) -> Self {
+        self.queue = events.max(1);
+        self
+    }
+}
+
+/// Writes the events that its recorders record. Dropping it ends its task, with what waits in the queue.
+///
+/// ```
+/// # use kubewright_api::core::v1::ConfigMap;
+/// # use kubewright_apiserver::ApiServer;
+/// # use kubewright_runtime::events::{EventApi, EventBroadcaster};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::in_memory().start().await?;
+/// # let map = ConfigMap::default();
+/// let events = EventBroadcaster::start(&server.client(), Default::default());
+/// let recorder = events.recorder("my-controller", "host-1", EventApi::Events);
+/// recorder.normal(&map, "Synced", "all is well");
+/// events.shutdown(std::time::Duration::from_secs(5)).await;
+/// # Ok(()) }
+/// ```
+pub struct EventBroadcaster {
+    sender: mpsc::Sender<(Arc<Who>, NewEvent)>,
+    dropped: Arc<AtomicU64>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl EventBroadcaster {
+    /// Starts the task.
+    #[doc(alias = "NewBroadcaster")]
+    #[doc(alias = "StartRecordingToSink")]
+    pub fn start(client: &Client, options: EventOptions) -> Self {
+        let (sender, receiver) = mpsc::channel(options.queue);
+        let stop = CancellationToken::new();
+        let sink = Sink { client: client.clone(), random: Random::new(None), hurry: stop.clone() };
+        let writer = Writer { sink, correlator: Correlator::new(), series: SeriesCache::new() };
+        let task = tokio::spawn(writer.run(receiver, stop.clone()));
+        EventBroadcaster { sender, dropped: Arc::default(), stop, task }
+    }
+
+    /// Records in the name of `component`, of which this process is `instance`.
+    #[doc(alias = "NewRecorder")]
+    pub fn recorder(&self, component: impl Into<Str>, instance: impl Into<Str>, api: EventApi) -> EventRecorder {
+        let who = Who { component: component.into(), instance: instance.into(), api };
+        let to = To::Broadcaster { sender: self.sender.clone(), dropped: self.dropped.clone() };
+        EventRecorder { who: Arc::new(who), to }
+    }
+
+    /// How many events were dropped, because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Writes what waits, each event tried once, and the last counts of series; for so long at the most.
+    #[doc(alias = "Shutdown")]
+    pub async fn shutdown(mut self, patience: Duration) {
+        self.stop.cancel();
+        let _ = timeout(patience, &mut self.task).await;
+    }
+}
+
+impl Drop for EventBroadcaster {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Writer {
+    sink: Sink,
+    correlator: Correlator,
+    series: SeriesCache,
+}
+
+impl Writer {
+    async fn run(mut self, mut receiver: mpsc::Receiver<(Arc<Who>, NewEvent)>, stop: CancellationToken) {
+        let mut refresh = interval_at(Instant::now() + series::REFRESH, series::REFRESH);
+        let mut finish = interval_at(Instant::now() + series::FINISH, series::FINISH);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                _ = refresh.tick() => {
+                    for event in self.series.refresh() {
+                        self.sink.patch(&event).await;
+                    }
+                }
+                _ = finish.tick() => {
+                    for event in self.series.finish() {
+                        self.sink.patch(&event).await;
+                    }
+                }
+                Some((who, event)) = receiver.recv() => self.write(&who, event).await,
+            }
+        }
+        receiver.close();
+        while let Some((who, event)) = receiver.recv().await {
+            self.write(&who, event).await;
+        }
+        for event in self.series.refresh() {
+            self.sink.patch(&event).await;
+        }
+    }
+
+    async fn write(&mut self, who: &Who, event: NewEvent) {
+        match who.api {
+            EventApi::Core => {
+                let Some(correlated) = self.correlator.correlate(core_event(who, event)) else { return };
+                if let Some(answer) = self.sink.write_core(&correlated.event, correlated.is_known).await {
+                    self.correlator.wrote(&correlated, &answer);
+                }
+            }
+            EventApi::Events => match self.series.observe(new_event(who, event)) {
+                Some(Step::Create(event)) => drop(self.sink.create(&event).await),
+                Some(Step::Patch(event)) => drop(self.sink.patch(&event).await),
+                None => {}
+            },
+        }
+    }
+}
+
+/// In the namespace of the object or else in `default`, named after the object and the time.
+fn metadata(event: &NewEvent) -> ObjectMeta {
+    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let object = event.regarding.name.clone().unwrap_or_default();
+    ObjectMeta {
+        name: Some(format!("{object}.{nanoseconds:x}").into()),
+        namespace: Some(event.regarding.namespace.clone().unwrap_or_else(|| Str::from_static("default"))),
+        annotations: event.annotations.clone(),
+        ..Default::default()
+    }
+}
+
+fn core_event(who: &Who, event: NewEvent) -> CoreEvent {
+    let now = Some(Time::now());
+    let source = EventSource { component: Some(who.component.clone()), host: set(&who.instance) };
+    CoreEvent {
+        metadata: metadata(&event),
+        involved_object: event.regarding,
+        reason: Some(event.reason),
+        message: Some(event.note),
+        source: Some(Box::new(source)),
+        first_timestamp: now,
+        last_timestamp: now,
+        count: Some(1),
+        type_: Some(event.event_type.to_string().into()),
+        reporting_component: Some(who.component.clone()),
+        reporting_instance: set(&who.instance),
+        ..Default::default()
+    }
+}
+
+fn new_event(who: &Who, event: NewEvent) -> Event {
+    Event {
+        metadata: metadata(&event),
+        event_time: Some(MicroTime::now()),
+        reporting_controller: Some(who.component.clone()),
+        reporting_instance: Some(if who.instance.is_empty() { who.component.clone() } else { who.instance.clone() }),
+        action: Some(event.action),
+        reason: Some(event.reason),
+        regarding: Some(Box::new(event.regarding)),
+        related: event.related.map(Box::new),
+        note: Some(event.note),
+        type_: Some(event.event_type.to_string().into()),
+        ..Default::default()
+    }
+}
+
+fn set(text: &Str) -> Option<Str> {
+    (!text.is_empty()).then(|| text.clone())
+}
+
+impl fmt::Debug for EventBroadcaster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventBroadcaster").field("dropped", &self.dropped()).finish_non_exhaustive()
+    }
+}

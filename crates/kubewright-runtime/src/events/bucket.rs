@@ -1,0 +1,32 @@
+//! A bucket of tokens that fills again with time.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Holds at most `burst` tokens, and gets one each `period`.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    tokens: f64,
+    burst: f64,
+    period: Duration,
+    at: Instant,
+}
+
+impl Bucket {
+    pub(super) fn new(burst: u32, period: Duration) -> Self {
+        Bucket { tokens: burst.into(), burst: burst.into(), period, at: Instant::now() }
+    }
+
+    pub(super) fn try_take(&mut self) -> bool {
+        let now = Instant::now();
+        let refilled = (now - self.at).as_secs_f64() / self.period.as_secs_f64();
+        self.tokens = (self.tokens + refilled).min(self.burst);
+        self.at = now;
+        let is_enough = self.tokens >= 1.0;
+        if is_enough {
+            self.tokens -= 1.0;
+        }
+        is_enough
+    }
+}

@@ -1,0 +1,204 @@
+//! Merges events of the older API: counts what repeats, combines what is similar, holds back what would flood.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kubewright_api::core::v1::Event;
+use kubewright_core::{Object, Str, Time};
+use tokio::time::Instant;
+
+use super::bucket::Bucket;
+use super::lru::Lru;
+
+/// Entries of each cache.
+const CACHED: usize = 4096;
+/// From so many different messages on, they are combined.
+const SIMILAR: usize = 10;
+/// Messages further apart are not combined.
+const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
+/// Events of one source about one object that are written at once, and how often one more is.
+const BURST: u32 = 25;
+const REFILL: Duration = Duration::from_secs(300);
+const COMBINED: &str = "(combined from similar events): ";
+
+/// What tells events apart, in one order for all caches.
+type Key = Vec<Str>;
+
+/// What is known of events that were written.
+pub(super) struct Correlator {
+    similar: Lru<Key, Similar>,
+    written: Lru<Key, Written>,
+    floods: Lru<Key, Bucket>,
+}
+
+struct Similar {
+    messages: BTreeSet<Str>,
+    last: Instant,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Written {
+    count: i32,
+    first: Option<Time>,
+    name: Str,
+    version: Str,
+}
+
+/// An event that is to be written.
+#[derive(Debug)]
+pub(super) struct Correlated {
+    pub(super) event: Event,
+    /// Whether there is such an event already, whose count goes up.
+    pub(super) is_known: bool,
+    key: Key,
+}
+
+impl Correlator {
+    pub(super) fn new() -> Self {
+        Correlator { similar: Lru::new(CACHED), written: Lru::new(CACHED), floods: Lru::new(CACHED) }
+    }
+
+    /// What is to be written of an event; nothing if there are too many.
+    ///
+    /// Counts go up before it is decided that an event is one too many, so that the next one tells the truth.
+    #[doc(alias = "EventCorrelate")]
+    pub(super) fn correlate(&mut self, event: Event) -> Option<Correlated> {
+        let flood = flood_key(&event);
+        let combined = self.combine(event);
+        let correlated = self.count(combined);
+        self.floods.get_or_insert_with(&flood, || Bucket::new(BURST, REFILL)).try_take().then_some(correlated)
+    }
+
+    /// Gives many different messages about one thing a common one.
+    fn combine(&mut self, mut event: Event) -> (Event, Key) {
+        let key = similar_key(&event);
+        let message = event.message.clone().unwrap_or_default();
+        let now = Instant::now();
+        let similar = self.similar.get_or_insert_with(&key, || Similar { messages: BTreeSet::new(), last: now });
+        if now - similar.last > SIMILAR_WITHIN {
+            similar.messages.clear();
+        }
+        similar.last = now;
+        similar.messages.insert(message.clone());
+        if similar.messages.len() < SIMILAR {
+            let mut full = key;
+            full.extend([event.involved_object.field_path.clone().unwrap_or_default(), message]);
+            return (event, full);
+        }
+        similar.messages.pop_first();
+        event.message = Some(format!("{COMBINED}{message}").into());
+        (event, key)
+    }
+
+    /// Counts an event, and takes on the name of the one that it repeats.
+    fn count(&mut self, (mut event, key): (Event, Key)) -> Correlated {
+        let written = self.written.get_or_insert_with(&key, Written::default);
+        let is_known = written.count > 0;
+        written.count += 1;
+        if is_known {
+            event.set_name(&written.name);
+            event.set_resource_version(&written.version);
+            event.first_timestamp = written.first;
+        } else {
+            written.first = event.first_timestamp;
+            written.name = event.name().into();
+        }
+        event.count = Some(written.count);
+        Correlated { event, is_known, key }
+    }
+
+    /// Remembers what the server made of an event.
+    #[doc(alias = "UpdateState")]
+    pub(super) fn wrote(&mut self, correlated: &Correlated, answer: &Event) {
+        if let Some(written) = self.written.get_mut(&correlated.key) {
+            written.name = answer.name().into();
+            written.version = answer.resource_version().into();
+        }
+    }
+}
+
+fn flood_key(event: &Event) -> Key {
+    let object = &event.involved_object;
+    let source = event.source.as_deref();
+    [
+        source.and_then(|source| source.component.clone()),
+        source.and_then(|source| source.host.clone()),
+        object.kind.clone(),
+        object.namespace.clone(),
+        object.name.clone(),
+        object.uid.clone(),
+        object.api_version.clone(),
+        event.type_.clone(),
+    ]
+    .map(Option::unwrap_or_default)
+    .into()
+}
+
+fn similar_key(event: &Event) -> Key {
+    let mut key = flood_key(event);
+    let more = [event.reason.clone(), event.reporting_component.clone(), event.reporting_instance.clone()];
+    key.extend(more.map(Option::unwrap_or_default));
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_api::core::v1::ObjectReference;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    fn event(object: &str, reason: &str, message: &str) -> Event {
+        Event {
+            involved_object: ObjectReference { name: Some(object.into()), ..Default::default() },
+            reason: Some(reason.into()),
+            message: Some(message.into()),
+            first_timestamp: Some(Time::now()),
+            ..Default::default()
+        }
+    }
+
+    fn texts(correlated: &[Option<Correlated>]) -> Vec<String> {
+        let text = |one: &Option<Correlated>| match one {
+            Some(one) => format!("{}x {}", one.event.count.unwrap(), one.event.message.as_deref().unwrap()),
+            None => "held back".to_owned(),
+        };
+        correlated.iter().map(text).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_event_is_counted() {
+        // EV-2, EV-5
+        let mut correlator = Correlator::new();
+        let all: Vec<_> = (0..3).map(|_| correlator.correlate(event("web", "Started", "up"))).collect();
+        assert_eq!(texts(&all), ["1x up", "2x up", "3x up"]);
+        let known: Vec<bool> = all.iter().flatten().map(|one| one.is_known).collect();
+        assert_eq!(known, [false, true, true]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn from_the_tenth_message_on_similar_events_are_combined() {
+        // EV-3
+        let mut correlator = Correlator::new();
+        let all: Vec<_> = (1..=12).map(|n| correlator.correlate(event("web", "Pull", &format!("image {n}")))).collect();
+        let texts = texts(&all);
+        assert_eq!(texts[8], "1x image 9");
+        assert_eq!(texts[9], "1x (combined from similar events): image 10");
+        assert_eq!(texts[11], "3x (combined from similar events): image 12");
+        sleep(Duration::from_secs(601)).await;
+        let fresh = correlator.correlate(event("web", "Pull", "image 13")).unwrap();
+        assert_eq!(fresh.event.message.as_deref(), Some("image 13"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_is_held_back_but_counted() {
+        // EV-2, EV-4
+        let mut correlator = Correlator::new();
+        let passed = (0..30).filter_map(|_| correlator.correlate(event("web", "Sick", "ill"))).count();
+        assert_eq!(passed, 25);
+        assert!(correlator.correlate(event("other", "Sick", "ill")).is_some());
+        sleep(Duration::from_secs(301)).await;
+        let next = correlator.correlate(event("web", "Sick", "ill")).unwrap();
+        assert_eq!(next.event.count, Some(31));
+    }
+}

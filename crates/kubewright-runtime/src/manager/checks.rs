@@ -1,0 +1,91 @@
+//! What probes ask: is the process alive, and is it ready.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kubewright_core::Str;
+
+use crate::controller::ControllerHandle;
+
+/// Answers a probe: fine, or why not.
+pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// All checks of a process. Each controller is one of readiness.
+#[derive(Default)]
+pub struct Checks {
+    health: BTreeMap<Str, Check>,
+    readiness: BTreeMap<Str, Check>,
+    controllers: Vec<ControllerHandle>,
+    /// Set while another process leads: controllers that do not work are as they should be.
+    pub(super) is_standing_by: AtomicBool,
+}
+
+impl Checks {
+    /// Asks this whether the process is alive; if not it is better started anew.
+    pub fn health(&mut self, name: impl Into<Str>, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.health.insert(name.into(), Box::new(check));
+    }
+
+    /// Asks this whether the process is ready.
+    pub fn readiness(&mut self, name: impl Into<Str>, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.readiness.insert(name.into(), Box::new(check));
+    }
+
+    pub(super) fn watch(&mut self, controller: ControllerHandle) {
+        self.controllers.push(controller);
+    }
+
+    /// Whether the process is alive, and what each check says; of one check only if `name` is not empty.
+    pub fn healthz(&self, name: &str) -> Option<(bool, String)> {
+        let ping = (Str::from_static("ping"), Ok(()));
+        let all = std::iter::once(ping).chain(self.health.iter().map(|(name, check)| (name.clone(), check())));
+        report(all, name)
+    }
+
+    /// Whether the process is ready, and what each check says; of one check only if `name` is not empty.
+    pub fn readyz(&self, name: &str) -> Option<(bool, String)> {
+        let own = self.readiness.iter().map(|(name, check)| (name.clone(), check()));
+        let controllers =
+            self.controllers.iter().map(|controller| (controller.name().into(), self.is_ready(controller)));
+        report(own.chain(controllers), name)
+    }
+
+    fn is_ready(&self, controller: &ControllerHandle) -> Result<(), String> {
+        let health = controller.health();
+        if health.is_ready() || self.is_standing_by.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let unsynced: Vec<&str> =
+            health.relations.iter().filter(|relation| !relation.has_synced).map(|relation| &*relation.name).collect();
+        Err(match unsynced.is_empty() {
+            true => "not working".to_owned(),
+            false => format!("not synced: {}", unsynced.join(", ")),
+        })
+    }
+}
+
+/// The form of kube-apiserver's `/readyz?verbose`.
+fn report(checks: impl Iterator<Item = (Str, Result<(), String>)>, wanted: &str) -> Option<(bool, String)> {
+    let (mut is_fine, mut text, mut is_any) = (true, String::new(), wanted.is_empty());
+    for (name, result) in checks.filter(|(name, _)| wanted.is_empty() || name == wanted) {
+        is_any = true;
+        let written = match result {
+            Ok(()) => writeln!(text, "[+]{name} ok"),
+            Err(why) => {
+                is_fine = false;
+                writeln!(text, "[-]{name} failed: {why}")
+            }
+        };
+        written.expect("a string takes all text");
+    }
+    is_any.then_some((is_fine, text))
+}
+
+impl fmt::Debug for Checks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.health.keys().chain(self.readiness.keys());
+        f.debug_struct("Checks").field("names", &names.collect::<Vec<_>>()).finish_non_exhaustive()
+    }
+}

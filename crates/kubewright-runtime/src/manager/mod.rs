@@ -1,0 +1,321 @@
+//! Runs everything that one process does: caches, controllers, other tasks, and what tells how they are.
+//!
+//! Order of the start: the HTTP endpoints, caches, tasks that need not lead, and once this process leads the controllers. The
+//! end goes the other way round: controllers and tasks finish what they have in hand, then the caches stop, then the
+//! endpoints, and the lease is freed last, when nothing can act any more.
+
+mod checks;
+mod endpoints;
+mod error;
+mod options;
+mod signals;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use kubewright_cache::{FactoryOptions, SharedInformerFactory};
+use kubewright_client::Client;
+use kubewright_core::{Kind, Str};
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+pub use checks::{Check, Checks};
+pub use error::ManagerError;
+pub use options::{ManagerOptions, RuntimeMetrics};
+pub use signals::shutdown_on_signals;
+
+use crate::controller::{BoxError, Controller, RunnableController};
+use crate::election::{LeaderElector, Leadership};
+
+type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>> + Send>;
+
+/// Everything that one process runs.
+///
+/// ```
+/// # use kubewright_api::core::v1::ConfigMap;
+/// # use kubewright_apiserver::ApiServer;
+/// # use kubewright_runtime::{Manager, Outcome};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::in_memory().start().await?;
+/// # let shutdown = tokio_util::sync::CancellationToken::new();
+/// let mut manager = Manager::new(&server.client(), Default::default());
+/// let maps = manager.controller::<ConfigMap>("maps").reconciling(|_, _| async { Ok(Outcome::Done) });
+/// manager.add(maps)?;
+/// # shutdown.cancel();
+/// manager.run(&shutdown).await?;
+/// # Ok(()) }
+/// ```
+pub struct Manager {
+    factory: SharedInformerFactory,
+    metrics: RuntimeMetrics,
+    registry: Registry,
+    options: ManagerOptions,
+    names: BTreeSet<Str>,
+    controllers: Vec<RunnableController>,
+    tasks: Vec<(Str, Task)>,
+    leading_tasks: Vec<(Str, Task)>,
+    elector: Option<LeaderElector>,
+    checks: Checks,
+}
+
+impl Manager {
+    /// A manager that runs nothing yet.
+    #[doc(alias = "NewManager")]
+    pub fn new(client: &Client, options: ManagerOptions) -> Self {
+        let mut options = options;
+        let mut registry = options.registry.take().unwrap_or_default();
+        let metrics = RuntimeMetrics::register(&mut registry);
+        let factory = options
+            .factory
+            .take()
+            .unwrap_or_else(|| SharedInformerFactory::new(client, FactoryOptions::default().metrics(&metrics.caches)));
+        Manager {
+            factory,
+            metrics,
+            registry,
+            options,
+            names: BTreeSet::new(),
+            controllers: Vec::new(),
+            tasks: Vec::new(),
+            leading_tasks: Vec::new(),
+            elector: None,
+            checks: Checks::default(),
+        }
+    }
+
+    /// The caches that all controllers share.
+    #[doc(alias = "GetCache")]
+    pub fn factory(&self) -> &SharedInformerFactory {
+        &self.factory
+    }
+
+    /// The client.
+    #[doc(alias = "GetClient")]
+    pub fn client(&self) -> &Client {
+        self.factory.client()
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &RuntimeMetrics {
+        &self.metrics
+    }
+
+    /// What is asked by probes; more can be added.
+    #[doc(alias = "AddHealthzCheck")]
+    #[doc(alias = "AddReadyzCheck")]
+    pub fn checks(&mut self) -> &mut Checks {
+        &mut self.checks
+    }
+
+    /// A controller over the manager's caches and metrics, to be configured and [added](Self::add).
+    pub fn controller<T: Kind>(&self, name: impl Into<Str>) -> Controller<T> {
+        Controller::new(name, &self.factory).metrics(&self.metrics.controllers)
+    }
+
+    /// Runs a controller, while this process leads if there is an election.
+    ///
+    /// # Errors
+    /// If there is one of the same name, with which it would be confused in metrics and logs.
+    pub fn add(&mut self, controller: RunnableController) -> Result<&mut Self, ManagerError> {
+        let handle = controller.handle();
+        self.claim(handle.name().into())?;
+        self.checks.watch(handle);
+        self.controllers.push(controller);
+        Ok(self)
+    }
+
+    /// Runs a task whether this process leads or not; if it fails, everything stops.
+    ///
+    /// # Errors
+    /// If there is something of the same name.
+    #[doc(alias = "Runnable")]
+    pub fn add_task<F: Future<Output = Result<(), BoxError>> + Send + 'static>(
+        &mut self,
+        name: impl Into<Str>,
+        task: impl FnOnce(CancellationToken) -> F + Send + 'static,
+    ) -> Result<&mut Self, ManagerError> {
+        let name = name.into();
+        self.claim(name.clone())?;
+        self.tasks.push((name, Box::new(|stop| Box::pin(task(stop)))));
+        Ok(self)
+    }
+
+    /// Runs a task only while this process leads.
+    ///
+    /// # Errors
+    /// If there is something of the same name.
+    #[doc(alias = "LeaderElectionRunnable")]
+    pub fn add_leader_task<F: Future<Output = Result<(), BoxError>> + Send + 'static>(
+        &mut self,
+        name: impl Into<Str>,
+        task: impl FnOnce(CancellationToken) -> F + Send + 'static,
+    ) -> Result<&mut Self, ManagerError> {
+        let name = name.into();
+        self.claim(name.clone())?;
+        self.leading_tasks.push((name, Box::new(|stop| Box::pin(task(stop)))));
+        Ok(self)
+    }
+
+    fn claim(&mut self, name: Str) -> Result<(), ManagerError> {
+        match self.names.insert(name.clone()) {
+            true => Ok(()),
+            false => Err(ManagerError::DuplicateName { name }),
+        }
+    }
+
+    /// Runs controllers only while this candidate leads. Without, they run at once.
+    #[doc(alias = "LeaderElection")]
+    pub fn elect(&mut self, elector: LeaderElector) -> &mut Self {
+        self.elector = Some(elector);
+        self
+    }
+
+    /// Runs everything until `shutdown` is cancelled, something fails, or leadership is lost.
+    ///
+    /// # Errors
+    /// If something fails, leadership is lost, or what was in hand is not finished in time.
+    pub async fn run(mut self, shutdown: &CancellationToken) -> Result<(), ManagerError> {
+        let (caches, serving) = (CancellationToken::new(), CancellationToken::new());
+        let (_caches, _serving) = (caches.clone().drop_guard(), serving.clone().drop_guard());
+        let checks = Arc::new(std::mem::take(&mut self.checks));
+        let registry = Arc::new(std::mem::take(&mut self.registry));
+        let mut endpoints = JoinSet::new();
+        if let Some(address) = self.options.listen {
+            let listener = endpoints::listen(address).await?;
+            if let Some(tell) = self.options.bound.take() {
+                let _ = tell.send(listener.local_addr().unwrap_or(address));
+            }
+            endpoints.spawn(endpoints::serve(listener, registry, checks.clone(), serving.clone()));
+        }
+        // Caches are warm when this process comes to lead, and watches that nobody waits for can fail by themselves.
+        self.factory.start(&caches);
+        let result = self.run_work(shutdown, &caches, &checks).await;
+        caches.cancel();
+        serving.cancel();
+        while endpoints.join_next().await.is_some() {}
+        match result {
+            Ok(leadership) => {
+                if let Some(leadership) = leadership {
+                    leadership.release().await;
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs controllers and tasks, and gives back the leadership that they had once none of them can act any more.
+    async fn run_work(
+        &mut self,
+        shutdown: &CancellationToken,
+        caches: &CancellationToken,
+        checks: &Checks,
+    ) -> Result<Option<Leadership>, ManagerError> {
+        let stop = shutdown.child_token();
+        let mut work = Work { running: JoinSet::new(), stop: stop.clone() };
+        for (name, task) in self.tasks.drain(..) {
+            work.spawn(name, task(stop.clone()));
+        }
+        let leadership = match &mut self.elector {
+            None => None,
+            Some(elector) => {
+                checks.is_standing_by.store(true, Ordering::Release);
+                tokio::select! {
+                    biased;
+                    leadership = elector.acquire(&stop) => leadership,
+                    error = work.first_failure() => return Err(error),
+                }
+            }
+        };
+        checks.is_standing_by.store(false, Ordering::Release);
+        if !stop.is_cancelled() {
+            for (name, task) in self.leading_tasks.drain(..) {
+                work.spawn(name, task(stop.clone()));
+            }
+            for controller in self.controllers.drain(..) {
+                let (stop, caches) = (stop.clone(), caches.clone());
+                let name = Str::from(controller.handle().name());
+                let run = async move { controller.run_with_caches(&stop, &caches).await.map_err(BoxError::from) };
+                work.spawn(name, run);
+            }
+        }
+        let lost = async {
+            match &leadership {
+                Some(leadership) => leadership.lost().await,
+                None => std::future::pending().await,
+            }
+        };
+        let failure = tokio::select! {
+            biased;
+            () = lost => return Err(ManagerError::LeadershipLost),
+            error = work.first_failure() => Some(error),
+            () = stop.cancelled() => None,
+        };
+        stop.cancel();
+        let grace = self.options.grace;
+        let ended = match grace {
+            Some(grace) => timeout(grace, work.end()).await,
+            None => Ok(work.end().await),
+        };
+        match (failure, ended) {
+            (Some(error), _) => Err(error),
+            (None, Ok(result)) => result.map(|()| leadership),
+            (None, Err(_)) => Err(ManagerError::GracePeriodOver { grace: grace.unwrap_or_default() }),
+        }
+    }
+}
+
+/// What runs, each with its name.
+struct Work {
+    running: JoinSet<(Str, Result<(), BoxError>)>,
+    stop: CancellationToken,
+}
+
+impl Work {
+    fn spawn(&mut self, name: Str, work: impl Future<Output = Result<(), BoxError>> + Send + 'static) {
+        self.running.spawn(async move { (name, work.await) });
+    }
+
+    /// Resolves when something fails; never if nothing does.
+    async fn first_failure(&mut self) -> ManagerError {
+        while let Some(ended) = self.running.join_next().await {
+            if let Err(error) = self.judge(ended) {
+                return error;
+            }
+        }
+        std::future::pending().await
+    }
+
+    async fn end(&mut self) -> Result<(), ManagerError> {
+        let mut result = Ok(());
+        while let Some(ended) = self.running.join_next().await {
+            result = result.and(self.judge(ended));
+        }
+        result
+    }
+
+    fn judge(&self, ended: Result<(Str, Result<(), BoxError>), tokio::task::JoinError>) -> Result<(), ManagerError> {
+        match ended {
+            Ok((name, Ok(()))) => {
+                if !self.stop.is_cancelled() {
+                    tracing::debug!(%name, "has ended by itself");
+                }
+                Ok(())
+            }
+            Ok((name, Err(source))) => Err(ManagerError::Failed { name, source }),
+            Err(error) => Err(ManagerError::Failed { name: Str::from_static("a task"), source: error.into() }),
+        }
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager").field("names", &self.names).finish_non_exhaustive()
+    }
+}

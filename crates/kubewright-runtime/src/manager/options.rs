@@ -1,0 +1,106 @@
+//! How a manager is set up, and what it counts.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use kubewright_cache::SharedInformerFactory;
+use prometheus_client::registry::Registry;
+use tokio::sync::oneshot;
+
+use crate::controller::ControllerMetrics;
+use crate::election::ElectionMetrics;
+
+/// How a manager behaves. By default it serves no endpoints and gives work 30 s to end.
+pub struct ManagerOptions {
+    pub(super) listen: Option<SocketAddr>,
+    pub(super) bound: Option<oneshot::Sender<SocketAddr>>,
+    pub(super) grace: Option<Duration>,
+    pub(super) registry: Option<Registry>,
+    pub(super) factory: Option<SharedInformerFactory>,
+}
+
+impl Default for ManagerOptions {
+    fn default() -> Self {
+        ManagerOptions {
+            listen: None,
+            bound: None,
+            grace: Some(Duration::from_secs(30)),
+            registry: None,
+            factory: None,
+        }
+    }
+}
+
+impl ManagerOptions {
+    /// Serves `/healthz`, `/readyz` and `/metrics` here. Nowhere by default; they are neither encrypted nor guarded, so that
+    /// the loopback is the place for them.
+    #[doc(alias = "MetricsBindAddress")]
+    #[doc(alias = "HealthProbeBindAddress")]
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
+    /// Tells the address that is listened on, where port 0 leaves it open.
+    #[must_use]
+    pub fn tell_address(mut self, tell: oneshot::Sender<SocketAddr>) -> Self {
+        self.bound = Some(tell);
+        self
+    }
+
+    /// How long work may take to end; `None` for as long as it likes. 30 s by default.
+    #[doc(alias = "GracefulShutdownTimeout")]
+    #[must_use]
+    pub fn grace_period(mut self, grace: Option<Duration>) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Shows these metrics as well. Only the manager's own by default.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
+    /// Uses these caches: of one namespace, with transforms, or shared with others. All objects of the cluster by default.
+    #[must_use]
+    pub fn factory(mut self, factory: &SharedInformerFactory) -> Self {
+        self.factory = Some(factory.clone());
+        self
+    }
+}
+
+/// What a process counts, all in one registry.
+#[derive(Debug, Clone)]
+pub struct RuntimeMetrics {
+    /// Of controllers and their queues.
+    pub controllers: ControllerMetrics,
+    /// Of elections.
+    pub elections: ElectionMetrics,
+    /// Of caches.
+    pub caches: kubewright_cache::Metrics,
+}
+
+impl RuntimeMetrics {
+    /// Adds them to `registry`, once for each.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        RuntimeMetrics {
+            controllers: ControllerMetrics::register(registry),
+            elections: ElectionMetrics::register(registry),
+            caches: kubewright_cache::Metrics::register(registry),
+        }
+    }
+}
+
+impl fmt::Debug for ManagerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManagerOptions")
+            .field("listen", &self.listen)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}

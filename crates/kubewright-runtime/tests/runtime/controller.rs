@@ -1,0 +1,324 @@
+//! Controllers: what they reconcile, when, and what happens after.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kubewright_api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use kubewright_apiserver::{Fault, RunningServer};
+use kubewright_cache::SharedInformerFactory;
+use kubewright_client::Api;
+use kubewright_core::owner::{new_controller_ref, new_owner_reference};
+use kubewright_core::{Object, ObjectKey};
+use kubewright_runtime::controller::ControllerMetrics;
+use kubewright_runtime::{Context, Controller, Outcome, Predicate};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Journal, Running, config_map, config_maps, eventually, seconds, server, touch};
+
+fn controller(server: &RunningServer) -> Controller<ConfigMap> {
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    Controller::new("maps", &factory).filter(Predicate::objects(|map: &ConfigMap| map.namespace() == "default"))
+}
+
+/// Notes each run as `name attempt: reasons`.
+fn noting(journal: &Journal, controller: Controller<ConfigMap>) -> Running {
+    let journal = journal.clone();
+    Running::start(controller.reconciling(move |map, context| {
+        journal.note(format!("{} {}: {}", map.name(), context.attempt(), context.reasons()));
+        async { Ok(Outcome::Done) }
+    }))
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("default", name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciler_is_told_why_it_runs() {
+    let server = server().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    let journal = Journal::default();
+    let running = noting(&journal, controller(&server)).working().await;
+    running.idle().await;
+    assert_eq!(journal.take(), ["a 1: configmaps default/a listed"]);
+    touch(&server, "a", 1).await;
+    running.idle().await;
+    assert_eq!(journal.take(), ["a 1: configmaps default/a updated"]);
+    running.handle.request(key("a"), "me");
+    running.idle().await;
+    assert_eq!(journal.take(), ["a 1: me requested"]);
+    running.stopped().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_are_gone_are_told_to_reconcilers_of_keys_only() {
+    let server = server().await;
+    let maps = config_maps(&server);
+    maps.create(&config_map("a")).await.unwrap();
+    let (objects, keys) = (Journal::default(), Journal::default());
+    let first = noting(&objects, controller(&server)).working().await;
+    let second = {
+        let keys = keys.clone();
+        Running::start(controller(&server).reconciling_keys(move |context: Context| {
+            keys.note(format!("{}", context.reasons()));
+            async { Ok(Outcome::Done) }
+        }))
+    };
+    second.idle().await;
+    first.idle().await;
+    objects.take();
+    keys.take();
+    maps.delete("a").await.unwrap();
+    first.idle().await;
+    second.idle().await;
+    assert!(objects.take().is_empty());
+    assert_eq!(keys.take(), ["configmaps default/a deleted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_reconciler_returns_decides_what_happens_next() {
+    let server = server().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = ControllerMetrics::register(&mut registry);
+    let journal = Journal::default();
+    let (noted, start) = (journal.clone(), Instant::now());
+    let running = Running::start(controller(&server).metrics(&metrics).reconcile_timeout(seconds(1.0)).reconciling(
+        move |map, context| {
+            let at = start.elapsed().as_millis();
+            let value = map.data.get("value").map(|value| value.to_string()).unwrap_or_default();
+            noted.note(format!("{value} {} {at}", context.attempt()));
+            async move {
+                match (value.as_str(), context.attempt()) {
+                    ("after", _) => Ok(Outcome::requeue_after(seconds(100.0))),
+                    ("back-off", 1..3) => Ok(Outcome::BackOff),
+                    ("error", 1..4) => Err("broken".into()),
+                    ("panic", 1) => panic!("oh no"),
+                    ("slow", 1) => {
+                        sleep(seconds(60.0)).await;
+                        Ok(Outcome::Done)
+                    }
+                    ("hopeless", _) => Ok(Outcome::give_up("the name is taken")),
+                    _ => Ok(Outcome::Done),
+                }
+            }
+        },
+    ));
+    let running = running.working().await;
+    running.idle().await;
+    journal.take();
+    // The attempts of each, and how long they waited in between.
+    for (value, attempts, waits) in [
+        ("fine", vec![1], vec![]),
+        ("back-off", vec![1, 2, 3], vec![5, 10]),
+        ("error", vec![1, 2, 3, 4], vec![5, 10, 20]),
+        ("panic", vec![1, 2], vec![5]),
+        ("slow", vec![1, 2], vec![1005]),
+        ("hopeless", vec![1], vec![]),
+    ] {
+        touch(&server, "a", value).await;
+        sleep(seconds(30.0)).await;
+        let lines: Vec<Vec<String>> =
+            journal.take().iter().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+        let tried: Vec<u32> = lines.iter().map(|line| line[1].parse().unwrap()).collect();
+        assert_eq!(tried, attempts, "{value}");
+        let times: Vec<i64> = lines.iter().map(|line| line[2].parse().unwrap()).collect();
+        for (between, wanted) in times.windows(2).map(|pair| pair[1] - pair[0]).zip(waits) {
+            assert!((between - wanted).abs() <= 2, "{value}: {times:?}");
+        }
+    }
+    let health = running.handle.health();
+    assert_eq!(health.given_up.len(), 1);
+    assert_eq!(health.given_up[0].reason, "the name is taken");
+    touch(&server, "a", "after").await;
+    sleep(seconds(350.0)).await;
+    assert_eq!(journal.take().len(), 4);
+    assert!(running.handle.health().given_up.is_empty());
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    for line in [
+        r#"controller_runtime_reconcile_total{controller="maps",result="error"} 6"#,
+        r#"controller_runtime_reconcile_total{controller="maps",result="requeue"} 2"#,
+        r#"controller_runtime_reconcile_total{controller="maps",result="requeue_after"} 4"#,
+        r#"controller_runtime_reconcile_errors_total{controller="maps"} 6"#,
+        r#"controller_runtime_terminal_reconcile_errors_total{controller="maps"} 1"#,
+        r#"controller_runtime_reconcile_panics_total{controller="maps"} 1"#,
+        r#"controller_runtime_reconcile_timeouts_total{controller="maps"} 1"#,
+        r#"controller_runtime_max_concurrent_reconciles{controller="maps"} 1"#,
+        r#"controller_runtime_active_workers{controller="maps"} 0"#,
+        r#"workqueue_depth{name="maps",controller="maps"} 0"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_an_owned_object_is_one_of_its_controller() {
+    let server = server().await;
+    let client = server.client();
+    let owner = config_maps(&server).create(&config_map("owner")).await.unwrap();
+    config_maps(&server).create(&config_map("other")).await.unwrap();
+    let journal = Journal::default();
+    let built = controller(&server).owns::<Secret>().owns_metadata::<ServiceAccount>();
+    let running = noting(&journal, built).working().await;
+    running.idle().await;
+    journal.take();
+
+    let secrets = Api::<Secret>::namespaced(&client, "default");
+    let mut secret = Secret::default();
+    secret.set_name("owned");
+    secret.set_namespace("default");
+    secret.metadata.owner_references = [new_controller_ref(&owner.metadata, &owner.group_version_kind())].into();
+    let mut secret = secrets.create(&secret).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: secrets default/owned added"]);
+
+    // Handed over to another owner, both are told; one who does not control is not.
+    let other = config_maps(&server).get("other").await.unwrap();
+    secret.metadata.owner_references = [
+        new_controller_ref(&other.metadata, &owner.group_version_kind()),
+        new_owner_reference(&owner.metadata, &owner.group_version_kind()),
+    ]
+    .into();
+    secrets.update(&secret).await.unwrap();
+    running.idle().await;
+    let mut told = journal.take();
+    told.sort();
+    assert_eq!(told, ["other 1: secrets default/owned updated", "owner 1: secrets default/owned updated"]);
+    secrets.delete("owned").await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["other 1: secrets default/owned deleted"]);
+
+    let mut account = ServiceAccount::default();
+    account.set_name("robot");
+    account.set_namespace("default");
+    account.metadata.owner_references = [new_controller_ref(&owner.metadata, &owner.group_version_kind())].into();
+    Api::<ServiceAccount>::namespaced(&client, "default").create(&account).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: serviceaccounts default/robot added"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_kinds_channels_and_timers_lead_to_reconciles_as_well() {
+    let server = server().await;
+    for name in ["a", "b"] {
+        config_maps(&server).create(&config_map(name)).await.unwrap();
+    }
+    let (sender, receiver) = mpsc::channel(16);
+    let journal = Journal::default();
+    let built = controller(&server)
+        .watches::<Secret>(|secret| vec![key(secret.name())])
+        .channel("bell", receiver)
+        .every(seconds(3600.0));
+    let running = noting(&journal, built).working().await;
+    running.idle().await;
+    journal.take();
+    let mut secret = Secret::default();
+    secret.set_name("b");
+    Api::<Secret>::namespaced(&server.client(), "default").create(&secret).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["b 1: secrets default/b added"]);
+    sender.send(key("a")).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["a 1: bell requested"]);
+    sleep(seconds(3601.0)).await;
+    let told = journal.take();
+    for name in ["a", "b"] {
+        assert!(told.contains(&format!("{name} 1: timer requested")), "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_keys_are_reconciled_at_once_and_each_by_one_worker() {
+    let server = server().await;
+    for number in 0..20 {
+        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
+    }
+    let (running_now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let journal = Journal::default();
+    let counted = (running_now.clone(), most.clone(), journal.clone());
+    let running = Running::start(controller(&server).workers(4).reconciling(move |map, _| {
+        let (now, most, journal) = counted.clone();
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            sleep(seconds(1.0)).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            journal.note(map.name());
+            Ok(Outcome::Done)
+        }
+    }));
+    let start = Instant::now();
+    eventually("all are done", async || journal.len() == 20).await;
+    assert_eq!(most.load(Ordering::SeqCst), 4);
+    assert!(start.elapsed() >= seconds(5.0) && start.elapsed() < seconds(6.0), "{:?}", start.elapsed());
+    // A key that changes while it is in work is done again, and not by a second worker at the same time.
+    touch(&server, "map-0", 1).await;
+    sleep(seconds(0.5)).await;
+    touch(&server, "map-0", 2).await;
+    sleep(seconds(3.0)).await;
+    assert_eq!(journal.len(), 22);
+    running.stopped().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_finishes_the_runs_in_hand_and_begins_no_others() {
+    let server = server().await;
+    for name in ["a", "b", "c"] {
+        config_maps(&server).create(&config_map(name)).await.unwrap();
+    }
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let running = Running::start(controller(&server).reconciling(move |_, context: Context| {
+        let journal = noted.clone();
+        async move {
+            journal.note("begun");
+            context.stopping().cancelled().await;
+            sleep(seconds(7.0)).await;
+            journal.note("ended");
+            Ok(Outcome::Done)
+        }
+    }));
+    eventually("one is in hand", async || journal.len() == 1).await;
+    let start = Instant::now();
+    running.stopped().await.unwrap();
+    assert_eq!(start.elapsed(), seconds(7.0));
+    assert_eq!(journal.take(), ["begun", "ended"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_main_kind_that_cannot_be_listed_is_an_error_in_the_end() {
+    let server = server().await;
+    server.faults().inject(Fault::answer(403).resource("configmaps"));
+    let start = Instant::now();
+    let error = controller(&server).reconciling(|_, _| async { Ok(Outcome::Done) });
+    let error = error.run(&Default::default()).await.unwrap_err();
+    assert_eq!(start.elapsed(), Duration::from_secs(120));
+    let text = error.to_string();
+    assert!(text.starts_with("controller maps: configmaps not synced within 120s: cannot list: "), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_go_before_what_the_first_list_brought() {
+    let server = server().await;
+    for number in 0..50 {
+        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
+    }
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let running = Running::start(controller(&server).reconciling(move |map, _| {
+        noted.note(map.name());
+        async {
+            sleep(seconds(0.1)).await;
+            Ok(Outcome::Done)
+        }
+    }));
+    eventually("some are done", async || journal.len() >= 5).await;
+    config_maps(&server).create(&config_map("urgent")).await.unwrap();
+    sleep(seconds(0.25)).await;
+    let begun = journal.take();
+    let place = begun.iter().position(|name| name == "urgent");
+    assert!(place.is_some_and(|place| place <= 7), "{begun:?}");
+    running.stopped().await.unwrap();
+}

@@ -1,0 +1,382 @@
+//! Leader election, one contract after the other.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubewright_api::coordination::v1::{Lease, LeaseSpec};
+use kubewright_apiserver::{Fault, RunningServer};
+use kubewright_client::{Api, Client, Error};
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{GroupResource, Map, MicroTime, Object, ObjectKey, ResourceVersion, Str};
+use kubewright_runtime::election::{
+    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderCallbacks, LeaderElectionOptions, LeadershipLost, Lock,
+    Record,
+};
+use kubewright_runtime::{LeaderElector, Leadership};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{eventually, seconds, server};
+
+fn options() -> LeaderElectionOptions {
+    LeaderElectionOptions::default().seed(7)
+}
+
+fn elector(client: &Client, identity: &str) -> LeaderElector {
+    LeaderElector::new(client, "default", "lock", identity, options()).unwrap()
+}
+
+async fn lease(server: &RunningServer) -> LeaseSpec {
+    Api::<Lease>::namespaced(&server.client(), "default").get("lock").await.unwrap().spec.unwrap()
+}
+
+async fn put(server: &RunningServer, holder: &str, seconds: i32, transitions: i32) {
+    let spec = LeaseSpec {
+        holder_identity: Some(holder.into()),
+        lease_duration_seconds: Some(seconds),
+        acquire_time: Some(MicroTime::ZERO),
+        // Long ago by the holder's clock, which nobody may trust.
+        renew_time: Some("2001-01-01T00:00:00.000000Z".parse().unwrap()),
+        lease_transitions: Some(transitions),
+        ..Default::default()
+    };
+    let mut lease = Lease { spec: Some(spec), ..Default::default() };
+    lease.set_name("lock");
+    lease.set_namespace("default");
+    Api::namespaced(&server.client(), "default").create(&lease).await.unwrap();
+}
+
+async fn acquire(elector: &mut LeaderElector) -> Leadership {
+    elector.acquire(&CancellationToken::new()).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_without_identity_is_refused() {
+    // LE-1
+    let server = server().await;
+    let refused = LeaderElector::new(&server.client(), "default", "lock", "", options());
+    assert_eq!(refused.err(), Some(InvalidElection::NoIdentity));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_does_not_exist_is_made_at_once_with_labels() {
+    // LE-3, LE-7, LE-13
+    let server = server().await;
+    let start = Instant::now();
+    let labels = Map::from([("team", Str::from("blue"))]);
+    let key = ObjectKey::namespaced("default", "lock");
+    let options = options().lease_duration(seconds(15.9));
+    let mut elector = LeaderElector::labelled(&server.client(), key, "a", labels, options).unwrap();
+    let leadership = acquire(&mut elector).await;
+    assert!(leadership.is_leading() && elector.is_leader());
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    let spec = lease(&server).await;
+    assert_eq!(spec.holder_identity.as_deref(), Some("a"));
+    assert_eq!(spec.lease_duration_seconds, Some(15));
+    assert_eq!(spec.lease_transitions, Some(0));
+    let lease = Api::<Lease>::namespaced(&server.client(), "default").get("lock").await.unwrap();
+    assert_eq!(lease.labels().get("team"), Some("blue"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_valid_by_the_time_it_was_seen_to_change_not_by_what_it_says() {
+    // LE-2, LE-3, LE-4
+    let server = server().await;
+    put(&server, "other", 20, 3).await;
+    let start = Instant::now();
+    let mut elector = elector(&server.client(), "a");
+    let leadership = acquire(&mut elector).await;
+    let waited = start.elapsed();
+    assert!(waited >= seconds(20.0) && waited <= seconds(24.4), "{waited:?}");
+    let spec = lease(&server).await;
+    assert_eq!(spec.lease_transitions, Some(4));
+    assert_eq!(leadership.fencing_token().transitions, 4);
+    assert_ne!(spec.acquire_time, Some(MicroTime::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lease_is_taken_at_once_and_ones_own_is_kept() {
+    // LE-4
+    let server = server().await;
+    put(&server, "", 20, 3).await;
+    let start = Instant::now();
+    let mut first = elector(&server.client(), "a");
+    let leadership = acquire(&mut first).await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    let before = lease(&server).await;
+    assert_eq!(before.lease_transitions, Some(4));
+    // The same candidate comes again, as after a crash: nothing has changed hands.
+    let mut again = elector(&server.client(), "a");
+    let _again = acquire(&mut again).await;
+    let after = lease(&server).await;
+    assert_eq!((after.lease_transitions, after.acquire_time), (Some(4), before.acquire_time));
+    drop(leadership);
+}
+
+#[tokio::test(start_paused = true)]
+async fn releasing_frees_the_lease_for_the_next_at_once() {
+    // LE-8
+    let server = server().await;
+    let mut a = elector(&server.client(), "a");
+    let leadership = acquire(&mut a).await;
+    // A conflict and an error on the way are tried again.
+    server.faults().inject(Fault::answer(409).verb("update").resource("leases").times(2));
+    server.faults().inject(Fault::answer(500).verb("get").resource("leases").times(1));
+    leadership.release().await;
+    let spec = lease(&server).await;
+    assert_eq!(spec.holder_identity.as_deref().unwrap_or_default(), "");
+    assert_eq!((spec.lease_duration_seconds, spec.lease_transitions), (Some(1), Some(0)));
+    let start = Instant::now();
+    let mut b = elector(&server.client(), "b");
+    let leadership = acquire(&mut b).await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(leadership.fencing_token().transitions, 1);
+    // The first may come again, and waits.
+    let stop = CancellationToken::new();
+    assert!(timeout(seconds(60.0), a.acquire(&stop)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_released_by_one_who_does_not_hold_it() {
+    // LE-8
+    let server = server().await;
+    let mut a = elector(&server.client(), "a");
+    let leadership = acquire(&mut a).await;
+    let leases = Api::<Lease>::namespaced(&server.client(), "default");
+    let mut stolen = leases.get("lock").await.unwrap();
+    stolen.spec.as_mut().unwrap().holder_identity = Some("thief".into());
+    leases.update(&stolen).await.unwrap();
+    leadership.release().await;
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some("thief"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_steps_down_before_its_lease_ends() {
+    // LE-6, LE-10
+    let server = server().await;
+    let mut a = elector(&server.client(), "a");
+    let leadership = acquire(&mut a).await;
+    sleep(seconds(61.0)).await;
+    assert!(leadership.is_leading());
+    server.faults().inject(Fault::answer(500).resource("leases"));
+    let start = Instant::now();
+    leadership.lost().await;
+    let lasted = start.elapsed();
+    assert!(lasted >= seconds(10.0) && lasted <= seconds(12.0), "{lasted:?}");
+    assert!(!leadership.is_leading());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_of_a_lost_leadership_is_dropped() {
+    // LE-10
+    let server = server().await;
+    let mut a = elector(&server.client(), "a");
+    let leadership = acquire(&mut a).await;
+    assert_eq!(leadership.while_leading(async { 7 }).await, Some(7));
+    server.faults().freeze();
+    assert_eq!(leadership.while_leading(std::future::pending::<()>()).await, None);
+}
+
+/// Plays answers, and notes what was asked.
+#[derive(Clone, Default)]
+struct Script {
+    asked: Arc<Mutex<Vec<&'static str>>>,
+    fails: Arc<Mutex<VecDeque<&'static str>>>,
+    record: Arc<Mutex<Option<Record>>>,
+}
+
+impl Script {
+    fn ask(&self, verb: &'static str) -> Result<(), Error> {
+        self.asked.lock().unwrap().push(verb);
+        let mut fails = self.fails.lock().unwrap();
+        if fails.front() == Some(&verb) {
+            fails.pop_front();
+            return Err(Status::conflict(&GroupResource::from_static("", "leases"), "lock", "changed").into());
+        }
+        Ok(())
+    }
+
+    fn asked(&self) -> String {
+        std::mem::take(&mut *self.asked.lock().unwrap()).join(" ")
+    }
+}
+
+type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+impl Lock for Script {
+    fn get(&mut self) -> Answer<'_, Option<Record>> {
+        let answer = self.ask("get").map(|()| self.record.lock().unwrap().clone());
+        Box::pin(async { answer })
+    }
+
+    fn create<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+        let answer = self.ask("create").map(|()| *self.record.lock().unwrap() = Some(record.clone()));
+        Box::pin(async { answer })
+    }
+
+    fn update<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+        let answer = self.ask("update").map(|()| *self.record.lock().unwrap() = Some(record.clone()));
+        Box::pin(async { answer })
+    }
+
+    fn version(&self) -> ResourceVersion {
+        ResourceVersion::default()
+    }
+
+    fn describe(&self) -> String {
+        "script".to_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_renews_without_reading_and_reads_when_that_fails() {
+    // LE-5
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = ElectionMetrics::register(&mut registry);
+    let script = Script::default();
+    let mut elector = LeaderElector::over(script.clone(), "a", options().metrics(&metrics)).unwrap();
+    let leadership = acquire(&mut elector).await;
+    assert_eq!(script.asked(), "get create");
+    sleep(seconds(5.0)).await;
+    assert_eq!(script.asked(), "update update");
+    script.fails.lock().unwrap().push_back("update");
+    sleep(seconds(2.0)).await;
+    assert_eq!(script.asked(), "update get update");
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    assert!(text.contains(r#"leader_election_slowpath_total{name="script"} 2"#), "{text}");
+    assert!(text.contains(r#"leader_election_master_status{name="script"} 1"#), "{text}");
+    leadership.release().await;
+    assert_eq!(script.asked(), "get update");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinated_candidate_waits_to_be_chosen_and_leaves_at_the_end_of_its_term() {
+    // LE-14
+    let script = Script::default();
+    let mut elector = LeaderElector::over(script.clone(), "a", options().coordinated()).unwrap();
+    let stop = CancellationToken::new();
+    assert!(timeout(seconds(30.0), elector.acquire(&stop)).await.is_err());
+    assert!(!script.asked().contains("create"));
+    let given = Record { holder_identity: "a".into(), lease_duration_seconds: 15, ..Default::default() };
+    *script.record.lock().unwrap() = Some(given);
+    let leadership = acquire(&mut elector).await;
+    sleep(seconds(60.0)).await;
+    assert!(leadership.is_leading());
+    script.record.lock().unwrap().as_mut().unwrap().preferred_holder = Some("b".into());
+    let start = Instant::now();
+    leadership.lost().await;
+    assert!(start.elapsed() <= seconds(12.0));
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn add(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Callbacks that write down what happens; the work takes `wind_down` to end.
+    fn callbacks(&self, wind_down: Duration) -> LeaderCallbacks {
+        let [started, stopped, new] = [self.clone(), self.clone(), self.clone()];
+        LeaderCallbacks::new(
+            move |stop| async move {
+                started.add("started");
+                stop.cancelled().await;
+                sleep(wind_down).await;
+                started.add("ended");
+            },
+            move || stopped.add("stopped"),
+        )
+        .on_new_leader(move |leader| new.add(format!("leader {leader}")))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn callbacks_tell_of_the_beginning_the_end_and_each_new_leader() {
+    // LE-8, LE-9
+    let server = server().await;
+    let (log, stop) = (Log::default(), CancellationToken::new());
+    let running = tokio::spawn({
+        let (elector, callbacks, stop) = (elector(&server.client(), "a"), log.callbacks(seconds(3.0)), stop.clone());
+        async move { elector.run(callbacks, &stop).await }
+    });
+    let other = Log::default();
+    let never = CancellationToken::new();
+    let waiting = tokio::spawn({
+        let client = server.client();
+        let (callbacks, stop) = (other.callbacks(Duration::ZERO), never.clone());
+        async move {
+            sleep(seconds(1.0)).await;
+            elector(&client, "b").run(callbacks, &stop).await
+        }
+    });
+    sleep(seconds(30.0)).await;
+    assert_eq!(log.lines(), ["leader a", "started"]);
+    assert_eq!(other.lines(), ["leader a"]);
+    stop.cancel();
+    assert_eq!(running.await.unwrap(), Ok(()));
+    assert_eq!(log.lines(), ["leader a", "started", "ended", "stopped"]);
+    // Released only after the work had ended, and taken over at the next try.
+    eventually("b leads", async || other.lines() == ["leader a", "leader b", "started"]).await;
+    never.cancel();
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_led_is_told_that_it_stopped() {
+    // LE-9
+    let server = server().await;
+    put(&server, "other", 3600, 0).await;
+    let (log, stop) = (Log::default(), CancellationToken::new());
+    tokio::spawn({
+        let stop = stop.clone();
+        async move {
+            sleep(seconds(10.0)).await;
+            stop.cancel();
+        }
+    });
+    elector(&server.client(), "a").run(log.callbacks(Duration::ZERO), &stop).await.unwrap();
+    assert_eq!(log.lines(), ["leader other", "stopped"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn losing_the_lease_ends_the_run_with_an_error() {
+    // LE-9, LE-10
+    let server = server().await;
+    let log = Log::default();
+    let faults = server.faults().clone();
+    tokio::spawn(async move {
+        sleep(seconds(20.0)).await;
+        faults.inject(Fault::drop_request().resource("leases"));
+    });
+    let stop = CancellationToken::new();
+    let end = elector(&server.client(), "a").run(log.callbacks(Duration::ZERO), &stop).await;
+    assert_eq!(end, Err(LeadershipLost));
+    assert_eq!(log.lines().last().map(String::as_str), Some("stopped"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_is_bad_only_for_a_leader_that_does_not_renew() {
+    // LE-11
+    let mut health = HealthzAdaptor::new(seconds(5.0));
+    assert!(health.check().is_ok());
+    let script = Script::default();
+    let mut elector = LeaderElector::over(script.clone(), "a", options()).unwrap();
+    health.watch(&elector);
+    assert!(health.check().is_ok());
+    let leadership = acquire(&mut elector).await;
+    sleep(seconds(60.0)).await;
+    assert!(health.check().is_ok());
+    // One that has stepped down is healthy again, however long ago it renewed.
+    script.fails.lock().unwrap().extend(["update", "get"].repeat(20));
+    leadership.lost().await;
+    sleep(seconds(60.0)).await;
+    assert!(health.check().is_ok());
+}

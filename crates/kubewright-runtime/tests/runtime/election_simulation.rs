@@ -1,0 +1,147 @@
+//! Never two leaders: many candidates, a bad network, and processes that stand still, on simulated time.
+//!
+//! `KUBEWRIGHT_ELECTION_RUNS` asks for more runs than the few of every build, `KUBEWRIGHT_ELECTION_SEED` for where they begin.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubewright_apiserver::{Fault, RunningServer};
+use kubewright_client::Client;
+use kubewright_client::transport::ResponseFuture;
+use kubewright_runtime::LeaderElector;
+use kubewright_runtime::election::LeaderElectionOptions;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::frozen::Freezer;
+use crate::support::server;
+
+const SIMULATED: Duration = Duration::from_secs(300);
+
+/// SplitMix64, so that a run can be played again.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % below
+    }
+
+    fn milliseconds(&mut self, below: u64) -> Duration {
+        Duration::from_millis(self.roll(below))
+    }
+}
+
+/// Until when each candidate believes to lead, which a candidate that stands still cannot take back.
+type Beliefs = Arc<Mutex<BTreeMap<usize, Instant>>>;
+
+/// A candidate that leads when it can, and steps down now and then.
+async fn live(client: Client, number: usize, seed: u64, beliefs: Beliefs) {
+    let mut dice = Dice(seed ^ (number as u64) << 32);
+    // A clock that runs slow makes its owner hold on for longer, by its own idea of the same durations.
+    let slow = 1.0 + dice.roll(40) as f64 / 100.0;
+    let options = LeaderElectionOptions::default()
+        .renew_deadline(Duration::from_secs(10).mul_f64(slow))
+        .retry_period(Duration::from_secs(2).mul_f64(slow))
+        .seed(seed + number as u64);
+    let mut elector = LeaderElector::new(&client, "default", "lock", format!("candidate-{number}"), options).unwrap();
+    let stop = CancellationToken::new();
+    while let Some(leadership) = elector.acquire(&stop).await {
+        let until = Instant::now() + dice.milliseconds(120_000);
+        while leadership.is_leading() && Instant::now() < until {
+            beliefs.lock().unwrap().insert(number, leadership.valid_until());
+            let pause = dice.milliseconds(500);
+            leadership.while_leading(sleep(pause)).await;
+        }
+        // The work has ended: from here on this candidate does nothing in the name of the leader.
+        beliefs.lock().unwrap().remove(&number);
+        if dice.roll(2) == 0 {
+            leadership.release().await;
+        }
+        sleep(dice.milliseconds(5_000)).await;
+    }
+}
+
+/// Makes trouble: requests late, lost, half answered or refused; the server silent; processes that stand still.
+async fn trouble(server: Arc<RunningServer>, freezers: Vec<Freezer>, seed: u64) {
+    let mut dice = Dice(seed.wrapping_mul(31));
+    let faults = server.faults();
+    faults.seed(seed + 1);
+    loop {
+        faults.clear();
+        freezers.iter().for_each(|freezer| freezer.set(false));
+        for _ in 0..dice.roll(4) {
+            let fault = match dice.roll(5) {
+                0 => Fault::delay(dice.milliseconds(20_000)),
+                1 => Fault::drop_request(),
+                2 => Fault::cut_after(dice.roll(40) as usize),
+                3 => Fault::answer(500),
+                _ => Fault::answer(409),
+            };
+            faults.inject(fault.resource("leases").probability(dice.roll(100) as f64 / 100.0));
+        }
+        if dice.roll(6) == 0 {
+            faults.freeze();
+        }
+        if dice.roll(2) == 0 {
+            let one = dice.roll(freezers.len() as u64) as usize;
+            freezers[one].set(true);
+        }
+        sleep(dice.milliseconds(25_000)).await;
+    }
+}
+
+/// Plays one run, and gives how many leaderships there were.
+async fn play(seed: u64) -> usize {
+    let server = Arc::new(server().await);
+    let beliefs = Beliefs::default();
+    let count = 2 + (seed % 4) as usize;
+    let freezers: Vec<Freezer> = (0..count).map(|_| Freezer::new()).collect();
+    let mut tasks = JoinSet::new();
+    for (number, freezer) in freezers.iter().enumerate() {
+        // What a frozen process has sent goes on its way, but it learns of the answer only when it goes on.
+        let (freezer, client) = (freezer.clone(), server.client());
+        let network = freezer.clone();
+        let client = Client::over(move |request| -> ResponseFuture {
+            let answer = tokio::spawn(client.transport().send(request));
+            Box::pin(network.hold(async { answer.await.expect("the server does not panic") }))
+        });
+        tasks.spawn(freezer.hold(live(client, number, seed, beliefs.clone())));
+    }
+    tasks.spawn(trouble(server.clone(), freezers, seed));
+    let end = Instant::now() + SIMULATED;
+    let (mut leaderships, mut last) = (0, None);
+    while Instant::now() < end {
+        let leading: Vec<usize> = {
+            let now = Instant::now();
+            let beliefs = beliefs.lock().unwrap();
+            beliefs.iter().filter(|(_, until)| **until > now).map(|(number, _)| *number).collect()
+        };
+        assert!(leading.len() <= 1, "seed {seed}: {leading:?} lead at the same time");
+        if let Some(leader) = leading.first().copied().filter(|leader| last != Some(*leader)) {
+            leaderships += 1;
+            last = Some(leader);
+        }
+        sleep(Duration::from_millis(37)).await;
+    }
+    leaderships
+}
+
+#[test]
+fn there_are_never_two_leaders() {
+    // LE-2, LE-6, LE-8, LE-10
+    let number =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let first = number("KUBEWRIGHT_ELECTION_SEED", 1);
+    let mut leaderships = 0;
+    for seed in first..first + number("KUBEWRIGHT_ELECTION_RUNS", 12) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        leaderships += runtime.block_on(play(seed));
+    }
+    assert!(leaderships > 12, "hardly anybody ever led: {leaderships}");
+}

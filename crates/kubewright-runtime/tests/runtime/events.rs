@@ -1,0 +1,132 @@
+//! Events over the embedded server, in both APIs.
+
+use std::time::Duration;
+
+use kubewright_api::core::v1::{Event as CoreEvent, Namespace};
+use kubewright_api::events::v1::Event;
+use kubewright_apiserver::{Fault, RunningServer};
+use kubewright_client::Api;
+use kubewright_core::{DynamicObject, Object};
+use kubewright_runtime::events::{EventApi, EventBroadcaster, EventOptions, EventRecorder, EventType, NewEvent};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{config_map, eventually, seconds, server};
+
+async fn core_events(server: &RunningServer) -> Vec<CoreEvent> {
+    let api = Api::<CoreEvent>::namespaced(&server.client(), "default");
+    api.list(&Default::default()).await.unwrap().into_iter().collect()
+}
+
+async fn events(server: &RunningServer) -> Vec<Event> {
+    let api = Api::<Event>::namespaced(&server.client(), "default");
+    api.list(&Default::default()).await.unwrap().into_iter().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_lie_in_the_namespace_of_the_object_and_are_counted() {
+    // EV-1, EV-5
+    let server = server().await;
+    let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
+    for _ in 0..3 {
+        recorder.warning(&config_map("web"), "Broken", "a \"quoted\" problem");
+        sleep(seconds(1.0)).await;
+    }
+    let found = core_events(&server).await;
+    assert_eq!(found.len(), 1);
+    let event = &found[0];
+    assert_eq!((event.count, event.type_.as_deref()), (Some(3), Some("Warning")));
+    assert_eq!(event.message.as_deref(), Some("a \"quoted\" problem"));
+    assert_eq!(event.involved_object.kind.as_deref(), Some("ConfigMap"));
+    assert!(event.name().starts_with("web.") && event.name()[4..].chars().all(|c| c.is_ascii_hexdigit()));
+
+    // One that somebody has removed is made anew.
+    Api::<CoreEvent>::namespaced(&server.client(), "default").delete(event.name()).await.unwrap();
+    recorder.warning(&config_map("web"), "Broken", "a \"quoted\" problem");
+    sleep(seconds(1.0)).await;
+    assert_eq!(core_events(&server).await[0].count, Some(4));
+
+    // Objects of the cluster have theirs in `default`; those without a kind have none.
+    let mut namespace = Namespace::default();
+    namespace.set_name("blue");
+    recorder.normal(&namespace, "Created", "made");
+    recorder.normal(&DynamicObject::default(), "Created", "made");
+    sleep(seconds(1.0)).await;
+    assert_eq!(core_events(&server).await.len(), 2);
+    broadcaster.shutdown(seconds(5.0)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_repeats_becomes_a_series_with_its_last_count_written_at_the_end() {
+    // EV-7
+    let server = server().await;
+    let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Events);
+    for number in 0..5 {
+        let event = NewEvent::new(&config_map("web"), EventType::Normal, "Scaled", format!("to {number}"));
+        recorder.record(event.action("Scale").related(&config_map("other")));
+        sleep(seconds(1.0)).await;
+    }
+    let found = events(&server).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].series.as_ref().unwrap().count, 2);
+    assert_eq!(found[0].action.as_deref(), Some("Scale"));
+    sleep(Duration::from_secs(13 * 60)).await;
+    assert_eq!(events(&server).await[0].series.as_ref().unwrap().count, 5);
+    broadcaster.shutdown(seconds(5.0)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_server_is_waited_for_and_a_refusal_is_final() {
+    // EV-6
+    let server = server().await;
+    let client = server.client().retries(0);
+    let broadcaster = EventBroadcaster::start(&client, EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
+    server.faults().inject(Fault::drop_request().verb("create").resource("events").times(5));
+    let start = Instant::now();
+    recorder.normal(&config_map("web"), "Lost", "and found");
+    eventually("it is written", async || core_events_of(&server, "Lost").await == 1).await;
+    assert!(start.elapsed() >= seconds(30.0) && start.elapsed() < seconds(51.0), "{:?}", start.elapsed());
+    server.faults().inject(Fault::answer(403).verb("create").resource("events").times(1));
+    recorder.normal(&config_map("web"), "Refused", "and gone");
+    recorder.normal(&config_map("web"), "Next", "one");
+    sleep(seconds(1.0)).await;
+    assert_eq!((core_events_of(&server, "Refused").await, core_events_of(&server, "Next").await), (0, 1));
+    // At the end each is tried once.
+    server.faults().inject(Fault::drop_request().verb("create").resource("events"));
+    recorder.normal(&config_map("web"), "Last", "try");
+    let start = Instant::now();
+    broadcaster.shutdown(seconds(60.0)).await;
+    assert!(start.elapsed() < seconds(1.0));
+}
+
+async fn core_events_of(server: &RunningServer, reason: &str) -> usize {
+    let api = Api::<CoreEvent>::namespaced(&server.client(), "default");
+    // While requests are dropped, the test is hit as well.
+    let Ok(list) = api.list(&Default::default()).await else { return 0 };
+    list.into_iter().filter(|event| event.reason.as_deref() == Some(reason)).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_drops_and_counts() {
+    // EV-1
+    let server = server().await;
+    server.faults().freeze();
+    let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
+    for number in 0..1500 {
+        recorder.normal(&config_map(&format!("map-{number}")), "Made", "one");
+    }
+    assert_eq!(broadcaster.dropped(), 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fake_recorder_gives_texts() {
+    // EV-8
+    let (recorder, mut texts) = EventRecorder::fake(1);
+    recorder.normal(&config_map("web"), "Synced", "all is well");
+    recorder.warning(&config_map("web"), "Dropped", "since the buffer is full");
+    assert_eq!(texts.recv().await.as_deref(), Some("Normal Synced all is well"));
+    assert!(texts.try_recv().is_err());
+}

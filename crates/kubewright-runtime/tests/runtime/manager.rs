@@ -1,0 +1,149 @@
+//! Managers: order, grace, leadership, and what the endpoints say.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use kubewright_api::core::v1::{ConfigMap, Secret};
+use kubewright_apiserver::{Fault, RunningServer};
+use kubewright_runtime::manager::ManagerError;
+use kubewright_runtime::{Context, LeaderElector, Manager, ManagerOptions, Outcome};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Journal, config_map, config_maps, eventually, seconds, server};
+
+/// A manager of one controller that notes names, and takes `time` for each.
+fn manager(server: &RunningServer, journal: &Journal, time: Duration, options: ManagerOptions) -> Manager {
+    let mut manager = Manager::new(&server.client(), options);
+    let journal = journal.clone();
+    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>().reconciling(move |map, _: Context| {
+        let journal = journal.clone();
+        async move {
+            sleep(time).await;
+            journal.note(&**map.metadata.name.as_ref().unwrap());
+            Ok(Outcome::Done)
+        }
+    });
+    manager.add(maps).unwrap();
+    manager
+}
+
+fn start(manager: Manager) -> (CancellationToken, tokio::task::JoinHandle<Result<(), ManagerError>>) {
+    let stop = CancellationToken::new();
+    let shutdown = stop.clone();
+    (stop, tokio::spawn(async move { manager.run(&shutdown).await }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_of_one_name_are_refused() {
+    let server = server().await;
+    let mut manager = manager(&server, &Journal::default(), Duration::ZERO, ManagerOptions::default());
+    let again = manager.controller::<Secret>("maps").reconciling(|_, _| async { Ok(Outcome::Done) });
+    assert!(matches!(manager.add(again), Err(ManagerError::DuplicateName { name }) if name == "maps"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_in_hand_is_finished_within_the_grace_period_and_dropped_after() {
+    let server = server().await;
+    for (takes, is_fine) in [(20.0, true), (40.0, false)] {
+        let journal = Journal::default();
+        let (stop, running) = start(manager(&server, &journal, seconds(takes), ManagerOptions::default()));
+        sleep(seconds(1.0)).await;
+        stop.cancel();
+        let start = Instant::now();
+        let result = running.await.unwrap();
+        match result {
+            Ok(()) => assert!(is_fine && journal.len() == 1),
+            Err(ManagerError::GracePeriodOver { .. }) => {
+                assert!(!is_fine && journal.len() == 0);
+                assert_eq!(start.elapsed(), seconds(30.0));
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_stops_all() {
+    let server = server().await;
+    let journal = Journal::default();
+    let mut manager = manager(&server, &journal, Duration::ZERO, ManagerOptions::default());
+    manager
+        .add_task("bomb", |_| async {
+            sleep(seconds(5.0)).await;
+            Err("boom".into())
+        })
+        .unwrap();
+    let (_, running) = start(manager);
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "bomb failed");
+    assert!(std::error::Error::source(&error).is_some_and(|source| source.to_string() == "boom"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_run_only_in_the_process_that_leads() {
+    let server = server().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    let elector =
+        |name: &str| LeaderElector::new(&server.client(), "default", "manager", name, Default::default()).unwrap();
+    let (first, second) = (Journal::default(), Journal::default());
+    let mut leader = manager(&server, &first, Duration::ZERO, ManagerOptions::default());
+    leader.elect(elector("one"));
+    let (stop_first, one) = start(leader);
+    sleep(seconds(1.0)).await;
+    let mut standby = manager(&server, &second, Duration::ZERO, ManagerOptions::default());
+    standby.elect(elector("two"));
+    let (stop_second, two) = start(standby);
+    sleep(seconds(60.0)).await;
+    assert!(first.len() > 0 && second.len() == 0);
+    // The lease is freed last, and the other takes over at its next try.
+    stop_first.cancel();
+    one.await.unwrap().unwrap();
+    sleep(seconds(5.0)).await;
+    assert!(second.len() > 0);
+    // Losing the lease is an error, at once.
+    server.faults().inject(Fault::answer(500).resource("leases"));
+    assert!(matches!(two.await.unwrap(), Err(ManagerError::LeadershipLost)));
+    drop(stop_second);
+}
+
+async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let code = text.split(' ').nth(1).unwrap().parse().unwrap();
+    (code, text.split_once("\r\n\r\n").unwrap().1.to_owned())
+}
+
+#[tokio::test]
+async fn the_endpoints_tell_the_truth_of_each_controller() {
+    let server = server().await;
+    server.faults().inject(Fault::answer(403).resource("configmaps"));
+    let (tell, told) = oneshot::channel();
+    let options = ManagerOptions::default().listen("127.0.0.1:0".parse().unwrap()).tell_address(tell);
+    let (stop, running) = start(manager(&server, &Journal::default(), Duration::ZERO, options));
+    let address = told.await.unwrap();
+    assert_eq!(get(address, "/healthz").await, (200, "[+]ping ok\n".to_owned()));
+    assert_eq!(get(address, "/healthz/ping").await.0, 200);
+    assert_eq!(get(address, "/nothing").await.0, 404);
+    eventually("not ready", async || {
+        let (code, text) = get(address, "/readyz").await;
+        code == 500 && text.starts_with("[-]maps failed: not synced: configmaps")
+    })
+    .await;
+    server.faults().clear();
+    eventually("ready", async || get(address, "/readyz/maps").await == (200, "[+]maps ok\n".to_owned())).await;
+    let (code, metrics) = get(address, "/metrics").await;
+    assert_eq!(code, 200);
+    for name in ["controller_runtime_reconcile_total", "workqueue_depth", "controller_runtime_active_workers"] {
+        assert!(metrics.contains(name), "{name} is not in\n{metrics}");
+    }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
