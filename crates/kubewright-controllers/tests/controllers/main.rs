@@ -1,0 +1,5 @@
+//! The controllers over the embedded server, in simulated time.
+
+mod deployment;
+mod replicaset;
+mod support;
