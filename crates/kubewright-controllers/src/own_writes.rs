@@ -25,16 +25,17 @@ pub(crate) struct OwnWrites {
 
 #[derive(Debug)]
 struct Writes {
-    created: Vec<(ObjectKey, ResourceVersion)>,
+    /// The versions that writes gave their objects.
+    written: Vec<ResourceVersion>,
     deleted: Vec<(ObjectKey, Str)>,
     last: Instant,
 }
 
 impl OwnWrites {
-    /// Remembers that `owner` had an object created.
-    pub(crate) fn created(&self, owner: &str, object: &impl Object) {
+    /// Remembers that `owner` had an object created or changed, as the server answered.
+    pub(crate) fn written(&self, owner: &str, object: &impl Object) {
         let version = ResourceVersion::from(object.resource_version());
-        self.change(owner, |writes| writes.created.push((object.key(), version)));
+        self.change(owner, |writes| writes.written.push(version));
     }
 
     /// Remembers that `owner` had an object deleted.
@@ -54,12 +55,11 @@ impl OwnWrites {
         let snapshot = store.snapshot();
         let version = snapshot.resource_version();
         // A version that cannot be compared is believed to have been seen, lest nothing ever moves on.
-        let has_passed = |created: &ResourceVersion| version.partial_cmp(created).is_none_or(|order| order.is_ge());
-        writes.created.retain(|(key, created)| snapshot.get_by_key(key).is_none() && !has_passed(created));
+        writes.written.retain(|written| version.partial_cmp(written).is_some_and(|order| order.is_lt()));
         writes.deleted.retain(|(key, uid)| {
             snapshot.get_by_key(key).is_some_and(|object| object.uid() == *uid && !object.is_being_deleted())
         });
-        if writes.created.is_empty() && writes.deleted.is_empty() {
+        if writes.written.is_empty() && writes.deleted.is_empty() {
             writes_of.remove(owner);
             return true;
         }
@@ -74,7 +74,7 @@ impl OwnWrites {
     fn change(&self, owner: &str, change: impl FnOnce(&mut Writes)) {
         let mut writes_of = self.lock();
         let writes = writes_of.entry(owner.into()).or_insert_with(|| Writes {
-            created: Vec::new(),
+            written: Vec::new(),
             deleted: Vec::new(),
             last: Instant::now(),
         });
@@ -103,12 +103,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_creation_is_seen_when_the_cache_has_passed_its_version() {
+    async fn a_write_is_seen_when_the_cache_has_passed_its_version() {
         // RS-2, RS-6
         let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
         store.replace([], "5");
         assert!(writes.are_seen("set", &store));
-        writes.created("set", &pod("a", "7"));
+        writes.written("set", &pod("a", "7"));
         assert!(!writes.are_seen("set", &store) && writes.are_seen("other", &store));
         store.bookmark("7");
         assert!(writes.are_seen("set", &store));
@@ -132,7 +132,7 @@ mod tests {
         // RS-2
         let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
         store.replace([], "5");
-        writes.created("set", &pod("a", "7"));
+        writes.written("set", &pod("a", "7"));
         tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
         assert!(!writes.are_seen("set", &store));
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::nodes::NodeOptions;
-use crate::{deployment, nodes, replicaset, service_accounts};
+use crate::{deployment, disruption, endpoints, job, nodes, replicaset, service_accounts};
 
 /// The controllers that make a server a cluster, and nodes to run pods on.
 ///
@@ -61,7 +61,7 @@ impl ControllerSet {
                 tasks.spawn(async move { $controller::run(&client, &factory, workers, &stop).await });
             })*};
         }
-        spawn!(deployment, replicaset, service_accounts);
+        spawn!(deployment, disruption, endpoints, job, replicaset, service_accounts);
         if self.nodes.has_any() {
             let (client, factory, stop) = (self.client.clone(), factory.clone(), stop.clone());
             tasks.spawn(async move { nodes::run(&client, &factory, self.nodes, workers, &stop).await });

@@ -46,6 +46,10 @@ impl Nodes {
     /// What a pod is to do next, and after how long.
     fn next_step(&self, pod: &Arc<Pod>) -> Option<(Step, Duration)> {
         if pod.is_being_deleted() {
+            // What a finalizer still holds has stopped all the same.
+            if pod.metadata.deletion_grace_period_seconds == Some(0) && !pod.metadata.finalizers.is_empty() {
+                return None;
+            }
             let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or_default());
             let grace = Duration::from_secs(grace.unwrap_or_default());
             return Some((Step::Stop, self.options.stop_delay.min(grace)));

@@ -44,7 +44,7 @@ impl ReplicaSets {
         })
         .await;
         for pod in &created {
-            self.own_writes.created(set.uid(), pod);
+            self.own_writes.written(set.uid(), pod);
             self.events.normal(&**set, "SuccessfulCreate", format!("Created pod: {}", pod.name())).await;
         }
         match failed {
