@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kubewright_apiserver::{ApiServer, Tokens};
-use tokio::signal::unix::{SignalKind, signal};
+use kubewright_apiserver::{ApiServer, RunningServer, Tokens};
+use kubewright_controllers::{ControllerSet, NodeOptions};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What both commands take.
 #[derive(Debug, Args)]
@@ -43,17 +44,58 @@ pub struct Options {
 pub struct UpOptions {
     #[command(flatten)]
     server: Options,
-    /// How many simulated nodes run pods.
-    #[arg(long, value_name = "N")]
-    nodes: Option<u32>,
+    /// How many simulated nodes run pods; with none, pods stay pending.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    nodes: u32,
 }
 
 /// Runs the API server until it is told to stop.
 pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     // Signals count from here on, so that an early one is not lost.
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut signals = Signals::new()?;
+    let server = start(&options).await?;
+    announce(&options, &server)?;
+    signals.wait().await;
+    server.stop().await;
+    Ok(())
+}
+
+/// Runs all that makes a cluster: the API server, controllers, and nodes.
+pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
+    let mut signals = Signals::new()?;
+    let server = start(&options.server).await?;
+    let nodes = NodeOptions::default().count(options.nodes);
+    let controllers = ControllerSet::new(&server.client()).nodes(nodes).start();
+    announce(&options.server, &server)?;
+    signals.wait().await;
+    // Controllers first: what they have in hand still needs the server.
+    let stopped = controllers.stop().await;
+    server.stop().await;
+    Ok(stopped?)
+}
+
+/// The signals that end the command.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
     let mut server = ApiServer::in_memory().listen(options.listen);
-    if let Some(directory) = options.data {
+    if let Some(directory) = &options.data {
         server = server.data(directory);
     }
     if options.allow_faults {
@@ -68,27 +110,18 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &options.token_auth_file {
         server = server.tokens(Tokens::from_file(path).map_err(|error| about(path, &error))?);
     }
-    let server = server.start().await?;
+    Ok(server.start().await?)
+}
+
+/// Writes the kubeconfig, and says that the server is ready.
+fn announce(options: &Options, server: &RunningServer) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &options.write_kubeconfig {
         write_private(path, &server.kubeconfig()).map_err(|error| about(path, &error))?;
     }
     let mut out = std::io::stdout();
     writeln!(out, "ready {}", server.url().unwrap_or_default())?;
     out.flush()?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    server.stop().await;
     Ok(())
-}
-
-/// Runs all that makes a cluster, which for now is the API server.
-pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
-    if options.nodes.is_some_and(|nodes| nodes > 0) {
-        return Err("--nodes is not implemented yet: pods stay pending, as on a cluster without nodes".into());
-    }
-    run(options.server).await
 }
 
 /// Writes a file that only its owner can read, even while it is written.

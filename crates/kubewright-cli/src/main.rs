@@ -23,7 +23,7 @@ struct Cli {
 enum Command {
     /// Runs the API server alone.
     Apiserver(apiserver::Options),
-    /// Runs a cluster in one process: the API server, for now.
+    /// Runs a cluster in one process: the API server, controllers, and simulated nodes that run pods.
     Up(apiserver::UpOptions),
     /// Prints objects as tables, JSON or YAML.
     Get(get::Options),

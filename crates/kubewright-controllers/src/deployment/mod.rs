@@ -1,0 +1,190 @@
+//! Deployments: a replica set for each version of the template, and the way from one to the next.
+//!
+//! Start at `Reconcile::sync`, which decides what a deployment needs; `revision` finds or makes its new set, `rolling`
+//! and `recreate` move replicas from old sets to the new one, `scaling` changes sizes while nothing else moves, and `status` tells.
+
+mod annotations;
+mod conditions;
+mod history;
+mod recreate;
+mod revision;
+mod rolling;
+mod scaling;
+mod sizes;
+mod status;
+mod template;
+
+use std::sync::Arc;
+
+use kubewright_api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
+use kubewright_api::core::v1::Pod;
+use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_client::{Api, Client};
+use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::{Claimant, claim};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::events::Recorder;
+use crate::indices;
+use crate::owner_events::{controller, owners_of};
+use crate::worker::{self, Reconcile, Synced, work};
+
+pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "Deployment");
+
+struct Deployments {
+    client: Client,
+    deployments: Lister<Deployment>,
+    sets: Lister<ReplicaSet>,
+    pods: Lister<Pod>,
+    clock: Clock,
+    events: Recorder,
+}
+
+/// Rolls deployments out until `stop` is cancelled, with so many workers.
+///
+/// Returns when the last worker has finished the deployment in hand.
+///
+/// # Errors
+/// If the caches stop before they were complete.
+#[doc(alias = "DeploymentController")]
+pub async fn run(
+    client: &Client,
+    factory: &SharedInformerFactory,
+    workers: usize,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let queue = worker::queue(Deployments::NAME);
+    let deployments = factory.informer::<Deployment>();
+    let (sets, pods) = (factory.informer::<ReplicaSet>(), factory.informer::<Pod>());
+    indices::by_controller(&sets);
+    indices::by_controller(&pods);
+    let of_deployments = deployments.add_handler({
+        let queue = queue.clone();
+        move |event: &Event<Deployment>| queue.add(event.key())
+    })?;
+    let of_sets = sets.add_handler({
+        let (queue, deployments) = (queue.clone(), deployments.lister());
+        move |event: &Event<ReplicaSet>| {
+            owners_of(event, &deployments, "Deployment", |one| selector(one).ok(), |key| queue.add(key));
+        }
+    })?;
+    let of_pods = pods.add_handler({
+        let (queue, deployments, sets) = (queue.clone(), deployments.lister(), sets.lister());
+        move |event: &Event<Pod>| {
+            if let Some(key) = recreated_by(event, &sets, &deployments) {
+                queue.add(key);
+            }
+        }
+    })?;
+    factory.start(stop);
+    let has_synced = of_deployments.synced().await && of_sets.synced().await && of_pods.synced().await;
+    if has_synced {
+        let controller = Deployments {
+            client: client.clone(),
+            deployments: deployments.lister(),
+            sets: sets.lister(),
+            pods: pods.lister(),
+            clock: Clock::new(),
+            events: Recorder::new(client, "deployment-controller"),
+        };
+        work(Arc::new(controller), &queue, workers, stop).await;
+    }
+    [of_deployments, of_sets, of_pods].iter().for_each(kubewright_cache::HandlerRegistration::remove);
+    Ok(())
+}
+
+/// The deployment that waits for this pod to go before it starts new ones.
+fn recreated_by(event: &Event<Pod>, sets: &Lister<ReplicaSet>, deployments: &Lister<Deployment>) -> Option<ObjectKey> {
+    let pod = match event {
+        Event::Deleted(deleted) => deleted.object()?,
+        Event::Updated { new, .. } if crate::pods::is_finished(new) => new,
+        _ => return None,
+    };
+    let set = sets.namespace(pod.namespace()).get(&controller(pod)?.name)?;
+    let deployment = deployments.namespace(pod.namespace()).get(&controller(&set)?.name)?;
+    is_recreate(deployment.spec.as_ref()?).then(|| deployment.key())
+}
+
+/// Which replica sets are a deployment's.
+fn selector(deployment: &Deployment) -> Result<Selector, Error> {
+    Ok(Selector::from_label_selector(deployment.spec.as_ref().map(|spec| &spec.selector))?)
+}
+
+fn is_recreate(spec: &DeploymentSpec) -> bool {
+    spec.strategy.as_ref().is_some_and(|strategy| strategy.type_.as_deref() == Some("Recreate"))
+}
+
+/// A deployment that is being looked at, with the replica sets that are its own.
+struct Rollout {
+    deployment: Deployment,
+    spec: DeploymentSpec,
+    sets: Vec<Arc<ReplicaSet>>,
+}
+
+impl Rollout {
+    fn replicas(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    fn is_paused(&self) -> bool {
+        self.spec.paused == Some(true)
+    }
+}
+
+/// The sets of a rollout, told apart.
+struct Sets {
+    new: Option<Arc<ReplicaSet>>,
+    /// Oldest first.
+    old: Vec<Arc<ReplicaSet>>,
+}
+
+impl Sets {
+    fn all(&self) -> Vec<Arc<ReplicaSet>> {
+        self.old.iter().chain(&self.new).cloned().collect()
+    }
+}
+
+impl Reconcile for Deployments {
+    const NAME: &'static str = "deployment";
+    const MAX_RETRIES: Option<u32> = Some(15);
+    type Key = ObjectKey;
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        let Some(deployment) = self.deployments.namespace(key.namespace.clone()).get(&key.name) else {
+            return Ok(None);
+        };
+        let Some(spec) = deployment.spec.clone() else { return Ok(None) };
+        let mut rollout = Rollout { deployment: (*deployment).clone(), spec, sets: Vec::new() };
+        let selector = selector(&deployment)?;
+        if selector.is_everything() {
+            let message = "This deployment is selecting all pods. A non-empty selector is required.";
+            self.events.warning(&*deployment, "SelectingAll", message.into()).await;
+            return self.observe(&rollout).await;
+        }
+        let claimant = Claimant {
+            meta: &deployment.metadata,
+            kind: &KIND,
+            owners: &Api::<Deployment>::namespaced(&self.client, key.namespace.clone()),
+            selector: &selector,
+        };
+        let api = Api::<ReplicaSet>::namespaced(&self.client, key.namespace.clone());
+        rollout.sets = claim(&claimant, &self.sets, &api, |_| true).await?;
+
+        if deployment.is_being_deleted() {
+            return self.tell_only(&mut rollout).await;
+        }
+        self.note_pause(&mut rollout).await?;
+        if rollout.is_paused() {
+            return self.scale_only(&mut rollout).await;
+        }
+        if self.roll_back(&mut rollout).await? {
+            return Ok(None);
+        }
+        if scaling::is_scaling(&rollout) {
+            return self.scale_only(&mut rollout).await;
+        }
+        if is_recreate(&rollout.spec) { self.recreate(&mut rollout).await } else { self.roll(&mut rollout).await }
+    }
+}

@@ -1,0 +1,44 @@
+//! Recreation: all old pods go before the first new one comes.
+
+use kubewright_core::Object;
+
+use super::sizes::{active, wanted};
+use super::status::is_complete;
+use super::{Deployments, Rollout, Sets};
+use crate::error::Error;
+use crate::indices;
+use crate::pods::is_finished;
+use crate::worker::Synced;
+
+impl Deployments {
+    /// Takes the next step of a recreation.
+    #[doc(alias = "rolloutRecreate")]
+    pub(super) async fn recreate(&self, rollout: &mut Rollout) -> Synced {
+        let mut sets = self.tell_apart(rollout, false).await?;
+        if self.empty_old(rollout, &sets).await? || self.are_old_pods_left(&sets) {
+            return self.tell(rollout, &sets).await;
+        }
+        if sets.new.is_none() {
+            sets = self.tell_apart(rollout, true).await?;
+        }
+        self.grow_new(rollout, &sets).await?;
+        if rollout.deployment.status.as_ref().is_some_and(|status| is_complete(rollout, status)) {
+            self.trim_history(rollout, &sets.old).await?;
+        }
+        self.tell(rollout, &sets).await
+    }
+
+    async fn empty_old(&self, rollout: &Rollout, sets: &Sets) -> Result<bool, Error> {
+        let mut changed = false;
+        for set in active(&sets.old).iter().filter(|set| wanted(set) > 0) {
+            changed |= self.resize(rollout, set, 0).await?.is_some();
+        }
+        Ok(changed)
+    }
+
+    /// Whether pods of old sets still run, those on their way out included.
+    fn are_old_pods_left(&self, sets: &Sets) -> bool {
+        let mut pods = sets.old.iter().flat_map(|set| indices::controlled_by(&self.pods, set.uid()));
+        pods.any(|pod| !is_finished(&pod))
+    }
+}

@@ -1,0 +1,167 @@
+//! The new replica set of a deployment: found by its template, or made.
+
+use std::sync::Arc;
+
+use kubewright_api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
+use kubewright_client::Api;
+use kubewright_core::{Object, Str, owner};
+
+use super::annotations::{self, REVISION, revision};
+use super::conditions::{self, PROGRESSING};
+use super::sizes::{self, sum, wanted};
+use super::status::has_progress_deadline;
+use super::template::{self, HASH_LABEL};
+use super::{Deployments, KIND, Rollout, Sets};
+use crate::error::Error;
+
+impl Deployments {
+    /// Tells the sets of a rollout apart, with revisions up to date; makes the new one if asked to and there is none.
+    #[doc(alias = "getAllReplicaSetsAndSyncRevision")]
+    pub(super) async fn tell_apart(&self, rollout: &mut Rollout, may_create: bool) -> Result<Sets, Error> {
+        rollout.sets.sort_by(|a, b| by_creation(a, b));
+        let is_new = |set: &Arc<ReplicaSet>| template_is(set, &rollout.spec.template);
+        let new = rollout.sets.iter().find(|set| is_new(set)).cloned();
+        let is_other = |set: &&Arc<ReplicaSet>| new.as_ref().is_none_or(|new| new.uid() != set.uid());
+        let old: Vec<_> = rollout.sets.iter().filter(is_other).cloned().collect();
+        let next = old.iter().map(|set| revision(&**set)).max().unwrap_or_default() + 1;
+        let new = match new {
+            Some(set) => Some(self.keep(rollout, set, next).await?),
+            None if may_create => Some(self.make(rollout, &old, next).await?),
+            None => None,
+        };
+        Ok(Sets { new, old })
+    }
+
+    /// Brings annotations of the new set, and the revision of the deployment, up to date.
+    async fn keep(&self, rollout: &mut Rollout, set: Arc<ReplicaSet>, next: i64) -> Result<Arc<ReplicaSet>, Error> {
+        let mut changed = (*set).clone();
+        let mut is_changed = annotations::copy_to_set(&rollout.deployment, &mut changed.metadata.annotations, next);
+        if let Some(spec) = &mut changed.spec
+            && spec.min_ready_seconds.unwrap_or_default() != rollout.spec.min_ready_seconds.unwrap_or_default()
+        {
+            spec.min_ready_seconds = rollout.spec.min_ready_seconds;
+            is_changed = true;
+        }
+        let set = match is_changed {
+            true => {
+                let api = Api::<ReplicaSet>::namespaced(&self.client, set.namespace());
+                Arc::new(api.update(&changed).await?)
+            }
+            false => set,
+        };
+        let reason = ("FoundNewReplicaSet", format!("Found new replica set {:?}", set.name()));
+        let is_unknown = conditions::get(rollout.deployment.status.get_or_insert_default(), PROGRESSING).is_none();
+        self.note_revision(rollout, &set, is_unknown.then_some(reason)).await?;
+        Ok(set)
+    }
+
+    async fn make(&self, rollout: &mut Rollout, old: &[Arc<ReplicaSet>], next: i64) -> Result<Arc<ReplicaSet>, Error> {
+        let set = new_set(rollout, old, next);
+        let api = Api::<ReplicaSet>::namespaced(&self.client, rollout.deployment.namespace());
+        let made = match api.create(&set).await {
+            Ok(made) => made,
+            Err(error) if error.is_already_exists() => {
+                let existing = api.get(set.name()).await?;
+                let is_ours = owner::is_controlled_by(&existing.metadata, &rollout.deployment.metadata);
+                if is_ours && template_is(&existing, &rollout.spec.template) {
+                    // Our own of a moment ago, which the cache has not shown yet.
+                    self.note_revision(rollout, &existing, None).await?;
+                    return Ok(Arc::new(existing));
+                }
+                return Err(self.note_collision(rollout, set.name()).await?);
+            }
+            Err(error) => {
+                let message = format!("Failed to create new replica set {:?}: {error}", set.name());
+                if has_progress_deadline(&rollout.spec) && !crate::error::is_namespace_terminating(&error) {
+                    let status = rollout.deployment.status.get_or_insert_default();
+                    let failed = "ReplicaSetCreateError";
+                    conditions::set(status, conditions::new(PROGRESSING, "False", failed, &message, self.clock.now()));
+                    self.write(rollout).await?;
+                }
+                self.events.warning(&rollout.deployment, "ReplicaSetCreateError", message).await;
+                return Err(error.into());
+            }
+        };
+        let size = wanted(&made);
+        if size > 0 {
+            let message = format!("Scaled up replica set {} from 0 to {size}", made.name());
+            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message).await;
+        }
+        let reason = ("NewReplicaSetCreated", format!("Created new replica set {:?}", made.name()));
+        self.note_revision(rollout, &made, Some(reason)).await?;
+        Ok(Arc::new(made))
+    }
+
+    /// Another template has the same hash: the next one is made from one more collision.
+    async fn note_collision(&self, rollout: &mut Rollout, name: &str) -> Result<Error, Error> {
+        let status = rollout.deployment.status.get_or_insert_default();
+        status.collision_count = Some(status.collision_count.unwrap_or_default() + 1);
+        self.write(rollout).await?;
+        Ok(Error::HashCollision { name: name.into() })
+    }
+
+    /// Writes the revision of the set, and a reason for progress, to the deployment where they are news.
+    async fn note_revision(
+        &self,
+        rollout: &mut Rollout,
+        set: &ReplicaSet,
+        reason: Option<(&str, String)>,
+    ) -> Result<(), Error> {
+        let number = set.annotations().get(REVISION).unwrap_or_default();
+        let mut is_changed = annotations::put(&mut rollout.deployment.metadata.annotations, REVISION, number);
+        if let Some((reason, message)) = reason
+            && has_progress_deadline(&rollout.spec)
+        {
+            let status = rollout.deployment.status.get_or_insert_default();
+            conditions::set(status, conditions::new(PROGRESSING, "True", reason, &message, self.clock.now()));
+            is_changed = true;
+        }
+        if is_changed {
+            self.write(rollout).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes status and annotations of the deployment, and goes on with what the server has.
+    pub(super) async fn write(&self, rollout: &mut Rollout) -> Result<(), Error> {
+        let api = Api::<Deployment>::namespaced(&self.client, rollout.deployment.namespace());
+        rollout.deployment = api.update_status(&rollout.deployment).await?;
+        Ok(())
+    }
+}
+
+fn new_set(rollout: &Rollout, old: &[Arc<ReplicaSet>], next: i64) -> ReplicaSet {
+    let deployment = &rollout.deployment;
+    let collisions = deployment.status.as_ref().and_then(|status| status.collision_count);
+    let hash: Str = template::hash(&rollout.spec.template, collisions).into();
+    let mut template = rollout.spec.template.clone();
+    template.metadata.labels.insert(HASH_LABEL, hash.clone());
+    let mut selector = rollout.spec.selector.clone();
+    selector.match_labels.insert(HASH_LABEL, hash.clone());
+
+    let mut set = ReplicaSet::default();
+    set.metadata.name = Some(format!("{}-{hash}", deployment.name()).into());
+    set.metadata.namespace = deployment.metadata.namespace.clone();
+    set.metadata.labels = template.metadata.labels.clone();
+    set.metadata.owner_references = [owner::new_controller_ref(&deployment.metadata, &KIND)].into();
+    annotations::copy_to_set(deployment, &mut set.metadata.annotations, next);
+    annotations::set_replicas(&mut set.metadata.annotations, rollout);
+    set.spec = Some(ReplicaSetSpec {
+        replicas: Some(sizes::of_new_set(&rollout.spec, sum(old, wanted), 0)),
+        min_ready_seconds: rollout.spec.min_ready_seconds,
+        selector,
+        template: Some(Box::new(template)),
+    });
+    set
+}
+
+/// Whether a set is of this template.
+pub(super) fn template_is(set: &ReplicaSet, template: &kubewright_api::core::v1::PodTemplateSpec) -> bool {
+    let own = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
+    own.is_some_and(|own| template::are_equal(own, template))
+}
+
+/// Oldest first.
+pub(super) fn by_creation(a: &ReplicaSet, b: &ReplicaSet) -> std::cmp::Ordering {
+    a.creation_timestamp().cmp(&b.creation_timestamp()).then_with(|| a.name().cmp(b.name()))
+}

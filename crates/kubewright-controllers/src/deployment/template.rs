@@ -1,0 +1,39 @@
+//! Pod templates: which are the same, and the short hash that names each.
+
+use kubewright_api::core::v1::PodTemplateSpec;
+use kubewright_core::json::Writer;
+
+/// The label that tells the sets and pods of a deployment's templates apart.
+pub(super) const HASH_LABEL: &str = "pod-template-hash";
+
+/// Letters without vowels, so that no hash spells a word.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// The hash of a template, another one for each number of collisions.
+///
+/// Go hashes how a debugger prints its structs, which nobody else can; all that matters is that hashes are stable, short and differ.
+#[doc(alias = "ComputeHash")]
+pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
+    let mut bytes = Vec::new();
+    Writer::new(&mut bytes).message(template);
+    if let Some(collisions) = collisions {
+        bytes.extend_from_slice(&collisions.to_le_bytes());
+    }
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in bytes {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    let digits = hash.to_string();
+    digits.bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
+}
+
+/// Whether two templates are the same but for the label with their hash.
+#[doc(alias = "EqualIgnoreHash")]
+pub(super) fn are_equal(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
+    let without = |template: &PodTemplateSpec| {
+        let mut template = template.clone();
+        template.metadata.labels.remove(HASH_LABEL);
+        template
+    };
+    without(a) == without(b)
+}

@@ -1,0 +1,93 @@
+//! What is behind a service: addresses and ports of its pods.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kubewright_api::core::v1::{ObjectReference, Pod, Service, ServicePort};
+use kubewright_core::{IntOrString, Object, Str};
+
+use crate::pods::{is_finished, is_ready, node_name};
+
+/// A port on which pods answer.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Port {
+    pub(super) name: Option<Str>,
+    pub(super) protocol: Option<Str>,
+    pub(super) port: i32,
+    pub(super) app_protocol: Option<Str>,
+}
+
+/// A pod that answers, or will.
+#[derive(Debug, Clone)]
+pub(super) struct Backend {
+    pub(super) address: Str,
+    pub(super) node: Option<Str>,
+    pub(super) hostname: Option<Str>,
+    pub(super) target: ObjectReference,
+    pub(super) is_ready: bool,
+    pub(super) is_serving: bool,
+    pub(super) is_terminating: bool,
+}
+
+/// Pods by the ports on which they answer: pods may call different numbers by one name.
+pub(super) type Groups = BTreeMap<Vec<Port>, Vec<Backend>>;
+
+/// What is behind a service, in the order of addresses.
+pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
+    let mut groups = Groups::new();
+    let Some(spec) = &service.spec else { return groups };
+    let publishes_all = spec.publish_not_ready_addresses == Some(true);
+    for pod in pods.iter().filter(|pod| !is_finished(pod)) {
+        let Some(address) = pod.status.as_ref().and_then(|status| status.pod_ip.clone()) else { continue };
+        let is_terminating = pod.is_being_deleted();
+        let is_serving = is_ready(pod);
+        let subdomain = pod.spec.as_ref().and_then(|spec| spec.subdomain.clone());
+        let is_named = subdomain.is_some() && subdomain == service.metadata.name;
+        let backend = Backend {
+            address,
+            node: Some(Str::from(node_name(pod))).filter(|node| !node.is_empty()),
+            hostname: pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).filter(|_| is_named),
+            target: ObjectReference {
+                kind: Some("Pod".into()),
+                namespace: pod.metadata.namespace.clone(),
+                name: pod.metadata.name.clone(),
+                uid: pod.metadata.uid.clone(),
+                ..Default::default()
+            },
+            is_ready: publishes_all || is_serving && !is_terminating,
+            is_serving: publishes_all || is_serving,
+            is_terminating,
+        };
+        let mut ports: Vec<Port> = spec.ports.iter().filter_map(|port| resolve(port, pod)).collect();
+        ports.sort();
+        // Without any port that it has, a pod is not behind the service, unless the service has none.
+        if !ports.is_empty() || spec.ports.is_empty() {
+            groups.entry(ports).or_default().push(backend);
+        }
+    }
+    groups.values_mut().for_each(|backends| backends.sort_by(|a, b| a.address.cmp(&b.address)));
+    groups
+}
+
+/// The number of a service's port on a pod.
+#[doc(alias = "FindPort")]
+fn resolve(port: &ServicePort, pod: &Pod) -> Option<Port> {
+    let number = match &port.target_port {
+        Some(IntOrString::Int(number)) if *number != 0 => *number,
+        Some(IntOrString::String(name)) if !name.is_empty() => {
+            let containers = pod.spec.as_ref()?.containers.iter();
+            let mut ports = containers.flat_map(|container| container.ports.iter());
+            let protocol = |protocol: &Option<Str>| protocol.clone().unwrap_or("TCP".into());
+            let named = ports
+                .find(|one| one.name.as_ref() == Some(name) && protocol(&one.protocol) == protocol(&port.protocol));
+            named?.container_port
+        }
+        _ => port.port,
+    };
+    Some(Port {
+        name: port.name.clone(),
+        protocol: port.protocol.clone(),
+        port: number,
+        app_protocol: port.app_protocol.clone(),
+    })
+}

@@ -1,0 +1,133 @@
+//! Endpoints of services: which addresses answer, as `Endpoints` and as endpoint slices.
+//!
+//! `backends` finds them, once for both; `legacy` and `slices` write the two forms. Slices have room for a hundred endpoints each.
+
+mod backends;
+mod legacy;
+mod slices;
+
+use std::sync::Arc;
+
+use kubewright_api::core::v1::{Endpoints as EndpointsObject, Pod, Service};
+use kubewright_api::discovery::v1::EndpointSlice;
+use kubewright_cache::{Event, InformerHandle, Lister, SharedInformerFactory};
+use kubewright_client::Client;
+use kubewright_core::{Object, ObjectKey, Selector};
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::selects;
+use crate::error::Error;
+use crate::own_writes::OwnWrites;
+use crate::worker::{self, Reconcile, Synced, work};
+
+struct Endpoints {
+    client: Client,
+    services: Lister<Service>,
+    pods: Lister<Pod>,
+    legacy: Lister<EndpointsObject>,
+    slices: InformerHandle<EndpointSlice>,
+    own_slices: OwnWrites,
+}
+
+/// Keeps the endpoints of services with a selector until `stop` is cancelled, with so many workers.
+///
+/// # Errors
+/// If the caches stop before they were complete.
+#[doc(alias = "EndpointController")]
+#[doc(alias = "EndpointSliceController")]
+pub async fn run(
+    client: &Client,
+    factory: &SharedInformerFactory,
+    workers: usize,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let queue = worker::queue(Endpoints::NAME);
+    let (services, pods) = (factory.informer::<Service>(), factory.informer::<Pod>());
+    let (legacy, slices) = (factory.informer::<EndpointsObject>(), factory.informer::<EndpointSlice>());
+    let of_services = services.add_handler({
+        let queue = queue.clone();
+        move |event: &Event<Service>| queue.add(event.key())
+    })?;
+    let of_pods = pods.add_handler({
+        let (queue, services) = (queue.clone(), services.lister());
+        move |event: &Event<Pod>| {
+            let (before, after) = match event {
+                _ if event.is_reminder() => return,
+                Event::Updated { old, new } => (Some(old), Some(new)),
+                event => (None, event.object()),
+            };
+            for pod in before.into_iter().chain(after) {
+                wake_services(pod, &services, |key| queue.add(key));
+            }
+        }
+    })?;
+    let of_legacy = legacy.add_handler({
+        let queue = queue.clone();
+        move |event: &Event<EndpointsObject>| queue.add(event.key())
+    })?;
+    let of_slices = slices.add_handler({
+        let queue = queue.clone();
+        move |event: &Event<EndpointSlice>| {
+            if let Some(slice) = event.object()
+                && let Some(service) = slice.labels().get(slices::SERVICE_NAME)
+            {
+                queue.add(ObjectKey::namespaced(slice.namespace(), service));
+            }
+        }
+    })?;
+    factory.start(stop);
+    let registrations = [of_services, of_pods, of_legacy, of_slices];
+    let mut have_synced = true;
+    for registration in &registrations {
+        have_synced &= registration.synced().await;
+    }
+    if have_synced {
+        let reconcile = Endpoints {
+            client: client.clone(),
+            services: services.lister(),
+            pods: pods.lister(),
+            legacy: legacy.lister(),
+            slices: slices.clone(),
+            own_slices: OwnWrites::default(),
+        };
+        work(Arc::new(reconcile), &queue, workers, stop).await;
+    }
+    registrations.iter().for_each(kubewright_cache::HandlerRegistration::remove);
+    Ok(())
+}
+
+fn wake_services(pod: &Pod, services: &Lister<Service>, mut wake: impl FnMut(ObjectKey)) {
+    for service in services.namespace(pod.namespace()).list(&Selector::everything()) {
+        if selector(&service).is_some_and(|selector| selects(&selector, pod)) {
+            wake(service.key());
+        }
+    }
+}
+
+/// Which pods are behind a service; nothing if somebody else sees to its endpoints.
+fn selector(service: &Service) -> Option<Selector> {
+    let spec = service.spec.as_ref()?;
+    let is_elsewhere = spec.type_.as_deref() == Some("ExternalName");
+    if spec.selector.is_empty() || is_elsewhere { None } else { Selector::from_set(&spec.selector).ok() }
+}
+
+impl Reconcile for Endpoints {
+    const NAME: &'static str = "endpoints";
+    type Key = ObjectKey;
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        let Some(service) = self.services.namespace(key.namespace.clone()).get(&key.name) else {
+            // Slices go with their owner.
+            return self.remove_legacy(key).await;
+        };
+        let Some(selector) = selector(&service) else { return Ok(None) };
+        if service.is_being_deleted() {
+            return Ok(None);
+        }
+        let pods = self.pods.namespace(key.namespace.clone()).list(&selector);
+        let groups = backends::find(&service, &pods);
+        self.write_legacy(&service, &groups).await?;
+        self.write_slices(&service, &groups).await?;
+        Ok(None)
+    }
+}

@@ -1,0 +1,132 @@
+//! Endpoints of a service in slices, which change one at a time.
+
+use std::sync::Arc;
+
+use kubewright_api::core::v1::Service;
+use kubewright_api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use kubewright_client::Api;
+use kubewright_core::{GroupVersionKind, Map, Object, Selector, Str, owner};
+
+use super::Endpoints;
+use super::backends::{Backend, Groups, Port};
+use crate::error::Error;
+
+pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const CONTROLLER: &str = "endpointslice-controller.k8s.io";
+const SERVICE: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Service");
+
+/// So many endpoints fit into a slice.
+const ROOM: usize = 100;
+
+impl Endpoints {
+    /// Makes the slices of a service what they should be, with as few writes as it takes.
+    pub(super) async fn write_slices(&self, service: &Service, groups: &Groups) -> Result<(), Error> {
+        if !self.own_slices.are_seen(service.uid(), self.slices.store()) {
+            // The slices that we wrote a moment ago wake us when they show.
+            return Ok(());
+        }
+        let mut known: Vec<Arc<EndpointSlice>> =
+            self.slices.lister().namespace(service.namespace()).list(&Selector::everything());
+        known.retain(|slice| {
+            slice.labels().get(SERVICE_NAME) == Some(service.name())
+                && slice.labels().get(MANAGED_BY) == Some(CONTROLLER)
+                && !slice.is_being_deleted()
+        });
+        known.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut wanted = desired(service, groups);
+        // What is right already stays as it is, whatever its place.
+        known.retain(|slice| match wanted.iter().position(|one| are_equal(one, slice)) {
+            Some(place) => {
+                wanted.remove(place);
+                false
+            }
+            None => true,
+        });
+        let api = Api::<EndpointSlice>::namespaced(&self.client, service.namespace());
+        let mut known = known.into_iter();
+        for slice in wanted {
+            let written = match known.next() {
+                Some(old) => {
+                    let mut changed = EndpointSlice { metadata: old.metadata.clone(), ..slice.clone() };
+                    changed.metadata.labels = slice.metadata.labels;
+                    api.update(&changed).await?
+                }
+                None => api.create(&slice).await?,
+            };
+            self.own_slices.written(service.uid(), &written);
+        }
+        for surplus in known {
+            match api.delete(surplus.name()).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => self.own_slices.deleted(service.uid(), &*surplus),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn desired(service: &Service, groups: &Groups) -> Vec<EndpointSlice> {
+    let mut slices: Vec<EndpointSlice> = Vec::new();
+    for (ports, backends) in groups {
+        slices.extend(backends.chunks(ROOM).map(|chunk| slice(service, ports, chunk)));
+    }
+    if slices.is_empty() {
+        // One that says that there is nothing.
+        slices.push(slice(service, &[], &[]));
+    }
+    slices
+}
+
+fn slice(service: &Service, ports: &[Port], backends: &[Backend]) -> EndpointSlice {
+    let mut slice = EndpointSlice {
+        address_type: "IPv4".into(),
+        endpoints: backends.iter().map(endpoint).collect(),
+        ports: ports
+            .iter()
+            .map(|port| EndpointPort {
+                // Absent and empty are two things here: a port without a name has the empty one.
+                name: Some(port.name.clone().unwrap_or_default()),
+                protocol: port.protocol.clone(),
+                port: Some(port.port),
+                app_protocol: port.app_protocol.clone(),
+            })
+            .collect(),
+        ..Default::default()
+    };
+    slice.metadata.generate_name = Some(format!("{}-", service.name()).into());
+    slice.metadata.namespace = service.metadata.namespace.clone();
+    slice.metadata.labels = labels(service);
+    slice.metadata.owner_references = [owner::new_controller_ref(&service.metadata, &SERVICE)].into();
+    slice
+}
+
+fn labels(service: &Service) -> Map<Str> {
+    let mut labels = service.metadata.labels.clone();
+    labels.insert(SERVICE_NAME, service.name().into());
+    labels.insert(MANAGED_BY, CONTROLLER.into());
+    if service.spec.as_ref().is_some_and(|spec| spec.cluster_ip.as_deref() == Some("None")) {
+        labels.insert("service.kubernetes.io/headless", Str::new());
+    }
+    labels
+}
+
+fn endpoint(backend: &Backend) -> Endpoint {
+    let conditions = EndpointConditions {
+        ready: Some(backend.is_ready),
+        serving: Some(backend.is_serving),
+        terminating: Some(backend.is_terminating),
+    };
+    Endpoint {
+        addresses: [backend.address.clone()].into(),
+        conditions: Some(Box::new(conditions)),
+        hostname: backend.hostname.clone(),
+        target_ref: Some(Box::new(backend.target.clone())),
+        node_name: backend.node.clone(),
+        ..Default::default()
+    }
+}
+
+fn are_equal(wanted: &EndpointSlice, have: &EndpointSlice) -> bool {
+    wanted.endpoints == have.endpoints && wanted.ports == have.ports && wanted.metadata.labels == have.metadata.labels
+}

@@ -1,0 +1,46 @@
+//! Why a controller could not do its work.
+
+use kubewright_cache::{InformerStopped, NotSynced};
+use kubewright_core::selector::SelectorError;
+
+/// Why a controller could not start, or could not bring an object into order.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A request failed.
+    #[error("request failed")]
+    Request(#[from] kubewright_client::Error),
+    /// An object's selector cannot be understood.
+    #[error("invalid selector")]
+    Selector(#[from] SelectorError),
+    /// The caches have stopped.
+    #[error("cannot follow the objects")]
+    Stopped(#[from] InformerStopped),
+    /// The caches never became complete.
+    #[error("caches are incomplete")]
+    NotSynced(#[from] NotSynced),
+    /// The template of a deployment has the hash of another one; the next try takes another hash.
+    #[error("the name {name} is taken by another template")]
+    HashCollision {
+        /// The name of the replica set.
+        name: String,
+    },
+}
+
+impl Error {
+    /// Whether another try is expected to succeed, since only the cache was behind.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Error::Request(error) if error.is_conflict())
+    }
+
+    /// Whether nothing can be created because the namespace goes away.
+    pub fn is_namespace_terminating(&self) -> bool {
+        matches!(self, Error::Request(error) if is_namespace_terminating(error))
+    }
+}
+
+/// Whether the server refused because the namespace goes away.
+pub(crate) fn is_namespace_terminating(error: &kubewright_client::Error) -> bool {
+    let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+    causes.is_some_and(|causes| causes.iter().any(|cause| cause.reason.as_deref() == Some("NamespaceTerminating")))
+}

@@ -1,0 +1,125 @@
+//! Creating the pods that a job lacks, not too soon after failures, and deleting those it has too many of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_api::batch::v1::{Job, JobSpec};
+use kubewright_api::core::v1::Pod;
+use kubewright_client::Api;
+use kubewright_core::options::DeleteOptions;
+use kubewright_core::{Object, Time, owner};
+
+use super::outcome::Counts;
+use super::tracking::FINALIZER;
+use super::{Jobs, KIND};
+use crate::batches::{all_at_once, slow_start};
+use crate::error::{Error, is_namespace_terminating};
+use crate::pods::{condition, phase};
+
+/// So long a job waits after its first failure, and twice as long after each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// So many pods are created at the most before a job is looked at again.
+const BURST: usize = 500;
+
+impl Jobs {
+    /// Creates or deletes pods until as many run as should; returns how long to wait where it is too soon.
+    pub(super) async fn manage(
+        &self,
+        job: &Arc<Job>,
+        spec: &JobSpec,
+        counts: Counts,
+        active: &mut Vec<Arc<Pod>>,
+        pods: &[Arc<Pod>],
+    ) -> Result<Option<Duration>, Error> {
+        let wanted = wanted(spec, counts, active.len());
+        if active.len() > wanted {
+            let surplus: Vec<_> = active.drain(wanted..).collect();
+            self.delete(job, &surplus).await?;
+            return Ok(None);
+        }
+        let missing = (wanted - active.len()).min(BURST);
+        if missing == 0 {
+            return Ok(None);
+        }
+        if let Some(wait) = pause(counts, last_failure(pods), self.clock.now()) {
+            return Ok(Some(wait));
+        }
+        let pod = Arc::new(pod_of(job, spec));
+        let api = Api::<Pod>::namespaced(&self.client, job.namespace());
+        let (created, failed) = slow_start(missing, || {
+            let (api, pod) = (api.clone(), pod.clone());
+            async move { api.create(&pod).await }
+        })
+        .await;
+        for pod in created {
+            self.own_writes.written(job.uid(), &pod);
+            self.events.normal(&**job, "SuccessfulCreate", format!("Created pod: {}", pod.name())).await;
+            active.push(Arc::new(pod));
+        }
+        match failed {
+            Some(error) if !is_namespace_terminating(&error) => Err(error.into()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Deletes pods of a job.
+    pub(super) async fn delete(&self, job: &Job, pods: &[Arc<Pod>]) -> Result<(), Error> {
+        let api = Api::<Pod>::namespaced(&self.client, job.namespace());
+        let answers = all_at_once(pods.iter().cloned().map(|pod| {
+            let api = api.clone();
+            async move {
+                let answer = api.delete_with(pod.name(), &DeleteOptions::default().uid(pod.uid())).await;
+                (pod, answer.map(drop))
+            }
+        }))
+        .await;
+        for (pod, answer) in answers {
+            match answer {
+                Ok(()) => {
+                    self.own_writes.deleted(job.uid(), &*pod);
+                    self.events.normal(job, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())).await;
+                }
+                Err(error) if error.is_not_found() || error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many pods should run.
+fn wanted(spec: &JobSpec, counts: Counts, active: usize) -> usize {
+    let parallelism = usize::try_from(spec.parallelism.unwrap_or(1)).unwrap_or_default();
+    match spec.completions {
+        Some(completions) => parallelism.min(usize::try_from(completions - counts.succeeded).unwrap_or_default()),
+        None if counts.succeeded > 0 => active.min(parallelism),
+        None => parallelism,
+    }
+}
+
+/// How long it is too soon after a failure.
+fn pause(counts: Counts, last_failure: Option<Time>, now: Time) -> Option<Duration> {
+    let doublings = u32::try_from(counts.failed).ok()?.checked_sub(1)?;
+    let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_PAUSE);
+    let passed = now.duration_since(last_failure?).unwrap_or_default();
+    Some(pause.saturating_sub(passed)).filter(|wait| !wait.is_zero())
+}
+
+fn last_failure(pods: &[Arc<Pod>]) -> Option<Time> {
+    let failed = pods.iter().filter(|pod| phase(pod) == "Failed");
+    failed.filter_map(|pod| condition(pod, "Ready")?.last_transition_time).max()
+}
+
+/// A pod of the job's template.
+fn pod_of(job: &Job, spec: &JobSpec) -> Pod {
+    let mut pod = Pod { spec: spec.template.spec.clone(), ..Default::default() };
+    pod.metadata.generate_name = Some(format!("{}-", job.name()).into());
+    pod.metadata.namespace = job.metadata.namespace.clone();
+    pod.metadata.labels = spec.template.metadata.labels.clone();
+    pod.metadata.annotations = spec.template.metadata.annotations.clone();
+    pod.metadata.finalizers = spec.template.metadata.finalizers.clone();
+    pod.metadata.finalizers.push(FINALIZER.into());
+    pod.metadata.owner_references = [owner::new_controller_ref(&job.metadata, &KIND)].into();
+    pod
+}

@@ -1,0 +1,28 @@
+//! The controllers that make an API server a cluster.
+//!
+//! Start at [`ControllerSet`], which runs all of them; each can be run by itself as well. They are written as client-go's
+//! are: informers put keys into a queue, workers take them out (`worker`), and a function brings one object into order, whatever happened to
+//! it. They use nothing but the public API of the other crates, so that they are examples as well.
+
+mod batches;
+mod claim;
+mod clock;
+pub mod deployment;
+pub mod disruption;
+pub mod endpoints;
+mod error;
+mod events;
+mod indices;
+pub mod job;
+pub mod nodes;
+mod own_writes;
+mod owner_events;
+mod pods;
+pub mod replicaset;
+pub mod service_accounts;
+mod set;
+mod worker;
+
+pub use error::Error;
+pub use nodes::NodeOptions;
+pub use set::{ControllerSet, RunningControllers};

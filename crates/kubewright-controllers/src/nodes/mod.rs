@@ -1,0 +1,120 @@
+//! Simulated nodes: pods are scheduled, started, made ready and stopped without a machine to run them on.
+//!
+//! Nodes are objects as any others, so that they can be cordoned, tainted and labelled. `scheduler` gives a pod a node, `lifecycle`
+//! moves it on from there, and `pod_status` says what a kubelet would write at each step. Only pods on nodes made here are touched.
+
+mod lifecycle;
+mod options;
+mod pod_status;
+mod registration;
+mod scheduler;
+mod timers;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use kubewright_api::core::v1::{Node, Pod};
+use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_client::Client;
+use kubewright_core::{Object, ObjectKey};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::events::Recorder;
+use crate::indices;
+use crate::pods::{is_finished, node_name};
+use crate::worker::{self, Reconcile, Synced, work};
+use timers::Timers;
+
+pub use options::{EXIT_CODE_ANNOTATION, NodeOptions};
+
+struct Nodes {
+    client: Client,
+    options: NodeOptions,
+    nodes: Lister<Node>,
+    pods: Lister<Pod>,
+    clock: Clock,
+    events: Recorder,
+    timers: Timers,
+    /// Counts pods that were given a node, so that each node has its turn.
+    turns: AtomicUsize,
+    /// Counts addresses that were given to pods.
+    addresses: AtomicUsize,
+}
+
+/// Makes nodes and runs pods on them until `stop` is cancelled.
+///
+/// The nodes stay when it returns, as machines that no longer answer.
+///
+/// # Errors
+/// If the nodes cannot be created, or the caches stop before they were complete.
+pub async fn run(
+    client: &Client,
+    factory: &SharedInformerFactory,
+    options: NodeOptions,
+    workers: usize,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let clock = Clock::new();
+    registration::register(client, &options, clock).await?;
+    let queue = worker::queue(Nodes::NAME);
+    let (nodes, pods) = (factory.informer::<Node>(), factory.informer::<Pod>());
+    indices::by_address(&pods);
+    let controller = Arc::new(Nodes {
+        client: client.clone(),
+        options,
+        nodes: nodes.lister(),
+        pods: pods.lister(),
+        clock,
+        events: Recorder::new(client, "default-scheduler"),
+        timers: Timers::default(),
+        turns: AtomicUsize::new(0),
+        addresses: AtomicUsize::new(1),
+    });
+    let of_pods = pods.add_handler({
+        let (queue, controller) = (queue.clone(), controller.clone());
+        move |event: &Event<Pod>| {
+            if let Event::Deleted(deleted) = event {
+                controller.timers.forget(&deleted.key());
+            } else {
+                queue.add(event.key());
+            }
+        }
+    })?;
+    // A node that comes, or changes, may be what waiting pods have been waiting for.
+    let of_nodes = nodes.add_handler({
+        let (queue, pods) = (queue.clone(), pods.lister());
+        move |event: &Event<Node>| {
+            if !event.is_reminder() {
+                pods.snapshot().iter().filter(|pod| is_waiting(pod)).for_each(|pod| queue.add(pod.key()));
+            }
+        }
+    })?;
+    factory.start(stop);
+    if of_nodes.synced().await && of_pods.synced().await {
+        work(controller, &queue, workers, stop).await;
+    }
+    of_nodes.remove();
+    of_pods.remove();
+    Ok(())
+}
+
+/// Whether a pod has no node and wants one.
+fn is_waiting(pod: &Pod) -> bool {
+    node_name(pod).is_empty() && !is_finished(pod) && !pod.is_being_deleted()
+}
+
+impl Reconcile for Nodes {
+    const NAME: &'static str = "nodes";
+    type Key = ObjectKey;
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        let Some(pod) = self.pods.namespace(key.namespace.clone()).get(&key.name) else { return Ok(None) };
+        match is_waiting(&pod) {
+            true => self.schedule(&pod).await,
+            false if self.options.is_ours(node_name(&pod)) => self.move_on(&pod).await,
+            false => Ok(None),
+        }
+    }
+}

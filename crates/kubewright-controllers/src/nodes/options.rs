@@ -1,0 +1,93 @@
+//! How many nodes there are, and how fast they are.
+
+use std::time::Duration;
+
+/// Pods with this annotation end with this exit code: `kubewright.dev/exit-code: "1"`.
+pub const EXIT_CODE_ANNOTATION: &str = "kubewright.dev/exit-code";
+
+/// Choices about simulated nodes.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    pub(super) count: u32,
+    pub(super) start_delay: Duration,
+    pub(super) ready_delay: Duration,
+    pub(super) run_time: Duration,
+    pub(super) stop_delay: Duration,
+}
+
+/// Three nodes, which start a pod in 100 ms, make it ready 100 ms later and stop it in 100 ms; pods of jobs take a second.
+impl Default for NodeOptions {
+    fn default() -> Self {
+        let moment = Duration::from_millis(100);
+        NodeOptions {
+            count: 3,
+            start_delay: moment,
+            ready_delay: moment,
+            run_time: Duration::from_secs(1),
+            stop_delay: moment,
+        }
+    }
+}
+
+impl NodeOptions {
+    /// How many nodes there are. 3 by default.
+    #[must_use]
+    pub fn count(mut self, nodes: u32) -> Self {
+        self.count = nodes;
+        self
+    }
+
+    /// How long a scheduled pod takes to run. 100 ms by default.
+    #[must_use]
+    pub fn start_delay(mut self, delay: Duration) -> Self {
+        self.start_delay = delay;
+        self
+    }
+
+    /// How long a running pod takes to be ready. 100 ms by default.
+    #[must_use]
+    pub fn ready_delay(mut self, delay: Duration) -> Self {
+        self.ready_delay = delay;
+        self
+    }
+
+    /// How long pods that end by themselves run. 1 s by default.
+    #[must_use]
+    pub fn run_time(mut self, time: Duration) -> Self {
+        self.run_time = time;
+        self
+    }
+
+    /// How long a pod that is deleted takes to stop, its grace period at the most. 100 ms by default.
+    #[must_use]
+    pub fn stop_delay(mut self, delay: Duration) -> Self {
+        self.stop_delay = delay;
+        self
+    }
+
+    pub(crate) fn has_any(&self) -> bool {
+        self.count > 0
+    }
+
+    /// The names of the nodes.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        (1..=self.count).map(|number| format!("{PREFIX}{number}"))
+    }
+
+    /// The number of a node that was made here.
+    pub(super) fn number_of(&self, name: &str) -> Option<u32> {
+        let number: u32 = name.strip_prefix(PREFIX)?.parse().ok()?;
+        (1..=self.count).contains(&number).then_some(number)
+    }
+
+    pub(super) fn is_ours(&self, name: &str) -> bool {
+        self.number_of(name).is_some()
+    }
+
+    /// The address of a node.
+    pub(super) fn address_of(number: u32) -> String {
+        format!("192.168.{}.{}", 49 + (number >> 8), number & 255)
+    }
+}
+
+const PREFIX: &str = "kubewright-node-";

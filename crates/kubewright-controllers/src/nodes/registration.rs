@@ -1,0 +1,101 @@
+//! Nodes as objects: created once, and told to be ready.
+
+use kubewright_api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
+use kubewright_client::{Api, Client};
+use kubewright_core::{Map, Quantity, Str, Time};
+
+use super::options::NodeOptions;
+use crate::clock::Clock;
+use crate::error::Error;
+
+/// Creates the nodes that are missing, and makes all of them ready.
+pub(super) async fn register(client: &Client, options: &NodeOptions, clock: Clock) -> Result<(), Error> {
+    let nodes = Api::<Node>::all(client);
+    for (number, name) in (1..).zip(options.names()) {
+        match nodes.create(&node(&name, number)).await {
+            Err(error) if !error.is_already_exists() => return Err(error.into()),
+            _ => {}
+        }
+        // Nobody else writes the status of a node that was made here, but users label and cordon it.
+        loop {
+            let mut node = nodes.get(&name).await?;
+            node.status = Some(status(&name, number, clock.now()));
+            match nodes.update_status(&node).await {
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn node(name: &str, number: u32) -> Node {
+    let mut node = Node::default();
+    node.metadata.name = Some(name.into());
+    node.metadata.labels = Map::from([
+        ("kubernetes.io/hostname", Str::from(name)),
+        ("kubernetes.io/os", "linux".into()),
+        ("kubernetes.io/arch", "amd64".into()),
+        ("kubewright.dev/simulated", "true".into()),
+    ]);
+    let range = format!("10.{}.0.0/16", pod_network(number));
+    node.spec = Some(NodeSpec {
+        pod_cidrs: [Str::from(range.as_str())].into(),
+        pod_cidr: Some(range.into()),
+        ..Default::default()
+    });
+    node
+}
+
+/// The second part of the addresses of a node's pods.
+pub(super) fn pod_network(number: u32) -> u32 {
+    128 + number % 128
+}
+
+fn status(name: &str, number: u32, now: Time) -> NodeStatus {
+    let resources: Map<Quantity> = [
+        ("cpu", Quantity::from(64)),
+        ("memory", "256Gi".parse().unwrap_or_default()),
+        ("ephemeral-storage", "1Ti".parse().unwrap_or_default()),
+        ("pods", Quantity::from(10_000)),
+    ]
+    .into();
+    let condition = |type_: &str, status: &str, reason: &str, message: &str| NodeCondition {
+        type_: type_.into(),
+        status: status.into(),
+        last_heartbeat_time: Some(now),
+        last_transition_time: Some(now),
+        reason: Some(reason.into()),
+        message: Some(message.into()),
+    };
+    let address = |type_: &str, address: Str| NodeAddress { type_: type_.into(), address };
+    NodeStatus {
+        capacity: resources.clone(),
+        allocatable: resources,
+        conditions: [
+            condition(
+                "MemoryPressure",
+                "False",
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
+            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        ]
+        .into(),
+        addresses: [address("InternalIP", NodeOptions::address_of(number).into()), address("Hostname", name.into())]
+            .into(),
+        node_info: Some(Box::new(NodeSystemInfo {
+            os_image: "kubewright".into(),
+            kernel_version: "0".into(),
+            container_runtime_version: concat!("kubewright://", env!("CARGO_PKG_VERSION")).into(),
+            kubelet_version: "v1.36.0".into(),
+            operating_system: "linux".into(),
+            architecture: "amd64".into(),
+            ..Default::default()
+        })),
+        ..Default::default()
+    }
+}

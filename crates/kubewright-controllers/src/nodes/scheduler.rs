@@ -1,0 +1,100 @@
+//! A node for each pod: any that is ready and that the pod fits on, in turn.
+//!
+//! Looks at cordons, taints, node selectors and the number of pods. Affinity, resources and spreading are left out on
+//! purpose: what runs here needs no resources.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use kubewright_api::core::v1::{Binding, Node, ObjectReference, Pod, PodSpec, PodStatus, Taint, Toleration};
+use kubewright_client::Api;
+use kubewright_core::{Object, Selector, Str};
+
+use super::Nodes;
+use crate::pods::{condition, new_condition};
+use crate::worker::Synced;
+
+impl Nodes {
+    /// Gives a pod a node, or says that there is none for it.
+    pub(super) async fn schedule(&self, pod: &Arc<Pod>) -> Synced {
+        let Some(spec) = &pod.spec else { return Ok(None) };
+        let is_default = matches!(spec.scheduler_name.as_deref(), None | Some("" | "default-scheduler"));
+        if !is_default || !spec.scheduling_gates.is_empty() {
+            return Ok(None);
+        }
+        let mut fitting: Vec<Arc<Node>> = self.nodes.list(&Selector::everything());
+        let all = fitting.len();
+        fitting.retain(|node| self.options.is_ours(node.name()) && fits(spec, node));
+        if fitting.is_empty() {
+            return self.refuse(pod, all).await;
+        }
+        fitting.sort_by(|a, b| a.name().cmp(b.name()));
+        let node = &fitting[self.turns.fetch_add(1, Ordering::Relaxed) % fitting.len()];
+        let mut binding = Binding {
+            target: ObjectReference {
+                kind: Some("Node".into()),
+                name: node.metadata.name.clone(),
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        binding.metadata.name = pod.metadata.name.clone();
+        binding.metadata.namespace = pod.metadata.namespace.clone();
+        binding.metadata.uid = pod.metadata.uid.clone();
+        match Api::<Pod>::namespaced(&self.client, pod.namespace()).bind(pod.name(), &binding).await {
+            Ok(()) => {
+                let message = format!("Successfully assigned {} to {}", pod.key(), node.name());
+                self.events.normal(&**pod, "Scheduled", message).await;
+                Ok(None)
+            }
+            // Gone, or bound by somebody else: the cache will show it.
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn refuse(&self, pod: &Arc<Pod>, nodes: usize) -> Synced {
+        let message = format!("0/{nodes} nodes are available: none fits the pod's node selector and tolerations.");
+        let is_told = condition(pod, "PodScheduled").is_some_and(|condition| condition.status == "False");
+        if is_told {
+            return Ok(None);
+        }
+        let mut changed = (**pod).clone();
+        let status: &mut PodStatus = changed.status.get_or_insert_default();
+        status.conditions.retain(|condition| condition.type_ != "PodScheduled");
+        let mut refused = new_condition("PodScheduled", false, self.clock.now());
+        refused.reason = Some("Unschedulable".into());
+        refused.message = Some(Str::from(message.as_str()));
+        status.conditions.push(refused);
+        match Api::<Pod>::namespaced(&self.client, pod.namespace()).update_status(&changed).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => {
+                self.events.warning(&**pod, "FailedScheduling", message).await;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn fits(spec: &PodSpec, node: &Node) -> bool {
+    let Some(node_spec) = &node.spec else { return true };
+    let has_labels = spec.node_selector.iter().all(|(key, value)| node.labels().get(key) == Some(value.as_str()));
+    let ready = node.status.iter().flat_map(|status| status.conditions.iter()).find(|one| one.type_ == "Ready");
+    let repels = |taint: &Taint| {
+        taint.effect != "PreferNoSchedule" && !spec.tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    };
+    has_labels
+        && ready.is_some_and(|condition| condition.status == "True")
+        && node_spec.unschedulable != Some(true)
+        && !node_spec.taints.iter().any(repels)
+}
+
+/// Whether a toleration is about a taint.
+#[doc(alias = "ToleratesTaint")]
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |text: &Option<Str>| text.clone().unwrap_or_default();
+    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    let is_about = (effect.is_empty() || effect == taint.effect) && (key.is_empty() || key == taint.key);
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    is_about && (exists || !key.is_empty() && text(&toleration.value) == text(&taint.value))
+}

@@ -1,0 +1,141 @@
+//! What a controller wrote and its cache has not shown yet.
+//!
+//! A controller that counts pods in a cache that is behind would create what it has just created, and delete what is
+//! on its way out. Go counts events against expectations; here the cache itself is asked whether it has got there, so that
+//! no lost, merged or doubled event can make the count wrong.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kubewright_cache::Store;
+use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
+use tokio::time::Instant;
+
+/// After so long the cache is believed whatever it shows.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// Writes of each owner, by its uid, that are still to be seen.
+#[derive(Debug, Default)]
+#[doc(alias = "ControllerExpectations")]
+#[doc(alias = "ConsistencyStore")]
+pub(crate) struct OwnWrites {
+    writes_of: Mutex<HashMap<Str, Writes>>,
+}
+
+#[derive(Debug)]
+struct Writes {
+    /// The versions that writes gave their objects.
+    written: Vec<ResourceVersion>,
+    deleted: Vec<(ObjectKey, Str)>,
+    last: Instant,
+}
+
+impl OwnWrites {
+    /// Remembers that `owner` had an object created or changed, as the server answered.
+    pub(crate) fn written(&self, owner: &str, object: &impl Object) {
+        let version = ResourceVersion::from(object.resource_version());
+        self.change(owner, |writes| writes.written.push(version));
+    }
+
+    /// Remembers that `owner` had an object deleted.
+    pub(crate) fn deleted(&self, owner: &str, object: &impl Object) {
+        self.change(owner, |writes| writes.deleted.push((object.key(), object.uid().into())));
+    }
+
+    /// Forgets an owner that is gone.
+    pub(crate) fn forget(&self, owner: &str) {
+        self.lock().remove(owner);
+    }
+
+    /// Whether the cache shows all that `owner` wrote.
+    pub(crate) fn are_seen<T: Object>(&self, owner: &str, store: &Store<T>) -> bool {
+        let mut writes_of = self.lock();
+        let Some(writes) = writes_of.get_mut(owner) else { return true };
+        let snapshot = store.snapshot();
+        let version = snapshot.resource_version();
+        // A version that cannot be compared is believed to have been seen, lest nothing ever moves on.
+        writes.written.retain(|written| version.partial_cmp(written).is_some_and(|order| order.is_lt()));
+        writes.deleted.retain(|(key, uid)| {
+            snapshot.get_by_key(key).is_some_and(|object| object.uid() == *uid && !object.is_being_deleted())
+        });
+        if writes.written.is_empty() && writes.deleted.is_empty() {
+            writes_of.remove(owner);
+            return true;
+        }
+        let is_late = writes.last.elapsed() >= PATIENCE;
+        if is_late {
+            tracing::warn!(owner, ?writes, "the cache never showed these writes");
+            writes_of.remove(owner);
+        }
+        is_late
+    }
+
+    fn change(&self, owner: &str, change: impl FnOnce(&mut Writes)) {
+        let mut writes_of = self.lock();
+        let writes = writes_of.entry(owner.into()).or_insert_with(|| Writes {
+            written: Vec::new(),
+            deleted: Vec::new(),
+            last: Instant::now(),
+        });
+        writes.last = Instant::now();
+        change(writes);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Str, Writes>> {
+        self.writes_of.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_api::core::v1::Pod;
+    use kubewright_cache::Indexers;
+
+    use super::*;
+
+    fn pod(name: &str, version: &str) -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.into());
+        pod.metadata.uid = Some(format!("uid-{name}").into());
+        pod.metadata.resource_version = Some(version.into());
+        pod
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_is_seen_when_the_cache_has_passed_its_version() {
+        // RS-2, RS-6
+        let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
+        store.replace([], "5");
+        assert!(writes.are_seen("set", &store));
+        writes.written("set", &pod("a", "7"));
+        assert!(!writes.are_seen("set", &store) && writes.are_seen("other", &store));
+        store.bookmark("7");
+        assert!(writes.are_seen("set", &store));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_is_seen_when_the_pod_is_on_its_way_out() {
+        // RS-2
+        let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
+        store.add(pod("a", "3"));
+        writes.deleted("set", &pod("a", "3"));
+        assert!(!writes.are_seen("set", &store));
+        let mut going = pod("a", "4");
+        going.metadata.deletion_timestamp = Some(kubewright_core::Time::now());
+        store.update(going);
+        assert!(writes.are_seen("set", &store));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_never_seen_is_given_up() {
+        // RS-2
+        let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
+        store.replace([], "5");
+        writes.written("set", &pod("a", "7"));
+        tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
+        assert!(!writes.are_seen("set", &store));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(writes.are_seen("set", &store));
+    }
+}

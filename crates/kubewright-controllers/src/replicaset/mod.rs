@@ -1,0 +1,130 @@
+//! Replica sets: as many pods as asked for, of one template.
+
+mod pods;
+mod status;
+mod victims;
+
+use std::sync::Arc;
+
+use kubewright_api::apps::v1::{ReplicaSet, ReplicaSetSpec};
+use kubewright_api::core::v1::Pod;
+use kubewright_cache::{InformerHandle, Lister, SharedInformerFactory};
+use kubewright_client::{Api, Client};
+use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::{Claimant, claim};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::events::Recorder;
+use crate::own_writes::OwnWrites;
+use crate::owner_events::owners_of;
+use crate::pods::{is_active, until_available};
+use crate::worker::{self, Reconcile, Synced};
+use crate::{indices, worker::work};
+
+pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "ReplicaSet");
+
+struct ReplicaSets {
+    client: Client,
+    sets: Lister<ReplicaSet>,
+    pods: InformerHandle<Pod>,
+    own_writes: OwnWrites,
+    clock: Clock,
+    events: Recorder,
+}
+
+/// Keeps replica sets at their size until `stop` is cancelled, with so many workers.
+///
+/// Returns when the last worker has finished the set in hand.
+///
+/// # Errors
+/// If the caches stop before they were complete.
+#[doc(alias = "ReplicaSetController")]
+pub async fn run(
+    client: &Client,
+    factory: &SharedInformerFactory,
+    workers: usize,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let queue = worker::queue(ReplicaSets::NAME);
+    let (sets, pods) = (factory.informer::<ReplicaSet>(), factory.informer::<Pod>());
+    indices::by_controller(&sets);
+    indices::by_controller(&pods);
+    let controller = Arc::new(ReplicaSets {
+        client: client.clone(),
+        sets: sets.lister(),
+        pods: pods.clone(),
+        own_writes: OwnWrites::default(),
+        clock: Clock::new(),
+        events: Recorder::new(client, "replicaset-controller"),
+    });
+    let of_sets = sets.add_handler({
+        let (queue, controller) = (queue.clone(), controller.clone());
+        move |event: &kubewright_cache::Event<ReplicaSet>| {
+            if let kubewright_cache::Event::Deleted(deleted) = event
+                && let Some(set) = deleted.object()
+            {
+                controller.own_writes.forget(set.uid());
+            }
+            queue.add(event.key());
+        }
+    })?;
+    let of_pods = pods.add_handler({
+        let (queue, sets) = (queue.clone(), sets.lister());
+        move |event: &kubewright_cache::Event<Pod>| {
+            owners_of(event, &sets, "ReplicaSet", |set| selector(set).ok(), |key| queue.add(key));
+        }
+    })?;
+    factory.start(stop);
+    if of_sets.synced().await && of_pods.synced().await {
+        work(controller, &queue, workers, stop).await;
+    }
+    of_sets.remove();
+    of_pods.remove();
+    Ok(())
+}
+
+/// Which pods are a set's.
+fn selector(set: &ReplicaSet) -> Result<Selector, Error> {
+    Ok(Selector::from_label_selector(set.spec.as_ref().map(|spec| &spec.selector))?)
+}
+
+impl Reconcile for ReplicaSets {
+    const NAME: &'static str = "replicaset";
+    type Key = ObjectKey;
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        let Some(set) = self.sets.namespace(key.namespace.clone()).get(&key.name) else { return Ok(None) };
+        let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
+        let is_current = self.own_writes.are_seen(set.uid(), self.pods.store());
+        let claimant = Claimant {
+            meta: &set.metadata,
+            kind: &KIND,
+            owners: &Api::<ReplicaSet>::namespaced(&self.client, key.namespace.clone()),
+            selector: &selector,
+        };
+        let api = Api::<Pod>::namespaced(&self.client, key.namespace.clone());
+        let pods = claim(&claimant, &self.pods.lister(), &api, is_active).await?;
+        let terminating = pods.iter().filter(|pod| pod.is_being_deleted() && !crate::pods::is_finished(pod)).count();
+        let active: Vec<Arc<Pod>> = pods.into_iter().filter(|pod| is_active(pod)).collect();
+
+        let managed = match is_current && !set.is_being_deleted() {
+            true => self.manage(&set, spec, &active).await,
+            // What was done before shows soon, and wakes us again.
+            false => Ok(()),
+        };
+        let now = self.clock.now();
+        let status = status::calculate(&set, spec, &active, terminating, managed.as_ref().err(), now);
+        self.write_status(&set, status).await?;
+        managed?;
+        Ok(next_look(spec, &active, now))
+    }
+}
+
+/// When the next ready pod becomes available; a second later, since times in objects have no fractions.
+fn next_look(spec: &ReplicaSetSpec, active: &[Arc<Pod>], now: kubewright_core::Time) -> Option<std::time::Duration> {
+    let minimum = spec.min_ready_seconds.unwrap_or_default();
+    let waits = active.iter().filter_map(|pod| until_available(pod, minimum, now)).filter(|wait| !wait.is_zero());
+    waits.min().map(|wait| wait + std::time::Duration::from_secs(1))
+}

@@ -1,0 +1,99 @@
+//! What a replica set tells of its pods.
+
+use std::sync::Arc;
+
+use kubewright_api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
+use kubewright_api::core::v1::Pod;
+use kubewright_client::Api;
+use kubewright_core::{Object, Selector, Time};
+
+use super::ReplicaSets;
+use crate::claim::selects;
+use crate::error::Error;
+use crate::pods::{is_ready, until_available};
+
+/// The condition that pods could not be created or deleted.
+pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// The status that follows from a set's pods, and from what went wrong.
+pub(super) fn calculate(
+    set: &ReplicaSet,
+    spec: &ReplicaSetSpec,
+    active: &[Arc<Pod>],
+    terminating: usize,
+    failure: Option<&Error>,
+    now: Time,
+) -> ReplicaSetStatus {
+    let mut status = set.status.clone().unwrap_or_default();
+    let template = spec.template.as_ref().map(|template| template.metadata.labels.clone()).unwrap_or_default();
+    let of_template = Selector::from_set(&template).unwrap_or_else(|_| Selector::everything());
+    let minimum = spec.min_ready_seconds.unwrap_or_default();
+    let count = |matches: &dyn Fn(&Pod) -> bool| number(active.iter().filter(|pod| matches(pod)).count());
+    status.replicas = number(active.len());
+    // Zero is not told, as a Go server leaves it out.
+    status.fully_labeled_replicas = told(count(&|pod| selects(&of_template, pod)));
+    status.ready_replicas = told(count(&is_ready));
+    status.available_replicas =
+        told(count(&|pod| until_available(pod, minimum, now).is_some_and(|wait| wait.is_zero())));
+    status.terminating_replicas = Some(number(terminating));
+    let has_failure = status.conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
+    match failure {
+        Some(failure) if !has_failure => {
+            let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
+            let reason = if active.len() < wanted { "FailedCreate" } else { "FailedDelete" };
+            status.conditions.push(ReplicaSetCondition {
+                type_: REPLICA_FAILURE.into(),
+                status: "True".into(),
+                last_transition_time: Some(now),
+                reason: Some(reason.into()),
+                message: Some(chain(failure).into()),
+            });
+        }
+        None if has_failure => status.conditions.retain(|condition| condition.type_ != REPLICA_FAILURE),
+        _ => {}
+    }
+    status.observed_generation = set.generation();
+    status
+}
+
+impl ReplicaSets {
+    /// Writes a status that differs; once more where the cache was behind.
+    pub(super) async fn write_status(&self, set: &ReplicaSet, status: ReplicaSetStatus) -> Result<(), Error> {
+        if set.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let api = Api::<ReplicaSet>::namespaced(&self.client, set.namespace());
+        let mut changed = ReplicaSet { status: Some(status.clone()), ..set.clone() };
+        match api.update_status(&changed).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error.into()),
+        }
+        let Some(fresh) = api.get_opt(set.name()).await? else { return Ok(()) };
+        if fresh.uid() == set.uid() {
+            changed.metadata = fresh.metadata;
+            api.update_status(&changed).await?;
+        }
+        Ok(())
+    }
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+fn told(count: i32) -> Option<i32> {
+    (count != 0).then_some(count)
+}
+
+/// An error with its causes.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,9 @@
+//! The controllers over the embedded server, in simulated time.
+
+mod deployment;
+mod disruption;
+mod endpoints;
+mod job;
+mod nodes;
+mod replicaset;
+mod support;

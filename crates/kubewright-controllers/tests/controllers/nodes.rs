@@ -1,0 +1,118 @@
+//! Simulated nodes, and what else a cluster has by itself.
+
+use std::time::Duration;
+
+use kubewright_api::core::v1::{Namespace, Node, Pod, ServiceAccount};
+use kubewright_client::Api;
+use kubewright_controllers::NodeOptions;
+use kubewright_controllers::nodes::EXIT_CODE_ANNOTATION;
+use kubewright_core::Object;
+use kubewright_core::options::{ListOptions, Patch};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Cluster, template};
+
+fn pod(name: &str) -> Pod {
+    let mut pod = Pod { spec: template(name, "one:1").spec, ..Default::default() };
+    pod.metadata.name = Some(name.into());
+    pod
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+fn condition<'a>(pod: &'a Pod, type_: &str) -> &'a str {
+    let conditions = pod.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+    conditions.iter().find(|one| one.type_ == type_).map_or("", |one| one.status.as_str())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_starts_becomes_ready_and_stops_after_its_delays() {
+    let seconds = Duration::from_secs;
+    let options = NodeOptions::default().start_delay(seconds(5)).ready_delay(seconds(10)).stop_delay(seconds(20));
+    let cluster = Cluster::new(options).await;
+    let start = Instant::now();
+    cluster.create(&pod("web")).await;
+    let running = cluster.until::<Pod>("web", |pod| phase(pod) == "Running").await;
+    assert_eq!(start.elapsed().as_secs(), 5);
+    assert_eq!((condition(&running, "Ready"), condition(&running, "PodScheduled")), ("False", "True"));
+    let ready = cluster.until::<Pod>("web", |pod| condition(pod, "Ready") == "True").await;
+    assert_eq!(start.elapsed().as_secs(), 15);
+    let status = ready.status.as_ref().unwrap();
+    assert!(status.pod_ip.is_some() && status.host_ip.is_some() && status.start_time.is_some());
+    assert!(status.container_statuses[0].ready && status.container_statuses[0].image == "one:1");
+
+    let start = Instant::now();
+    cluster.api::<Pod>().delete("web").await.unwrap();
+    while cluster.api::<Pod>().get_opt("web").await.unwrap().is_some() {
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(start.elapsed().as_secs(), 20);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_goes_where_it_fits_and_waits_if_that_is_nowhere() {
+    let cluster = Cluster::with_nodes(2).await;
+    let nodes = Api::<Node>::all(&cluster.client);
+    sleep(Duration::from_secs(1)).await;
+    let names: Vec<String> =
+        nodes.list(&ListOptions::default()).await.unwrap().items.iter().map(|node| node.name().to_owned()).collect();
+    assert_eq!(names.len(), 2);
+    let merge = |text: &str| Patch::Merge(text.into());
+    nodes.patch(&names[0], merge(r#"{"spec":{"unschedulable":true}}"#)).await.unwrap();
+    nodes.patch(&names[1], merge(r#"{"metadata":{"labels":{"disk":"fast"}}}"#)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let mut fast = pod("fast");
+    fast.spec.as_mut().unwrap().node_selector.insert("disk", "fast".into());
+    cluster.create(&fast).await;
+    let fast = cluster.until::<Pod>("fast", |pod| phase(pod) == "Running").await;
+    assert_eq!(fast.spec.unwrap().node_name.as_deref(), Some(names[1].as_str()));
+
+    let mut slow = pod("slow");
+    slow.spec.as_mut().unwrap().node_selector.insert("disk", "slow".into());
+    cluster.create(&slow).await;
+    cluster.until::<Pod>("slow", |pod| condition(pod, "PodScheduled") == "False").await;
+    nodes
+        .patch(&names[0], merge(r#"{"spec":{"unschedulable":null},"metadata":{"labels":{"disk":"slow"}}}"#))
+        .await
+        .unwrap();
+    let slow = cluster.until::<Pod>("slow", |pod| condition(pod, "Ready") == "True").await;
+    assert_eq!(slow.spec.unwrap().node_name.as_deref(), Some(names[0].as_str()));
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ends_is_started_again_as_its_policy_says() {
+    let cluster = Cluster::with_nodes(1).await;
+    for (name, policy) in [("always", "Always"), ("never", "Never")] {
+        let mut pod = pod(name);
+        pod.metadata.annotations.insert(EXIT_CODE_ANNOTATION, "2".into());
+        pod.spec.as_mut().unwrap().restart_policy = Some(policy.into());
+        cluster.create(&pod).await;
+    }
+    let restarts =
+        |pod: &Pod| pod.status.as_ref().unwrap().container_statuses.first().map_or(0, |one| one.restart_count);
+    let always = cluster.until::<Pod>("always", |pod| restarts(pod) == 3).await;
+    assert_eq!(phase(&always), "Running");
+    let never = cluster.until::<Pod>("never", |pod| phase(pod) == "Failed").await;
+    let state = never.status.as_ref().unwrap().container_statuses[0].state.clone().unwrap();
+    assert_eq!(state.terminated.unwrap().exit_code, 2);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_namespace_has_a_service_account() {
+    let cluster = Cluster::with_nodes(0).await;
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some("other".into());
+    Api::<Namespace>::all(&cluster.client).create(&namespace).await.unwrap();
+    let accounts = Api::<ServiceAccount>::namespaced(&cluster.client, "other");
+    sleep(Duration::from_secs(1)).await;
+    let first = accounts.get("default").await.unwrap();
+    accounts.delete("default").await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_ne!(accounts.get("default").await.unwrap().uid(), first.uid());
+    cluster.stop().await;
+}
