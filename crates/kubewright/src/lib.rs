@@ -10,5 +10,7 @@ pub use kubewright_client as client;
 #[cfg(feature = "client")]
 pub use kubewright_client::{Api, Client, Config, Error, Result};
 pub use kubewright_core::*;
+#[cfg(feature = "runtime")]
+pub use kubewright_runtime as runtime;
 #[cfg(feature = "workqueue")]
 pub use kubewright_workqueue as workqueue;
