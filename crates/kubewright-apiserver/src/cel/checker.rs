@@ -173,6 +173,12 @@ impl Checker<'_> {
             Some(space) => signatures::find_in(space, function, &types),
             None => signatures::find(target.as_ref(), function, &types),
         };
+        // What can be seen to fail whenever it is evaluated is refused at once.
+        if let Some(Expression { node: Node::Literal(literal), .. }) = arguments.first()
+            && functions::is_bad_literal(function, literal)
+        {
+            return Err(self.error(&arguments[0], format!("invalid {function} argument")));
+        }
         match (is_known, result) {
             (_, Some(ty)) => Ok(ty),
             (false, None) => Err(self.error(call, format!("undeclared reference to '{function}' (in container '')"))),

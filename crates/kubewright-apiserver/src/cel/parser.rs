@@ -82,14 +82,26 @@ impl Parser<'_> {
     }
 
     fn unexpected(&self) -> CompileError {
-        let found = match self.peek() {
-            Token::End => "<EOF>".to_owned(),
+        self.error(self.offset(), format!("Syntax error: mismatched input {}", self.shown()))
+    }
+
+    /// Something else stands where a value should.
+    fn expected_operand(&self) -> CompileError {
+        const OPERANDS: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
+                                STRING, BYTES, IDENTIFIER";
+        let found = self.shown();
+        self.error(self.offset(), format!("Syntax error: mismatched input {found} expecting {{{OPERANDS}}}"))
+    }
+
+    /// What comes next, as messages show it.
+    fn shown(&self) -> String {
+        match self.peek() {
+            Token::End => "'<EOF>'".to_owned(),
             Token::Symbol(symbol) => format!("'{symbol}'"),
             Token::Identifier(name) => format!("'{name}'"),
             Token::String(text) => format!("'{text}'"),
             _ => "a literal".to_owned(),
-        };
-        self.error(self.offset(), format!("Syntax error: mismatched input {found}"))
+        }
     }
 
     fn error(&self, offset: usize, message: impl std::fmt::Display) -> CompileError {
@@ -309,7 +321,7 @@ impl Parser<'_> {
                 let name = self.name()?;
                 return self.identifier(offset, name);
             }
-            _ => return Err(self.unexpected()),
+            _ => return Err(self.expected_operand()),
         };
         self.at += 1;
         self.make(offset, Node::Literal(literal))

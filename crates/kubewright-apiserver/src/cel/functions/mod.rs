@@ -84,6 +84,16 @@ pub(super) fn method(target: &Value, function: &str, arguments: &[Value], budget
     }
 }
 
+/// Whether a function has no value for this argument, whatever else it is given.
+pub(super) fn is_bad_literal(function: &str, argument: &Value) -> bool {
+    let Value::String(text) = argument else { return false };
+    match function {
+        "matches" => regex_lite::Regex::new(text).is_err(),
+        "timestamp" | "duration" => conversion::call(function, std::slice::from_ref(argument)).is_err(),
+        _ => false,
+    }
+}
+
 fn size(value: &Value) -> Evaluated {
     let size = match value {
         Value::String(text) => text.chars().count(),
