@@ -16,13 +16,21 @@ type Checked = Result<Type, CompileError>;
 /// The type of an expression over these variables.
 pub(super) fn check(text: &str, expression: &Expression, variables: &[(&str, Type)]) -> Checked {
     let names = variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
-    Checker { text, names }.check(expression)
+    let mut checker = Checker { text, names, errors: Vec::new() };
+    let ty = checker.check(expression)?;
+    checker.errors.sort_by_key(|(offset, _)| *offset);
+    match checker.errors.is_empty() {
+        true => Ok(ty),
+        false => Err(CompileError::all(checker.errors.into_iter().map(|(_, error)| error))),
+    }
 }
 
 struct Checker<'a> {
     text: &'a str,
     /// All names that are known, the innermost last.
     names: Vec<(String, Type)>,
+    /// What is wrong so far, and where.
+    errors: Vec<(usize, CompileError)>,
 }
 
 impl Checker<'_> {
@@ -43,7 +51,15 @@ impl Checker<'_> {
         ty
     }
 
+    /// The type of a part. What is wrong with it is noted, and its type then not known.
     fn check(&mut self, expression: &Expression) -> Checked {
+        Ok(self.type_of(expression).unwrap_or_else(|error| {
+            self.errors.push((expression.offset, error));
+            Type::Dyn
+        }))
+    }
+
+    fn type_of(&mut self, expression: &Expression) -> Checked {
         match &expression.node {
             Node::Literal(value) => Ok(type_of(value)),
             Node::Identifier(name) => match self.find(name) {
@@ -125,10 +141,6 @@ impl Checker<'_> {
                 Ok(Type::Map(Arc::new(common(keys)), Arc::new(common(values))))
             }
             Node::Fold(fold) => self.fold(fold),
-            Node::Bind { name, value, body } => {
-                let value = self.check(value)?;
-                self.within(vec![(name.to_string(), value)], body)
-            }
             Node::OptionalMap { target, name, body, is_flat } => {
                 let inner = unwrapped(self.check(target)?, true);
                 let ty = self.within(vec![(name.to_string(), inner)], body)?;
@@ -143,7 +155,6 @@ impl Checker<'_> {
             Type::Optional(inner) => self.field(expression, inner, field),
             Type::Map(_, values) => Ok(Type::clone(values)),
             Type::Object(fields) => match fields.get(field) {
-                Some(field) if field.nullable => Ok(Type::Dyn),
                 Some(field) => Ok(field.ty.clone()),
                 None => Err(self.error(expression, format!("undefined field '{field}'"))),
             },
@@ -233,9 +244,7 @@ fn binary(operator: Operator, left: &Type, right: &Type) -> Option<Type> {
         |ty: &Type| matches!(ty, Type::Bool | Int | Uint | Double | String | Bytes | Duration | Timestamp | Dyn);
     let is_number = |ty: &Type| matches!(ty, Int | Uint | Double);
     match operator {
-        Operator::Equal | Operator::Unequal => {
-            (left.fits(right) || *left == Type::Null || *right == Type::Null).then_some(Type::Bool)
-        }
+        Operator::Equal | Operator::Unequal => left.fits(right).then_some(Type::Bool),
         Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
             let fits = left.fits(right) || (is_number(left) && is_number(right));
             (fits && ordered(left) && ordered(right)).then_some(Type::Bool)

@@ -347,11 +347,12 @@ impl Parser<'_> {
         }
         let mut arguments = self.arguments(")")?;
         if name == "has" {
+            let place = arguments.first().map_or(call, |argument| argument.offset);
             return match (arguments.len(), arguments.pop().map(|argument| argument.node)) {
                 (1, Some(Node::Select { operand, field, is_optional: false })) => {
                     self.make(call, Node::Has { operand, field })
                 }
-                _ => Err(self.error(call, "invalid argument to has() macro")),
+                _ => Err(self.error(place, "invalid argument to has() macro")),
             };
         }
         self.make(call, Node::Call { target: None, function: name, arguments })
@@ -392,13 +393,6 @@ impl Parser<'_> {
 
     /// A call behind its target, which may be a macro.
     fn method(&self, offset: usize, target: Expression, function: Str, mut arguments: Vec<Expression>) -> Parsed {
-        if let (Node::Identifier(space), "bind", 3) = (&target.node, &*function, arguments.len())
-            && space == "cel"
-        {
-            let body = Box::new(arguments.remove(2));
-            let (name, value) = (self.variable(&arguments[0])?, Box::new(arguments.remove(1)));
-            return self.make(offset, Node::Bind { name, value, body });
-        }
         let count = arguments.len();
         let fold = match (&*function, count) {
             ("all", 2 | 3) => Some((FoldKind::All, count == 3)),

@@ -38,8 +38,6 @@ pub(crate) struct Field {
     /// Its name in the object.
     pub(crate) name: Str,
     pub(crate) ty: Type,
-    /// Whether it may also be null.
-    pub(crate) nullable: bool,
 }
 
 /// What makes two items of a list the same one, which decides about equality and addition of lists.

@@ -155,17 +155,17 @@ impl Schema {
 
     fn fields(&self, is_object: bool) -> Map<Field> {
         let known = self.properties.iter().filter_map(|(name, schema)| {
-            let field = Field { name: name.clone(), ty: schema.cel_type(false)?, nullable: schema.nullable };
+            let field = Field { name: name.clone(), ty: schema.cel_type(false)? };
             Some((escape(name)?, field))
         });
         let mut fields: Map<Field> = known.collect();
         if is_object {
-            let text = |name: &str| Field { name: name.into(), ty: Type::String, nullable: false };
+            let text = |name: &str| Field { name: name.into(), ty: Type::String };
             let metadata = ["name", "generateName"].map(|name| (name, text(name)));
             let metadata = Type::Object(Arc::new(metadata.into_iter().collect()));
             fields.insert("apiVersion", text("apiVersion"));
             fields.insert("kind", text("kind"));
-            fields.insert("metadata", Field { name: "metadata".into(), ty: metadata, nullable: false });
+            fields.insert("metadata", Field { name: "metadata".into(), ty: metadata });
         }
         fields
     }
