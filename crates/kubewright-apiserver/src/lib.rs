@@ -2,9 +2,10 @@
 //!
 //! Start at [`ApiServer`], which makes a server; [`Service`] is the same without a socket. A request goes through these
 //! places in this order: `http` (bytes), `request` (what it is about), `authentication` (who asks), `authorization`
-//! (whether they may), `routes` (which handler), `decoding` (the object), `registry` (the verb), `admission` (defaults
-//! and rules; those of custom resources come from `schema`), [`storage`] (the write and its revision), `encoding` (the answer). `housekeeping` follows the log of
-//! writes and deletes what nothing owns any more.
+//! (whether they may), `routes` (which handler), `decoding` (the object), `registry` (the verb), `admission` (webhooks and
+//! policies, defaults and rules; those of custom resources come from `schema`, and both write rules in `cel`),
+//! [`storage`] (the write and its revision), `encoding` (the answer). `housekeeping` follows the log of writes and deletes
+//! what nothing owns any more.
 //!
 //! ```
 //! use kubewright_apiserver::ApiServer;

@@ -1,4 +1,9 @@
 //! What happens to an object between the request and the store: it is completed, then checked.
+//!
+//! The stages of a write by a user, in the order in which `registry` calls them: `limits` and `accounts` fill in what a
+//! namespace gives to its pods; `control` lets webhooks change the object; [`create`] or [`update`] sets defaults and
+//! checks the rules of the kind; `limits` and `control` (policies, then webhooks) may refuse it; `quota` comes last,
+//! because what it counts is then written. What the server writes by itself passes only the middle one.
 
 pub(crate) mod accounts;
 mod allocation;

@@ -36,6 +36,11 @@ impl Budget {
         self.used = 0;
     }
 
+    /// Leaves nothing to those that follow.
+    pub(crate) fn exhaust(&mut self) {
+        self.left = 0;
+    }
+
     /// Whether nothing is left for any expression.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.left == 0

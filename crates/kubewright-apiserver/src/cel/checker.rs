@@ -16,13 +16,23 @@ type Checked = Result<Type, CompileError>;
 /// The type of an expression over these variables.
 pub(super) fn check(text: &str, expression: &Expression, variables: &[(&str, Type)]) -> Checked {
     let names = variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
-    Checker { text, names }.check(expression)
+    let mut checker = Checker { text, names, is_mixed: false, errors: Vec::new() };
+    let ty = checker.check(expression)?;
+    checker.errors.sort_by_key(|(offset, _)| *offset);
+    match checker.errors.is_empty() {
+        true => Ok(ty),
+        false => Err(CompileError::all(checker.errors.into_iter().map(|(_, error)| error))),
+    }
 }
 
 struct Checker<'a> {
     text: &'a str,
     /// All names that are known, the innermost last.
     names: Vec<(String, Type)>,
+    /// Whether lists may hold values of several types, as those do that are to be formatted.
+    is_mixed: bool,
+    /// What is wrong so far, and where.
+    errors: Vec<(usize, CompileError)>,
 }
 
 impl Checker<'_> {
@@ -43,7 +53,15 @@ impl Checker<'_> {
         ty
     }
 
+    /// The type of a part. What is wrong with it is noted, and its type then not known.
     fn check(&mut self, expression: &Expression) -> Checked {
+        Ok(self.type_of(expression).unwrap_or_else(|error| {
+            self.errors.push((expression.offset, error));
+            Type::Dyn
+        }))
+    }
+
+    fn type_of(&mut self, expression: &Expression) -> Checked {
         match &expression.node {
             Node::Literal(value) => Ok(type_of(value)),
             Node::Identifier(name) => match self.find(name) {
@@ -75,7 +93,7 @@ impl Checker<'_> {
                 let element = match &inner {
                     Type::List(items, _) if Type::Int.fits(&index) || Type::Uint.fits(&index) => Type::clone(items),
                     Type::Map(keys, values) if keys.fits(&index) => Type::clone(values),
-                    Type::Dyn | Type::Object(_) => Type::Dyn,
+                    Type::Dyn => Type::Dyn,
                     _ => return Err(self.no_overload(expression, "_[_]", None, &[operand, index])),
                 };
                 Ok(if *is_optional || was_optional { Type::optional(element) } else { element })
@@ -112,23 +130,21 @@ impl Checker<'_> {
                 Ok(if then == Type::Null { otherwise } else { then })
             }
             Node::List(items) => {
-                let types = items.iter().map(|(item, is_optional)| Ok(unwrapped(self.check(item)?, *is_optional)));
-                let types = types.collect::<Result<Vec<_>, CompileError>>()?;
-                Ok(Type::list(common(types)))
+                let mut types = Vec::new();
+                for (item, is_optional) in items {
+                    types.push((item, unwrapped(self.check(item)?, *is_optional)));
+                }
+                Ok(Type::list(self.common(types)?))
             }
             Node::Map(entries) => {
                 let (mut keys, mut values) = (Vec::new(), Vec::new());
                 for (key, value, is_optional) in entries {
-                    keys.push(self.check(key)?);
-                    values.push(unwrapped(self.check(value)?, *is_optional));
+                    keys.push((key, self.check(key)?));
+                    values.push((value, unwrapped(self.check(value)?, *is_optional)));
                 }
-                Ok(Type::Map(Arc::new(common(keys)), Arc::new(common(values))))
+                Ok(Type::Map(Arc::new(self.common(keys)?), Arc::new(self.common(values)?)))
             }
             Node::Fold(fold) => self.fold(fold),
-            Node::Bind { name, value, body } => {
-                let value = self.check(value)?;
-                self.within(vec![(name.to_string(), value)], body)
-            }
             Node::OptionalMap { target, name, body, is_flat } => {
                 let inner = unwrapped(self.check(target)?, true);
                 let ty = self.within(vec![(name.to_string(), inner)], body)?;
@@ -143,7 +159,6 @@ impl Checker<'_> {
             Type::Optional(inner) => self.field(expression, inner, field),
             Type::Map(_, values) => Ok(Type::clone(values)),
             Type::Object(fields) => match fields.get(field) {
-                Some(field) if field.nullable => Ok(Type::Dyn),
                 Some(field) => Ok(field.ty.clone()),
                 None => Err(self.error(expression, format!("undefined field '{field}'"))),
             },
@@ -168,11 +183,20 @@ impl Checker<'_> {
             (Some(target), None) => Some(self.check(target)?),
             _ => None,
         };
-        let types = arguments.iter().map(|argument| self.check(argument)).collect::<Result<Vec<_>, _>>()?;
+        self.is_mixed = function == "format";
+        let types = arguments.iter().map(|argument| self.check(argument)).collect::<Result<Vec<_>, _>>();
+        self.is_mixed = false;
+        let types = types?;
         let (is_known, result) = match &space {
             Some(space) => signatures::find_in(space, function, &types),
             None => signatures::find(target.as_ref(), function, &types),
         };
+        // What can be seen to fail whenever it is evaluated is refused at once.
+        if let Some(Expression { node: Node::Literal(literal), .. }) = arguments.first()
+            && functions::is_bad_literal(function, literal)
+        {
+            return Err(self.error(&arguments[0], format!("invalid {function} argument")));
+        }
         match (is_known, result) {
             (_, Some(ty)) => Ok(ty),
             (false, None) => Err(self.error(call, format!("undeclared reference to '{function}' (in container '')"))),
@@ -186,7 +210,6 @@ impl Checker<'_> {
             (Type::List(items, _), None) => (Type::clone(items), Type::Dyn),
             (Type::List(items, _), Some(_)) => (Type::Int, Type::clone(items)),
             (Type::Map(keys, values), _) => (Type::clone(keys), Type::clone(values)),
-            (Type::Object(_), _) => (Type::String, Type::Dyn),
             (Type::Dyn, _) => (Type::Dyn, Type::Dyn),
             (other, _) => {
                 let why = format!(
@@ -214,6 +237,18 @@ impl Checker<'_> {
         })
     }
 
+    /// The type of all of these, which has to be one where it is known.
+    fn common(&self, types: Vec<(&Expression, Type)>) -> Checked {
+        let Some((_, first)) = types.first().cloned() else { return Ok(Type::Dyn) };
+        match types.iter().find(|(_, ty)| *ty != first) {
+            None => Ok(first),
+            Some((item, other)) if !self.is_mixed && !first.fits(other) => {
+                Err(self.error(item, format!("expected type '{first}' but found '{other}'")))
+            }
+            Some(_) => Ok(Type::Dyn),
+        }
+    }
+
     fn no_overload(&self, at: &Expression, function: &str, target: Option<&Type>, arguments: &[Type]) -> CompileError {
         let arguments = arguments.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
         let target = target.map(|target| format!("{target}.")).unwrap_or_default();
@@ -227,15 +262,13 @@ fn binary(operator: Operator, left: &Type, right: &Type) -> Option<Type> {
         |ty: &Type| matches!(ty, Type::Bool | Int | Uint | Double | String | Bytes | Duration | Timestamp | Dyn);
     let is_number = |ty: &Type| matches!(ty, Int | Uint | Double);
     match operator {
-        Operator::Equal | Operator::Unequal => {
-            (left.fits(right) || *left == Type::Null || *right == Type::Null).then_some(Type::Bool)
-        }
+        Operator::Equal | Operator::Unequal => left.fits(right).then_some(Type::Bool),
         Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
             let fits = left.fits(right) || (is_number(left) && is_number(right));
             (fits && ordered(left) && ordered(right)).then_some(Type::Bool)
         }
         Operator::In => match right {
-            Dyn | Type::Object(_) => Some(Type::Bool),
+            Dyn => Some(Type::Bool),
             List(items, _) => items.fits(left).then_some(Type::Bool),
             Type::Map(keys, _) => keys.fits(left).then_some(Type::Bool),
             _ => None,
@@ -262,13 +295,6 @@ fn unwrapped(ty: Type, is_optional: bool) -> Type {
         Type::Optional(inner) if is_optional => Type::clone(&inner),
         ty => ty,
     }
-}
-
-/// The type of all of these, if they have one.
-fn common(types: Vec<Type>) -> Type {
-    let mut types = types.into_iter();
-    let Some(first) = types.next() else { return Type::Dyn };
-    if types.all(|ty| ty == first) { first } else { Type::Dyn }
 }
 
 fn type_of(value: &Value) -> Type {

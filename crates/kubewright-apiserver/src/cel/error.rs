@@ -7,6 +7,11 @@ use std::fmt;
 pub(crate) struct CompileError(String);
 
 impl CompileError {
+    /// Several things are wrong.
+    pub(super) fn all(errors: impl Iterator<Item = CompileError>) -> Self {
+        CompileError(errors.map(|error| error.0).collect::<Vec<_>>().join("\n"))
+    }
+
     /// Something is wrong at an offset in characters.
     pub(super) fn at(text: &str, offset: usize, message: impl fmt::Display) -> Self {
         let (mut line, mut column, mut begin) = (1, 0, 0);

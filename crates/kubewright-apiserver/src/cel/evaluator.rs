@@ -134,10 +134,6 @@ impl<'a> Scope<'a> {
             Node::List(items) => self.list(items, budget),
             Node::Map(entries) => self.map(entries, budget),
             Node::Fold(fold) => self.fold(fold, budget),
-            Node::Bind { name, value, body } => {
-                let value = self.evaluate(value, budget)?;
-                self.with(name, &value).evaluate(body, budget)
-            }
             Node::OptionalMap { target, name, body, is_flat } => match self.evaluate(target, budget)? {
                 Value::Optional(None) => Ok(Value::Optional(None)),
                 Value::Optional(Some(inner)) => {

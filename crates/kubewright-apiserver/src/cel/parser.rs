@@ -82,14 +82,26 @@ impl Parser<'_> {
     }
 
     fn unexpected(&self) -> CompileError {
-        let found = match self.peek() {
-            Token::End => "<EOF>".to_owned(),
+        self.error(self.offset(), format!("Syntax error: mismatched input {}", self.shown()))
+    }
+
+    /// Something else stands where a value should.
+    fn expected_operand(&self) -> CompileError {
+        const OPERANDS: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
+                                STRING, BYTES, IDENTIFIER";
+        let found = self.shown();
+        self.error(self.offset(), format!("Syntax error: mismatched input {found} expecting {{{OPERANDS}}}"))
+    }
+
+    /// What comes next, as messages show it.
+    fn shown(&self) -> String {
+        match self.peek() {
+            Token::End => "'<EOF>'".to_owned(),
             Token::Symbol(symbol) => format!("'{symbol}'"),
             Token::Identifier(name) => format!("'{name}'"),
             Token::String(text) => format!("'{text}'"),
             _ => "a literal".to_owned(),
-        };
-        self.error(self.offset(), format!("Syntax error: mismatched input {found}"))
+        }
     }
 
     fn error(&self, offset: usize, message: impl std::fmt::Display) -> CompileError {
@@ -309,7 +321,7 @@ impl Parser<'_> {
                 let name = self.name()?;
                 return self.identifier(offset, name);
             }
-            _ => return Err(self.unexpected()),
+            _ => return Err(self.expected_operand()),
         };
         self.at += 1;
         self.make(offset, Node::Literal(literal))
@@ -335,11 +347,12 @@ impl Parser<'_> {
         }
         let mut arguments = self.arguments(")")?;
         if name == "has" {
+            let place = arguments.first().map_or(call, |argument| argument.offset);
             return match (arguments.len(), arguments.pop().map(|argument| argument.node)) {
                 (1, Some(Node::Select { operand, field, is_optional: false })) => {
                     self.make(call, Node::Has { operand, field })
                 }
-                _ => Err(self.error(call, "invalid argument to has() macro")),
+                _ => Err(self.error(place, "invalid argument to has() macro")),
             };
         }
         self.make(call, Node::Call { target: None, function: name, arguments })
@@ -380,13 +393,6 @@ impl Parser<'_> {
 
     /// A call behind its target, which may be a macro.
     fn method(&self, offset: usize, target: Expression, function: Str, mut arguments: Vec<Expression>) -> Parsed {
-        if let (Node::Identifier(space), "bind", 3) = (&target.node, &*function, arguments.len())
-            && space == "cel"
-        {
-            let body = Box::new(arguments.remove(2));
-            let (name, value) = (self.variable(&arguments[0])?, Box::new(arguments.remove(1)));
-            return self.make(offset, Node::Bind { name, value, body });
-        }
         let count = arguments.len();
         let fold = match (&*function, count) {
             ("all", 2 | 3) => Some((FoldKind::All, count == 3)),

@@ -22,7 +22,7 @@ duration(string) duration|duration(duration) duration
 timestamp(string) timestamp|timestamp(int) timestamp|timestamp(timestamp) timestamp
 string.contains(string) bool|string.startsWith(string) bool|string.endsWith(string) bool|string.matches(string) bool
 string.find(string) string|string.findAll(string) list(string)|string.findAll(string,int) list(string)
-string.lowerAscii() string|string.upperAscii() string|string.trim() string|string.reverse() string
+string.lowerAscii() string|string.upperAscii() string|string.trim() string
 string.charAt(int) string|string.indexOf(string) int|string.indexOf(string,int) int
 string.lastIndexOf(string) int|string.lastIndexOf(string,int) int
 string.replace(string,string) string|string.replace(string,string,int) string
@@ -32,7 +32,7 @@ list(string).join() string|list(string).join(string) string
 list(A).isSorted() bool|list(A).sum() A|list(A).min() A|list(A).max() A
 list(A).indexOf(A) int|list(A).lastIndexOf(A) int|list(A).reverse() list(A)|list(A).distinct() list(A)
 list(A).sort() list(A)|list(A).slice(int,int) list(A)|list(A).flatten() list(dyn)
-list(A).first() optional(A)|list(A).last() optional(A)|list(A).includes(A) bool
+list(A).first() optional(A)|list(A).last() optional(A)
 timestamp.getFullYear() int|timestamp.getFullYear(string) int|timestamp.getMonth() int|timestamp.getMonth(string) int
 timestamp.getDate() int|timestamp.getDate(string) int|timestamp.getDayOfMonth() int|timestamp.getDayOfMonth(string) int
 timestamp.getDayOfWeek() int|timestamp.getDayOfWeek(string) int|timestamp.getDayOfYear() int
@@ -58,12 +58,11 @@ format.dns1035Label() format|format.qualifiedName() format|format.dns1123LabelPr
 format.dns1123SubdomainPrefix() format|format.dns1035LabelPrefix() format|format.labelValue() format
 format.uri() format|format.uuid() format|format.byte() format|format.date() format|format.datetime() format
 format.validate(string) optional(list(string))
-math.least(list(A)) A|math.least(A) A|math.least(A,A) A|math.least(A,A,A) A|math.least(A,A,A,A) A
-math.greatest(list(A)) A|math.greatest(A) A|math.greatest(A,A) A|math.greatest(A,A,A) A|math.greatest(A,A,A,A) A
-math.abs(int) int|math.abs(double) double|math.ceil(double) double|math.floor(double) double|math.round(double) double
-math.trunc(double) double|math.isNaN(double) bool|math.isInf(double) bool
 sets.contains(list(A),list(A)) bool|sets.equivalent(list(A),list(A)) bool|sets.intersects(list(A),list(A)) bool
-base64.encode(bytes) string|base64.decode(string) bytes
+strings.quote(string) string|lists.range(int) list(int)
+isSemver(string) bool|isSemver(string,bool) bool|semver(string) semver|semver(string,bool) semver
+semver.major() int|semver.minor() int|semver.patch() int|semver.compareTo(semver) int
+semver.isGreaterThan(semver) bool|semver.isLessThan(semver) bool
 authorizer.path(string) pathCheck|authorizer.group(string) groupCheck
 authorizer.serviceAccount(string,string) authorizer|authorizer.requestResource() resourceCheck
 pathCheck.check(string) decision|groupCheck.resource(string) resourceCheck

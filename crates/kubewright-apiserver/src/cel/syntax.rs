@@ -57,12 +57,6 @@ pub(super) enum Node {
     List(Vec<(Expression, bool)>),
     Map(Vec<(Expression, Expression, bool)>),
     Fold(Box<Fold>),
-    /// `cel.bind(name, value, body)`.
-    Bind {
-        name: Str,
-        value: Box<Expression>,
-        body: Box<Expression>,
-    },
     /// `target.optMap(name, body)`; flat where the body gives the optional.
     OptionalMap {
         target: Box<Expression>,
@@ -152,7 +146,6 @@ impl Expression {
             Node::List(items) => items.iter().map(|(item, _)| item).collect(),
             Node::Map(entries) => entries.iter().flat_map(|(key, value, _)| [key, value]).collect(),
             Node::Fold(fold) => [&fold.target, &fold.body].into_iter().chain(&fold.condition).collect(),
-            Node::Bind { value, body, .. } => vec![value, body],
             Node::OptionalMap { target, body, .. } => vec![target, body],
         }
     }

@@ -51,11 +51,12 @@ fn expressions_that_are_true() {
         "!format.dns1123Label().validate('ok').hasValue() && format.named('dns1123Label').value().validate('No').hasValue()",
         "type(1) == int && type('') == string && type([]) == list && type(timestamp(0)) == google.protobuf.Timestamp",
         "int('5') == 5 && string(1.5) == '1.5' && double('2') == 2.0 && bool('true') && size(b'abc') == 3",
-        "cel.bind(x, self.a + 1, x * x) == 4",
+        "semver('1.2.3-rc.1').isLessThan(semver('1.2.3')) && isSemver('v1.2', true) && !isSemver('1.2') && semver('4.5.6').minor() == 5",
+        "strings.quote('a\"b') == '\"a\\\\\"b\"' && lists.range(3) == [0, 1, 2]",
         "r'\\d' == '\\\\d' && \"\"\"a\"b\"\"\" == 'a\"b' && '\\u00e9' == 'é' && '\\x41' == 'A'",
         "(self.a == 1 ? 'yes' : 'no') == 'yes' && --1 == 1 && !!true",
         "0x10 == 16 && 1e3 == 1000.0 && -9223372036854775808 < 0",
-        "sets.contains([1, 2], [2]) && math.greatest(1, 3, 2) == 3 && [1, 1, 2].distinct() == [1, 2]",
+        "sets.contains([1, 2], [2]) && [1, 1, 2].distinct() == [1, 2]",
         "null == null && self.a != null",
     ] {
         assert_eq!(evaluate(text), Ok(Value::Bool(true)), "{text}");
@@ -71,7 +72,7 @@ fn what_has_no_value_says_why() {
         ("self.b[9]", "index out of bounds: 9"),
         ("self.s + 1", "no such overload"),
         ("optional.none().value()", "optional.none() dereference"),
-        ("'x'.matches('(')", "error parsing regexp"),
+        ("self.s.matches(self.s + '(')", "error parsing regexp"),
         ("self.b.all(x, 1 / (x - 1) >= 0)", "division by zero"),
     ] {
         let error = evaluate(text).expect_err(text);
@@ -82,7 +83,10 @@ fn what_has_no_value_says_why() {
 #[test]
 fn what_cannot_be_right_is_refused_with_its_place() {
     for (text, want) in [
-        ("self.a &&", "ERROR: <input>:1:10: Syntax error: mismatched input <EOF>\n | self.a &&\n | .........^"),
+        (
+            "self.a &&",
+            "ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | self.a &&\n | .........^",
+        ),
         (
             "1 + 'a'",
             "ERROR: <input>:1:3: found no matching overload for '_+_' applied to '(int, string)'\n | 1 + 'a'\n | ..^",

@@ -38,8 +38,6 @@ pub(crate) struct Field {
     /// Its name in the object.
     pub(crate) name: Str,
     pub(crate) ty: Type,
-    /// Whether it may also be null.
-    pub(crate) nullable: bool,
 }
 
 /// What makes two items of a list the same one, which decides about equality and addition of lists.
@@ -78,8 +76,6 @@ impl Type {
             (Type::Map(key, value), Type::Map(other_key, other_value)) => {
                 key.fits(other_key) && value.fits(other_value)
             }
-            // Objects and maps are told apart by nobody who reads them.
-            (Type::Object(_), Type::Map(..) | Type::Object(_)) | (Type::Map(..), Type::Object(_)) => true,
             (Type::Null, Type::Object(_) | Type::Optional(_) | Type::Duration | Type::Timestamp | Type::Named(_)) => {
                 true
             }

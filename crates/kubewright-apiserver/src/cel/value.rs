@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kubewright_core::{ByteString, Duration, Quantity, Str, Value as Tree};
 
-use super::functions::{Check, Cidr, Url, parse_timestamp};
+use super::functions::{Check, Cidr, Url, Version, parse_timestamp};
 use super::types::{ListKind, Type, escape};
 
 /// A value; copies share what is large.
@@ -33,6 +33,7 @@ pub(crate) enum Value {
     Ip(IpAddr),
     Cidr(Cidr),
     Url(Arc<Url>),
+    Version(Arc<Version>),
     /// A named format of texts.
     Format(&'static str),
     /// A question about what somebody may do.
@@ -140,6 +141,7 @@ impl Value {
             Value::Ip(_) => "net.IP",
             Value::Cidr(_) => "net.CIDR",
             Value::Url(_) => "kubernetes.URL",
+            Value::Version(_) => "kubernetes.Semver",
             Value::Format(_) => "kubernetes.NamedFormat",
             Value::Check(_) => "kubernetes.authorization.Authorizer",
             Value::Decision { .. } => "kubernetes.authorization.Decision",
@@ -229,6 +231,7 @@ impl PartialEq for Value {
             (Value::Ip(one), Value::Ip(two)) => one == two,
             (Value::Cidr(one), Value::Cidr(two)) => one == two,
             (Value::Url(one), Value::Url(two)) => one == two,
+            (Value::Version(one), Value::Version(two)) => one == two,
             (Value::Format(one), Value::Format(two)) => one == two,
             (Value::Check(one), Value::Check(two)) => one == two,
             (one, two) => one.compare(two) == Some(Ordering::Equal),

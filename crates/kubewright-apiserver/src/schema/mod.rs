@@ -55,6 +55,8 @@ pub(crate) struct Schema {
     int_or_string: bool,
     list_type: ListType,
     list_map_keys: Vec<Str>,
+    /// Whether a map is one value, so that nothing in it can be recognized in another.
+    is_atomic: bool,
     rules: Vec<Rule>,
     /// Whether defaults are anywhere in it, so that others need not be walked for them.
     has_defaults: bool,

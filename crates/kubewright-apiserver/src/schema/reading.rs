@@ -51,6 +51,7 @@ impl Schema {
                 _ => ListType::Atomic,
             },
             list_map_keys: texts("x-kubernetes-list-map-keys"),
+            is_atomic: tree::text(value, &["x-kubernetes-map-type"]) == "atomic",
             rules: Vec::new(),
             has_defaults: false,
             has_rules: false,

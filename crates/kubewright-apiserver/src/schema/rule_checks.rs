@@ -3,20 +3,19 @@
 use kubewright_core::Value as Tree;
 use kubewright_core::meta::v1::StatusCause;
 
-use super::rules::{environment, field_path, leads_somewhere};
+use super::rules::{environment, leads_somewhere};
 use super::{Additional, ListType, Schema};
 use crate::cel::{Program, Type};
 use crate::object::tree;
 
 const FIELD: &str = "x-kubernetes-validations";
-const REASONS: [&str; 4] = ["FieldValueRequired", "FieldValueInvalid", "FieldValueForbidden", "FieldValueDuplicate"];
-const MAX_MESSAGE: usize = 2048;
+const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// Complains about rules that cannot be read, or have no place where they are.
 pub(super) fn complaints(path: &str, schema: &Tree, causes: &mut Vec<StatusCause>) {
     let read = Schema::read(schema);
     if read.has_rules {
-        check(path, schema, &read, true, true, causes);
+        check(path, schema, &read, true, None, causes);
     }
 }
 
@@ -25,25 +24,26 @@ fn check(
     tree: &Tree,
     schema: &Schema,
     is_root: bool,
-    is_correlatable: bool,
+    uncorrelatable: Option<&str>,
     causes: &mut Vec<StatusCause>,
 ) {
     let ty = schema.cel_type(is_root);
     for (index, rule) in tree::items(tree, &[FIELD]).iter().enumerate() {
         let path = format!("{path}.{FIELD}[{index}]");
-        check_rule(&path, rule, schema, ty.as_ref(), is_correlatable, causes);
+        check_rule(&path, rule, schema, ty.as_ref(), uncorrelatable, causes);
     }
+    let of_items = uncorrelatable.or_else(|| (schema.list_type != ListType::Map).then_some(path));
+    let uncorrelatable = uncorrelatable.or_else(|| schema.is_atomic.then_some(path));
     for (name, part) in schema.properties.iter().filter(|(_, part)| part.has_rules) {
         if let Some(tree) = tree::get(tree, &["properties", name]) {
-            check(&format!("{path}.properties[{name}]"), tree, part, false, is_correlatable, causes);
+            check(&format!("{path}.properties[{name}]"), tree, part, false, uncorrelatable, causes);
         }
     }
     if let (Some(Additional::Schema(part)), Some(tree)) = (&schema.additional, tree.get("additionalProperties")) {
-        check(&format!("{path}.additionalProperties"), tree, part, false, is_correlatable, causes);
+        check(&format!("{path}.additionalProperties"), tree, part, false, uncorrelatable, causes);
     }
     if let (Some(part), Some(tree)) = (&schema.items, tree.get("items")) {
-        let is_correlatable = is_correlatable && schema.list_type == ListType::Map;
-        check(&format!("{path}.items"), tree, part, false, is_correlatable, causes);
+        check(&format!("{path}.items"), tree, part, false, of_items, causes);
     }
 }
 
@@ -52,31 +52,28 @@ fn check_rule(
     rule: &Tree,
     schema: &Schema,
     ty: Option<&Type>,
-    is_correlatable: bool,
+    uncorrelatable: Option<&str>,
     causes: &mut Vec<StatusCause>,
 ) {
+    let before = causes.len();
     let text = |field: &str| tree::text(rule, &[field]);
     if text("rule").trim().is_empty() {
         return causes.push(StatusCause::required(format!("{path}.rule"), "rule is not specified"));
     }
-    for field in ["message", "messageExpression"] {
-        let is_there = rule.get(field).is_some();
-        if is_there && !text(field).is_empty() && text(field).trim().is_empty() {
-            causes.push(StatusCause::invalid(
-                format!("{path}.{field}"),
-                format!("{:?}", text(field)),
-                "must be non-empty if specified",
-            ));
-        }
+    let is_blank = |field: &str| !text(field).is_empty() && text(field).trim().is_empty();
+    if is_blank("message") {
+        let shown = format!("{:?}", text("message"));
+        causes.push(StatusCause::invalid(format!("{path}.message"), shown, "must be non-empty if specified"));
+    }
+    if is_blank("messageExpression") {
+        let why = "messageExpression must be non-empty if specified";
+        causes.push(StatusCause::required(format!("{path}.messageExpression"), why));
     }
     if text("message").contains('\n') {
         let shown = format!("{:?}", text("message"));
-        causes.push(StatusCause::invalid(format!("{path}.message"), shown, "message must not contain line breaks"));
+        causes.push(StatusCause::invalid(format!("{path}.message"), shown, "must not contain line breaks"));
     }
-    if text("message").len() > MAX_MESSAGE {
-        causes.push(StatusCause::too_long(format!("{path}.message"), MAX_MESSAGE));
-    }
-    if text("rule").contains('\n') && text("message").is_empty() && text("messageExpression").is_empty() {
+    if text("rule").contains('\n') && text("message").trim().is_empty() {
         let why = "message must be specified if rule contains line breaks";
         causes.push(StatusCause::required(format!("{path}.message"), why));
     }
@@ -86,16 +83,21 @@ fn check_rule(
     }
     let place = text("fieldPath");
     if !place.is_empty() && !leads_somewhere(schema, place) {
-        let why = match field_path(place) {
-            None => "invalid fieldPath: expected [ or . but got something else",
-            Some(_) => "fieldPath must be a valid path: does not refer to a valid field",
-        };
+        let why = "must be a valid path";
         causes.push(StatusCause::invalid(format!("{path}.fieldPath"), format!("{place:?}"), why));
     }
-    check_programs(path, rule, ty, is_correlatable, causes);
+    if causes.len() == before {
+        check_programs(path, rule, ty, uncorrelatable, causes);
+    }
 }
 
-fn check_programs(path: &str, rule: &Tree, ty: Option<&Type>, is_correlatable: bool, causes: &mut Vec<StatusCause>) {
+fn check_programs(
+    path: &str,
+    rule: &Tree,
+    ty: Option<&Type>,
+    uncorrelatable: Option<&str>,
+    causes: &mut Vec<StatusCause>,
+) {
     let Some(ty) = ty else {
         let why = "cel compile error: type of the schema has no place for rules";
         return causes.push(StatusCause::forbidden(path, why));
@@ -116,13 +118,14 @@ fn check_programs(path: &str, rule: &Tree, ty: Option<&Type>, is_correlatable: b
         }
         Ok(program) => {
             let is_transition = program.mentions("oldSelf");
-            if is_transition && !is_correlatable {
-                let why = "oldSelf cannot be used on the uncorrelatable portion of the schema";
-                causes.push(StatusCause::invalid(format!("{path}.rule"), shown(rule), why));
+            if let Some(place) = uncorrelatable.filter(|_| is_transition) {
+                let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {place}");
+                let text = format!("{:?}", tree::text(rule, &["rule"]));
+                causes.push(StatusCause::invalid(format!("{path}.rule"), text, &why));
             }
-            if has_optional_old && !is_transition {
+            if let Some(set) = rule.get("optionalOldSelf").filter(|_| !is_transition) {
                 let why = "may not be set if oldSelf is not used in rule";
-                causes.push(StatusCause::invalid(format!("{path}.optionalOldSelf"), "true", why));
+                causes.push(StatusCause::invalid(format!("{path}.optionalOldSelf"), set, why));
             }
         }
     }
@@ -156,5 +159,7 @@ fn shown(rule: &Tree) -> String {
         ("OptionalOldSelf", or_null("optionalOldSelf")),
     ];
     let fields = fields.map(|(name, value): (&str, Tree)| format!("{name:?}:{value}"));
-    format!("{{{}}}", fields.join(","))
+    // Go writes these letters so that they are safe in pages.
+    let text = format!("{{{}}}", fields.join(","));
+    text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

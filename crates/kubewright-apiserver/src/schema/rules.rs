@@ -15,6 +15,9 @@ use super::{Additional, ListType, Schema, lists};
 use crate::cel::{Budget, EvaluationError, Field, ListKind, Program, Type, Value, Variables, escape};
 use crate::object::tree;
 
+/// How long a message may be that a rule makes.
+const MAX_MESSAGE: usize = 5 << 10;
+
 /// A rule that is ready to be asked.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
@@ -55,17 +58,22 @@ impl Rule {
     /// What the rule says to whom breaks it.
     fn detail(&self, variables: &Variables<'_>, budget: &mut Budget) -> String {
         let made = self.message_expression.as_ref().and_then(|program| program.text(variables, budget).ok());
-        match made.filter(|text| !text.trim().is_empty() && !text.contains('\n')) {
-            Some(text) => text.to_string(),
+        let made = made.map(|text| text.trim().to_owned());
+        match made.filter(|text| !text.is_empty() && !text.contains('\n') && text.len() <= MAX_MESSAGE) {
+            Some(text) => text,
             None => self.message_or_rule(),
         }
     }
 
     fn message_or_rule(&self) -> String {
-        match self.message.trim() {
-            "" => format!("failed rule: {}", self.text.trim()),
-            message => message.to_owned(),
+        match self.message.is_empty() {
+            true => format!("failed rule: {}", self.text.trim()),
+            false => self.message.trim().to_owned(),
         }
+    }
+
+    fn message_or_text(&self) -> &str {
+        if self.message.is_empty() { self.text.trim() } else { self.message.trim() }
     }
 
     fn cause(&self, path: String, value: &Tree, detail: &str) -> StatusCause {
@@ -147,17 +155,17 @@ impl Schema {
 
     fn fields(&self, is_object: bool) -> Map<Field> {
         let known = self.properties.iter().filter_map(|(name, schema)| {
-            let field = Field { name: name.clone(), ty: schema.cel_type(false)?, nullable: schema.nullable };
+            let field = Field { name: name.clone(), ty: schema.cel_type(false)? };
             Some((escape(name)?, field))
         });
         let mut fields: Map<Field> = known.collect();
         if is_object {
-            let text = |name: &str| Field { name: name.into(), ty: Type::String, nullable: false };
+            let text = |name: &str| Field { name: name.into(), ty: Type::String };
             let metadata = ["name", "generateName"].map(|name| (name, text(name)));
             let metadata = Type::Object(Arc::new(metadata.into_iter().collect()));
             fields.insert("apiVersion", text("apiVersion"));
             fields.insert("kind", text("kind"));
-            fields.insert("metadata", Field { name: "metadata".into(), ty: metadata, nullable: false });
+            fields.insert("metadata", Field { name: "metadata".into(), ty: metadata });
         }
         fields
     }
@@ -194,11 +202,12 @@ impl Walk {
             }
             // What was there already is only asked whether it may change.
             if !is_unchanged || rule.is_transition {
-                self.ask(rule, path, now, old.map(|(_, value)| value));
+                self.ask(schema, rule, path, now, old.map(|(_, value)| value));
             }
         }
         match now.0 {
             Tree::Object(fields) => {
+                let old = old.filter(|_| !schema.is_atomic);
                 for (name, field) in fields.iter() {
                     let Some(part) = schema.of_field(name).filter(|part| part.has_rules) else { continue };
                     let before = old.and_then(|(before, value)| Some((before.get(name)?, child(schema, value, name)?)));
@@ -236,7 +245,14 @@ impl Walk {
         }
     }
 
-    fn ask(&mut self, rule: &Rule, path: &Path<'_>, (tree, value): (&Tree, &Value), old: Option<&Value>) {
+    fn ask(
+        &mut self,
+        schema: &Schema,
+        rule: &Rule,
+        path: &Path<'_>,
+        (tree, value): (&Tree, &Value),
+        old: Option<&Value>,
+    ) {
         let Some(program) = &rule.program else { return };
         let mut variables = Variables::default();
         variables.set("self", value.clone());
@@ -252,27 +268,31 @@ impl Walk {
                 let detail = rule.detail(&variables, &mut self.budget);
                 self.causes.push(rule.cause(path.to_string(), tree, &detail));
             }
-            Err(error) => {
-                let detail = match &error {
-                    EvaluationError::OutOfBudget if self.budget.is_exhausted() => {
-                        "validation failed due to running out of cost budget, no further validation rules will be run"
-                            .to_owned()
-                    }
-                    EvaluationError::OutOfBudget => {
-                        let rule = rule.message_or_rule();
-                        format!(
-                            "{error}: no further validation rules will be run due to call cost exceeds limit for rule: {rule}"
-                        )
-                    }
-                    EvaluationError::Failed(message) if message == "no such overload" => format!(
-                        "{error}: call arguments did not match a supported operator, function or macro signature for rule: {}",
-                        rule.message_or_rule()
-                    ),
-                    EvaluationError::Failed(_) => format!("{error} evaluating rule: {}", rule.message_or_rule()),
-                };
-                self.causes.push(invalid(path.to_string(), tree, &detail));
-            }
+            Err(error) => self.complain(schema, rule, path, &error),
         }
+    }
+
+    /// Says why a rule has no answer. The value is not shown, only its type.
+    fn complain(&mut self, schema: &Schema, rule: &Rule, path: &Path<'_>, error: &EvaluationError) {
+        let what = rule.message_or_text();
+        let detail = match error {
+            EvaluationError::OutOfBudget if self.budget.is_exhausted() => {
+                "validation failed due to running out of cost budget, no further validation rules will be run"
+                    .to_owned()
+            }
+            EvaluationError::OutOfBudget => {
+                self.budget.exhaust();
+                format!(
+                    "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {what}"
+                )
+            }
+            EvaluationError::Failed(message) if message.starts_with("no such overload") => {
+                let why = "call arguments did not match a supported operator, function or macro signature";
+                format!("'{error}': {why} for rule: {what}")
+            }
+            EvaluationError::Failed(_) => format!("{error} evaluating rule: {what}"),
+        };
+        self.causes.push(StatusCause::invalid(path.to_string(), format!("{:?}", &*schema.ty), &detail));
     }
 }
 

@@ -230,3 +230,58 @@ async fn a_webhook_that_does_not_answer_is_decided_by_its_failure_policy() {
     nobody.register(&mut client, "Validating", r#","failurePolicy":"Ignore""#).await;
     assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
 }
+
+#[tokio::test]
+async fn a_webhook_is_told_of_a_dry_run_and_asked_once_for_each_object() {
+    let (_server, mut client) = server().await;
+    let hook = Hook::start(|_| r#""allowed":true"#.to_owned()).await;
+    hook.register(&mut client, "Validating", "").await;
+    assert_eq!(client.call("POST", &format!("{CONFIG_MAPS}?dryRun=All"), &config_map("a", "")).await.0, 201);
+    assert_eq!(client.call("GET", &format!("{CONFIG_MAPS}/a"), "").await.0, 404);
+    for name in ["a", "b"] {
+        assert_eq!(client.call("POST", CONFIG_MAPS, &config_map(name, "")).await.0, 201);
+    }
+    let labels = |label: &str| format!("{CONFIG_MAPS}?labelSelector={label}");
+    assert_eq!(client.call("DELETE", &labels("nobody=has"), "").await.0, 200);
+    assert_eq!(client.call("DELETE", CONFIG_MAPS, "").await.0, 200);
+    let seen = hook.seen.lock().expect("no panic before").clone();
+    let told: Vec<String> =
+        seen.iter().map(|request| format!("{} {}", text(request, "operation"), text(request, "dryRun"))).collect();
+    assert_eq!(told, ["CREATE true", "CREATE false", "CREATE false", "DELETE false", "DELETE false"]);
+    assert!(
+        seen.iter()
+            .skip(3)
+            .all(|request| text(request, "object") == "null" && text(request, "oldObject/kind") == "ConfigMap")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_write_that_met_another_is_asked_about_again() {
+    let (server, mut client) = server().await;
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
+    let (asked, mut was_asked) = tokio::sync::mpsc::unbounded_channel();
+    let (go_on, waits) = std::sync::mpsc::channel::<()>();
+    let waits = Mutex::new(waits);
+    let hook = Hook::start(move |request| {
+        // The first question is kept waiting until somebody else has changed the object.
+        if text(request, "object/data/by") == "slow" && text(request, "oldObject/data").is_empty() {
+            let _ = asked.send(());
+            let _ = tokio::task::block_in_place(|| waits.lock().expect("no panic before").recv());
+        }
+        r#""allowed":true"#.to_owned()
+    })
+    .await;
+    hook.register(&mut client, "Validating", "").await;
+    let mut other = Client::over(server.connect()).await;
+    let slow =
+        tokio::spawn(
+            async move { client.call("PATCH", &format!("{CONFIG_MAPS}/a"), r#"{"data":{"by":"slow"}}"#).await },
+        );
+    was_asked.recv().await.expect("the webhook is asked");
+    assert_eq!(other.call("PATCH", &format!("{CONFIG_MAPS}/a"), r#"{"data":{"with":"quick"}}"#).await.0, 200);
+    go_on.send(()).expect("it waits");
+    let (code, changed) = slow.await.expect("no panic");
+    assert_eq!((code, text(&changed, "data").as_str()), (200, r#"{"by":"slow","with":"quick"}"#));
+    let seen = hook.seen.lock().expect("no panic before").clone();
+    assert_eq!(text(seen.last().expect("it was asked"), "object/data"), r#"{"by":"slow","with":"quick"}"#);
+}

@@ -101,7 +101,7 @@ async fn a_schema_that_is_not_structural_is_refused() {
     let (_server, mut client) = server().await;
     let (code, refused) = client.call("POST", DEFINITIONS, &definition(&version("v1", true, r#""size":{}"#))).await;
     assert_eq!(code, 422);
-    let want = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[size].type: Required value: \
+    let want = "spec.validation.openAPIV3Schema.properties[spec].properties[size].type: Required value: \
                 must not be empty for specified object fields";
     assert!(text(&refused, "message").ends_with(want), "{refused}");
 }
@@ -143,14 +143,14 @@ async fn rules_that_cannot_be_right_are_refused_with_their_definition() {
             "found no matching overload for '_>_' applied to '(int, string)'",
         ),
         (r#""type":"integer""#, r#""rule":"self + 1""#, "cel expression must evaluate to a bool"),
-        (r#""type":"integer""#, r#""rule":"self > ""#, "Syntax error: mismatched input <EOF>"),
+        (r#""type":"integer""#, r#""rule":"self > ""#, "Syntax error: mismatched input '<EOF>'"),
         (
             r#""type":"integer""#,
             r#""rule":"self > 1","messageExpression":"1""#,
             "messageExpression must evaluate to a string",
         ),
         (r#""type":"integer""#, r#""rule":"self > 1","reason":"Odd""#, "Unsupported value: \"Odd\""),
-        (r#""type":"object""#, r#""rule":"true","fieldPath":".nowhere""#, "does not refer to a valid field"),
+        (r#""type":"object""#, r#""rule":"true","fieldPath":".nowhere""#, "must be a valid path"),
         (
             r#""type":"integer""#,
             r#""rule":"true","optionalOldSelf":true"#,

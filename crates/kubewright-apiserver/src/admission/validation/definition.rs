@@ -89,6 +89,8 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let versions = tree::items(value, &["spec", "versions"]);
     let known = old.map(|old| tree::items(old, &["spec", "versions"])).unwrap_or_default();
     let known: Vec<_> = known.iter().map(|version| tree::get(version, &["schema", "openAPIV3Schema"])).collect();
+    // What all versions have in common is checked once, where the real server keeps it.
+    let has_one_schema = versions.iter().all(|version| version.get("schema") == versions[0].get("schema"));
     for (index, version) in versions.iter().enumerate() {
         let (path, name) = (format!("spec.versions[{index}]"), tree::text(version, &["name"]));
         let why = dns1035_label(name);
@@ -97,6 +99,10 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         let path = format!("{path}.schema.openAPIV3Schema");
         match tree::get(version, &["schema", "openAPIV3Schema"]) {
             None => causes.push(StatusCause::required(path, "")),
+            Some(_) if has_one_schema && index > 0 => {}
+            Some(schema) if has_one_schema && !known.contains(&Some(schema)) => {
+                causes.extend(structural_complaints("spec.validation.openAPIV3Schema", schema));
+            }
             // A schema that has been accepted is not refused later.
             Some(schema) if !known.contains(&Some(schema)) => causes.extend(structural_complaints(&path, schema)),
             Some(_) => {}

@@ -1,6 +1,6 @@
 //! Functions that make a value of another type.
 
-use kubewright_core::{ByteString, Duration};
+use kubewright_core::Duration;
 
 use super::Evaluated;
 use super::time::{parse_timestamp, show_timestamp};
@@ -36,18 +36,6 @@ pub(super) fn call(function: &str, arguments: &[Value]) -> Evaluated {
             }
             Value::Int(seconds) => Ok(Value::Timestamp(i128::from(*seconds) * 1_000_000_000)),
             Value::Timestamp(_) => Ok(value.clone()),
-            _ => Err(EvaluationError::no_overload()),
-        },
-        "base64.encode" => match value {
-            Value::Bytes(bytes) => Ok(ByteString::from(bytes.to_vec()).to_base64().into()),
-            _ => Err(EvaluationError::no_overload()),
-        },
-        "base64.decode" => match value {
-            Value::String(text) => {
-                let decoded = ByteString::from_base64(text.as_bytes());
-                let decoded = decoded.map_err(|error| EvaluationError::new(error.to_string()))?;
-                Ok(Value::Bytes(decoded[..].into()))
-            }
             _ => Err(EvaluationError::no_overload()),
         },
         _ => Err(EvaluationError::no_overload()),

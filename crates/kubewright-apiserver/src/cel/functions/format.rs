@@ -130,7 +130,10 @@ fn shown(verb: char, precision: Option<usize>, value: &Value) -> Result<String, 
             };
             if verb == 'X' { digits.to_uppercase() } else { digits }
         }
-        _ => return Err(EvaluationError::new(format!("unrecognized formatting clause {verb:?}"))),
+        _ => {
+            let why = format!("unrecognized formatting clause {:?}", verb.to_string());
+            return Err(EvaluationError::new(format!("could not parse formatting clause: {why}")));
+        }
     })
 }
 

@@ -1,4 +1,4 @@
-//! Functions of lists, and of numbers taken as lists or sets.
+//! Functions of lists, also where they stand for sets.
 
 use std::cmp::Ordering;
 
@@ -64,30 +64,6 @@ pub(super) fn method(items: &[Value], function: &str, arguments: &[Value], budge
         }
         ("first", []) => Ok(Value::optional(items.first().cloned())),
         ("last", []) => Ok(Value::optional(items.last().cloned())),
-        ("includes", [wanted]) => Ok(Value::Bool(items.contains(wanted))),
-        _ => Err(EvaluationError::no_overload()),
-    }
-}
-
-/// Calls a function of `math`.
-pub(super) fn math(function: &str, arguments: &[Value]) -> Evaluated {
-    let numbers = match arguments {
-        [Value::List(items, _)] => &items[..],
-        numbers => numbers,
-    };
-    match (function, numbers) {
-        ("least", numbers) => extreme(numbers, Ordering::Less),
-        ("greatest", numbers) => extreme(numbers, Ordering::Greater),
-        ("abs", [Value::Int(number)]) => {
-            number.checked_abs().map(Value::Int).ok_or_else(|| EvaluationError::new("integer overflow"))
-        }
-        ("abs", [Value::Double(number)]) => Ok(Value::Double(number.abs())),
-        ("ceil", [Value::Double(number)]) => Ok(Value::Double(number.ceil())),
-        ("floor", [Value::Double(number)]) => Ok(Value::Double(number.floor())),
-        ("round", [Value::Double(number)]) => Ok(Value::Double(number.round())),
-        ("trunc", [Value::Double(number)]) => Ok(Value::Double(number.trunc())),
-        ("isNaN", [Value::Double(number)]) => Ok(Value::Bool(number.is_nan())),
-        ("isInf", [Value::Double(number)]) => Ok(Value::Bool(number.is_infinite())),
         _ => Err(EvaluationError::no_overload()),
     }
 }

@@ -6,6 +6,7 @@ mod format;
 mod lists;
 mod network;
 mod quantity;
+mod semver;
 mod strings;
 mod time;
 mod url;
@@ -16,6 +17,7 @@ use super::value::Value;
 
 pub(crate) use authorizer::{Check, Stage as CheckStage};
 pub(super) use network::Cidr;
+pub(super) use semver::Version;
 pub(super) use time::parse_timestamp;
 pub(super) use url::Url;
 
@@ -23,7 +25,7 @@ type Evaluated = Result<Value, EvaluationError>;
 
 /// Whether functions are written behind this name as if it were a value.
 pub(super) fn is_space(name: &str) -> bool {
-    matches!(name, "optional" | "math" | "ip" | "cidr" | "format" | "sets" | "strings" | "base64" | "lists")
+    matches!(name, "optional" | "ip" | "cidr" | "format" | "sets" | "strings" | "lists")
 }
 
 /// The type of this name, as a value.
@@ -49,7 +51,12 @@ pub(super) fn call(function: &str, arguments: &[Value], budget: &mut Budget) -> 
         ("isIP" | "ip" | "ip.isCanonical" | "isCIDR" | "cidr", [value]) => network::call(function, value),
         ("isURL" | "url", [value]) => url::call(function, value),
         ("isQuantity" | "quantity", [value]) => quantity::call(function, value),
-        _ if function.starts_with("math.") => lists::math(&function["math.".len()..], arguments),
+        ("isSemver" | "semver", arguments) => semver::call(function, arguments),
+        ("strings.quote", [Value::String(text)]) => Ok(strings::quote(text).into()),
+        ("lists.range", [Value::Int(count)]) => {
+            budget.spend(u64::try_from(*count).unwrap_or_default())?;
+            Ok(Value::list((0..*count).map(Value::Int).collect::<Vec<_>>()))
+        }
         _ if function.starts_with("sets.") => lists::sets(&function["sets.".len()..], arguments),
         _ if function.starts_with("format.") => format::named(&function["format.".len()..], arguments),
         _ => conversion::call(function, arguments),
@@ -74,6 +81,7 @@ pub(super) fn method(target: &Value, function: &str, arguments: &[Value], budget
         (Value::Quantity(amount), _, _) => quantity::method(amount, function, arguments),
         (Value::Ip(_) | Value::Cidr(_), _, _) => network::method(target, function, arguments),
         (Value::Url(address), _, []) => url::method(address, function),
+        (Value::Version(version), _, _) => semver::method(version, function, arguments),
         (Value::Check(check), _, _) => authorizer::method(check, function, arguments),
         (Value::Decision { is_allowed, .. }, "allowed", []) => Ok(Value::Bool(*is_allowed)),
         (Value::Decision { reason, .. }, "reason", []) => Ok(Value::String(reason.clone())),
@@ -81,6 +89,16 @@ pub(super) fn method(target: &Value, function: &str, arguments: &[Value], budget
         (Value::Decision { .. }, "error", []) => Ok("".into()),
         (Value::Format(name), "validate", [Value::String(text)]) => format::validate(name, text),
         _ => Err(EvaluationError::no_overload()),
+    }
+}
+
+/// Whether a function has no value for this argument, whatever else it is given.
+pub(super) fn is_bad_literal(function: &str, argument: &Value) -> bool {
+    let Value::String(text) = argument else { return false };
+    match function {
+        "matches" => regex_lite::Regex::new(text).is_err(),
+        "timestamp" | "duration" => conversion::call(function, std::slice::from_ref(argument)).is_err(),
+        _ => false,
     }
 }
 

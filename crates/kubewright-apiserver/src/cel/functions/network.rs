@@ -7,6 +7,9 @@ use super::Evaluated;
 use crate::cel::error::EvaluationError;
 use crate::cel::value::Value;
 
+/// What is said of a text that is no range.
+const RANGE_ERROR: &str = "network address parse error during conversion from string";
+
 /// A range of addresses: those that begin like this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cidr {
@@ -64,13 +67,19 @@ fn parse_address(text: &str) -> Option<IpAddr> {
 /// Makes an address or a range, or says whether a text is one.
 pub(super) fn call(function: &str, value: &Value) -> Evaluated {
     let Value::String(text) = value else { return Err(EvaluationError::no_overload()) };
-    let no_address =
-        || EvaluationError::new(format!("IP Address {:?} parse error during conversion from string", text.as_str()));
-    let no_range = || EvaluationError::new("network address parse error during conversion from string");
+    let text = text.as_str();
+    let no_address = || {
+        let why = format!("ParseAddr({text:?}): unable to parse IP");
+        EvaluationError::new(format!("IP Address {text:?} parse error during conversion from string: {why}"))
+    };
+    let no_range = || {
+        let why = if text.contains('/') { "bad prefix" } else { "no '/'" };
+        EvaluationError::new(format!("{RANGE_ERROR}: {RANGE_ERROR}: netip.ParsePrefix({text:?}): {why}"))
+    };
     Ok(match function {
         "isIP" => parse_address(text).is_some().into(),
         "ip" => Value::Ip(parse_address(text).ok_or_else(no_address)?),
-        "ip.isCanonical" => (parse_address(text).ok_or_else(no_address)?.to_string() == text.as_str()).into(),
+        "ip.isCanonical" => (parse_address(text).ok_or_else(no_address)?.to_string() == text).into(),
         "isCIDR" => Cidr::parse(text).is_some().into(),
         _ => Value::Cidr(Cidr::parse(text).ok_or_else(no_range)?),
     })
@@ -105,7 +114,7 @@ fn of_address(address: IpAddr, function: &str) -> Evaluated {
 }
 
 fn of_range(range: Cidr, function: &str, arguments: &[Value]) -> Evaluated {
-    let not_parsed = || EvaluationError::new("network address parse error during conversion from string");
+    let not_parsed = || EvaluationError::new(RANGE_ERROR);
     Ok(match (function, arguments) {
         ("ip", []) => Value::Ip(range.address),
         ("prefixLength", []) => Value::Int(range.prefix.into()),

@@ -31,7 +31,6 @@ pub(super) fn method(text: &Str, function: &str, arguments: &[Value], budget: &m
         ("lowerAscii", []) => text.to_ascii_lowercase().into(),
         ("upperAscii", []) => text.to_ascii_uppercase().into(),
         ("trim", []) => text.trim().into(),
-        ("reverse", []) => text.chars().rev().collect::<String>().into(),
         ("charAt", [Value::Int(at)]) => match usize::try_from(*at) {
             Ok(index) if index == text.chars().count() => "".into(),
             Ok(index) => text.chars().nth(index).ok_or_else(|| out_of_range(*at))?.to_string().into(),
@@ -118,8 +117,32 @@ fn substring(text: &str, begin: i64, end: Option<i64>) -> Result<String, Evaluat
     let end = end.unwrap_or(length as i64);
     match (usize::try_from(begin), usize::try_from(end)) {
         (Ok(from), Ok(to)) if from <= to && to <= length => Ok(text.chars().skip(from).take(to - from).collect()),
-        _ => Err(EvaluationError::new(format!("invalid substring range. start: {begin}, end: {end}"))),
+        (Ok(from), Ok(to)) if from <= length && to <= length => {
+            Err(EvaluationError::new(format!("invalid substring range. start: {begin}, end: {end}")))
+        }
+        (Ok(from), _) if from <= length => Err(out_of_range(end)),
+        _ => Err(out_of_range(begin)),
     }
+}
+
+/// A text in quotes, with what cannot stand there escaped.
+pub(super) fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '\u{7}' => quoted += "\\a",
+            '\u{8}' => quoted += "\\b",
+            '\u{c}' => quoted += "\\f",
+            '\n' => quoted += "\\n",
+            '\r' => quoted += "\\r",
+            '\t' => quoted += "\\t",
+            '\u{b}' => quoted += "\\v",
+            '\\' => quoted += "\\\\",
+            '"' => quoted += "\\\"",
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "\""
 }
 
 fn out_of_range(index: i64) -> EvaluationError {

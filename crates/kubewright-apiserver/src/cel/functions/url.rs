@@ -76,7 +76,15 @@ pub(super) fn call(function: &str, value: &Value) -> Evaluated {
     match (function, Url::parse(text)) {
         ("isURL", parsed) => Ok(Value::Bool(parsed.is_some())),
         (_, Some(address)) => Ok(Value::Url(Arc::new(address))),
-        (_, None) => Err(EvaluationError::new(format!("URL parse error during conversion from string: {text}"))),
+        (_, None) => {
+            let why = match text.as_str() {
+                "" => "empty url",
+                text if text.starts_with(':') => "missing protocol scheme",
+                _ => "invalid URI for request",
+            };
+            let text = text.as_str();
+            Err(EvaluationError::new(format!("URL parse error during conversion from string: parse {text:?}: {why}")))
+        }
     }
 }
 
