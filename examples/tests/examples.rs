@@ -1,7 +1,12 @@
 //! Every example runs with no cluster and says what its article says.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use kubewright::apiserver::ApiServer;
 
 /// The example's binary, which cargo builds beside this test.
 fn example(name: &str) -> PathBuf {
@@ -17,7 +22,7 @@ fn run(name: &str, arguments: &[&str]) -> String {
         .stdin(Stdio::null())
         .env_remove("KUBERNETES_SERVICE_HOST")
         .output()
-        .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        .unwrap_or_else(|error| panic!("{name} does not start (cargo test without --test builds it): {error}"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{name}: {said}{}", String::from_utf8_lossy(&output.stderr));
     said
@@ -84,4 +89,63 @@ fn without_a_server_an_example_says_what_is_missing() {
     let output = output.expect("it starts");
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/config"));
+}
+
+/// A candidate for leadership, and what it says line by line.
+struct Candidate {
+    process: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Candidate {
+    fn start(kubeconfig: &str, id: &str) -> Self {
+        let mut process = Command::new(example("leader_election"))
+            .args(["--kubeconfig", kubeconfig, "--id", id, "--lease", "1.2"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let (sender, lines) = mpsc::channel();
+        let out = BufReader::new(process.stdout.take().expect("piped"));
+        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Candidate { process, lines }
+    }
+
+    fn says(&self, wanted: &str) {
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(30)).expect("it says something in time");
+            if line == wanted {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_process_leads_when_the_leader_is_killed() {
+    let server = ApiServer::in_memory().listen("127.0.0.1:0".parse().expect("an address")).start().await;
+    let server = server.expect("a port is free");
+    let file = std::env::temp_dir().join(format!("kubewright-election-{}", std::process::id()));
+    std::fs::write(&file, server.kubeconfig()).expect("a file of our own");
+    let path = file.to_str().expect("a plain path").to_owned();
+    tokio::task::spawn_blocking(move || {
+        let one = Candidate::start(&path, "one");
+        one.says("I am the leader: one");
+        one.says("Controller loop...");
+        let two = Candidate::start(&path, "two");
+        two.says("new leader elected: one");
+        // Nothing is released: the other has to wait until the lease has run out.
+        drop(one);
+        two.says("I am the leader: two");
+        two.says("Controller loop...");
+    })
+    .await
+    .expect("both play their part");
+    let _ = std::fs::remove_file(&file);
 }

@@ -1,0 +1,51 @@
+//! One active process among several, by a Lease: run it twice, and stop the one that leads.
+//!
+//! `cargo run -p kubewright-examples --example leader_election -- --kubeconfig kubeconfig --id one`
+
+use std::time::Duration;
+
+use clap::Parser;
+use kubewright::runtime::election::{LeaderCallbacks, LeaderElectionOptions};
+use kubewright::runtime::{LeaderElector, shutdown_on_signals};
+use kubewright_examples::{Arguments, Outcome};
+
+#[derive(Parser)]
+struct Candidate {
+    #[command(flatten)]
+    arguments: Arguments,
+    /// The identity of this process; two must not have the same.
+    #[arg(long)]
+    id: String,
+    /// How long a lease lasts, in seconds; the others follow from it as 60, 15 and 5 do.
+    #[arg(long, default_value_t = 60.0)]
+    lease: f64,
+}
+
+#[tokio::main]
+async fn main() -> Outcome {
+    let candidate = Candidate::parse();
+    let connection = candidate.arguments.connect().await?;
+    let options = LeaderElectionOptions::default()
+        .lease_duration(Duration::from_secs_f64(candidate.lease))
+        .renew_deadline(Duration::from_secs_f64(candidate.lease / 4.0))
+        .retry_period(Duration::from_secs_f64(candidate.lease / 12.0))
+        // A process that ends in order hands over at once; nobody has to wait for its lease to run out.
+        .release_on_cancel(true);
+    let elector = LeaderElector::new(&connection.client, "default", "example", candidate.id.as_str(), options)?;
+
+    let me = candidate.id.clone();
+    let callbacks = LeaderCallbacks::new(
+        |leading| async move {
+            println!("Controller loop...");
+            leading.cancelled().await;
+        },
+        move || println!("leader lost: {me}"),
+    );
+    let me = candidate.id.clone();
+    let callbacks = callbacks.on_new_leader(move |leader| match leader == me {
+        true => println!("I am the leader: {leader}"),
+        false => println!("new leader elected: {leader}"),
+    });
+    elector.run(callbacks, &shutdown_on_signals()).await?;
+    Ok(())
+}
