@@ -8,6 +8,8 @@
 
 pub mod consistency;
 pub mod controller;
+#[cfg(feature = "derive")]
+pub mod custom;
 pub mod election;
 pub mod events;
 mod expectations;
