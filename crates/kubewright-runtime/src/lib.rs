@@ -17,6 +17,8 @@ mod finalizing;
 pub mod manager;
 pub mod ownership;
 mod random;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use consistency::{Freshness, Operation, OwnApi};
 pub use controller::{BoxError, Context, Controller, ControllerHandle, Outcome, Predicate};

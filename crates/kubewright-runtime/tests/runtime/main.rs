@@ -10,4 +10,5 @@ mod helpers;
 mod isolation;
 mod manager;
 mod own_writes;
+mod storm;
 mod support;
