@@ -10,5 +10,6 @@ mod helpers;
 mod isolation;
 mod manager;
 mod own_writes;
+mod processes;
 mod storm;
 mod support;
