@@ -8,6 +8,8 @@
 
 pub mod consistency;
 pub mod controller;
+#[cfg(feature = "derive")]
+pub mod custom;
 pub mod election;
 pub mod events;
 mod expectations;
@@ -15,6 +17,8 @@ mod finalizing;
 pub mod manager;
 pub mod ownership;
 mod random;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use consistency::{Freshness, Operation, OwnApi};
 pub use controller::{BoxError, Context, Controller, ControllerHandle, Outcome, Predicate};

@@ -2,7 +2,7 @@
 
 use kubewright_api::core::v1::Pod;
 use kubewright_core::json::Writer;
-use kubewright_core::meta::v1::{ListMeta, Status};
+use kubewright_core::meta::v1::{ListMeta, PartialObjectMetadata, Status};
 use kubewright_core::protobuf::{Encoder, Envelope};
 use kubewright_core::stream::{Encoding, ListDecoder, WatchDecoder, WatchEvent};
 use kubewright_core::{DecodeError, Decoder, DynamicObject, Object, ObjectList};
@@ -78,7 +78,7 @@ fn a_watch_in_pieces_of_any_size_is_the_watch() {
             WatchEvent::Added(pods[0].clone()),
             WatchEvent::Modified(pods[1].clone()),
             WatchEvent::Deleted(pods[0].clone()),
-            WatchEvent::Bookmark(pods[1].clone()),
+            WatchEvent::Bookmark(Box::new(PartialObjectMetadata { metadata: pods[1].metadata.clone() })),
             WatchEvent::Error(Box::new(gone())),
         ];
         assert_eq!(whole, expected);

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use futures_core::Stream;
 use kubewright_cache::{BoxFuture, EventStream, ItemStream, Listed, ListerWatcher};
 use kubewright_client::{Error, Result};
-use kubewright_core::meta::v1::{ListMeta, Status};
+use kubewright_core::meta::v1::{ListMeta, PartialObjectMetadata, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{DynamicObject, Object, Str};
@@ -107,7 +107,7 @@ impl Live {
     /// Sends a bookmark.
     pub fn bookmark(&self) {
         let mut state = self.lock();
-        let mut bookmark = DynamicObject::default();
+        let mut bookmark = Box::<PartialObjectMetadata>::default();
         bookmark.set_resource_version(&state.version.to_string());
         state.happened(WatchEvent::Bookmark(bookmark));
     }
@@ -151,7 +151,7 @@ impl ListerWatcher<DynamicObject> for Live {
         let answer = if options.send_initial_events == Some(true) {
             let state = self.lock();
             let mut start: VecDeque<_> = state.objects.values().cloned().map(WatchEvent::Added).collect();
-            let mut bookmark = DynamicObject::default();
+            let mut bookmark = Box::<PartialObjectMetadata>::default();
             bookmark.set_resource_version(&state.version.to_string());
             bookmark.metadata.annotations.insert("k8s.io/initial-events-end", "true".into());
             start.push_back(WatchEvent::Bookmark(bookmark));

@@ -9,7 +9,7 @@ use futures_core::Stream;
 use kubewright_cache::{BoxFuture, EventStream, ItemStream, Listed, ListerWatcher};
 use kubewright_client::transport::{TransportError, TransportErrorKind};
 use kubewright_client::{Error, Result};
-use kubewright_core::meta::v1::{ListMeta, Status};
+use kubewright_core::meta::v1::{ListMeta, PartialObjectMetadata, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{DynamicObject, Object, Str};
@@ -179,7 +179,7 @@ fn event_of(word: &str) -> Result<WatchEvent<DynamicObject>> {
         "~" => WatchEvent::Modified(one()),
         "-" => WatchEvent::Deleted(one()),
         "=" | "!" => {
-            let mut bookmark = DynamicObject::default();
+            let mut bookmark = Box::<PartialObjectMetadata>::default();
             bookmark.set_resource_version(rest);
             if verb == "!" {
                 bookmark.metadata.annotations.insert("k8s.io/initial-events-end", "true".into());

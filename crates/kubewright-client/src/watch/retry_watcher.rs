@@ -81,18 +81,18 @@ impl<T: Object> RetryWatcher<T> {
                 Some(Ok(WatchEvent::Error(status))) if status.is_expired() => return self.end(Error::Status(status)),
                 Some(Ok(WatchEvent::Error(status))) => self.postpone(&Error::Status(status)),
                 Some(Ok(event)) => {
-                    let (WatchEvent::Added(object)
-                    | WatchEvent::Modified(object)
-                    | WatchEvent::Deleted(object)
-                    | WatchEvent::Bookmark(object)) = &event
-                    else {
-                        continue;
+                    let version = match &event {
+                        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                            object.resource_version()
+                        }
+                        WatchEvent::Bookmark(object) => object.resource_version(),
+                        WatchEvent::Error(_) => continue,
                     };
-                    if object.resource_version().is_empty() {
+                    if version.is_empty() {
                         let problem = "an event without a version cannot be continued from";
                         return self.end(Status::internal(problem).into());
                     }
-                    self.version = object.resource_version().into();
+                    self.version = version.into();
                     if !matches!(event, WatchEvent::Bookmark(_)) {
                         return Some(event);
                     }

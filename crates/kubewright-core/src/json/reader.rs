@@ -194,6 +194,11 @@ impl<'a, 'd> Reader<'a, 'd> {
         self.literal("null").map(|()| true)
     }
 
+    /// Whether managed fields are to be left out, for types that decode by themselves.
+    pub fn skips_managed_fields(&self) -> bool {
+        self.decoder.skips_managed_fields()
+    }
+
     /// Passes over a value of any kind and returns its text.
     pub fn raw(&mut self) -> Result<&'a str, DecodeError> {
         self.peek();

@@ -7,7 +7,7 @@ use super::buffer::{Buffer, Extent};
 use crate::Object;
 use crate::decode::{DecodeError, Decoder};
 use crate::json::Reader;
-use crate::meta::v1::Status;
+use crate::meta::v1::{PartialObjectMetadata, Status};
 use crate::protobuf::{Envelope, Fields};
 
 /// One event of a watch.
@@ -19,8 +19,8 @@ pub enum WatchEvent<T> {
     Modified(T),
     /// An object went, or no longer matches; this is its last state.
     Deleted(T),
-    /// Nothing happened up to the version of this otherwise empty object.
-    Bookmark(T),
+    /// Nothing happened up to the version of this object, which has nothing but metadata.
+    Bookmark(Box<PartialObjectMetadata>),
     /// The watch has failed.
     Error(Box<Status>),
 }
@@ -105,6 +105,15 @@ fn json_object<T: Object>(kind: &str, reader: &mut Reader<'_, '_>) -> Result<Wat
         reader.message(&mut *status)?;
         return Ok(WatchEvent::Error(status));
     }
+    if kind == "BOOKMARK" {
+        // The object says that it is of the kind that is watched, of which nothing else is there.
+        let mut object = Box::<PartialObjectMetadata>::default();
+        reader.entries(|reader, key| match key {
+            b"metadata" => reader.message(&mut object.metadata),
+            _ => reader.skip(),
+        })?;
+        return Ok(WatchEvent::Bookmark(object));
+    }
     let wrap = event_of(kind)?;
     T::from_json(reader).map(wrap)
 }
@@ -131,8 +140,16 @@ fn protobuf_event<T: Object>(frame: &[u8], decoder: &mut Decoder) -> Result<Watc
     if kind == "ERROR" {
         return decoder.protobuf(object).map(|status| WatchEvent::Error(Box::new(status)));
     }
-    let wrap = event_of(kind)?;
     let envelope = Envelope::decode(object)?;
+    if kind == "BOOKMARK" {
+        // Metadata has the same place in all objects; a user's own type may not be readable without the rest.
+        let mut metadata = Box::<PartialObjectMetadata>::default();
+        return match decoder.protobuf_message_into(&mut *metadata, envelope.raw) {
+            Ok(()) => Ok(WatchEvent::Bookmark(metadata)),
+            Err(error) => Err(error.within_field("object")),
+        };
+    }
+    let wrap = event_of(kind)?;
     let object = T::from_protobuf(envelope.raw, decoder)
         .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?
         .and_then(|object| envelope.check_kind(&object.group_version_kind()).map(|()| object));
@@ -144,7 +161,6 @@ fn event_of<T>(kind: &str) -> Result<fn(T) -> WatchEvent<T>, DecodeError> {
         "ADDED" => WatchEvent::Added,
         "MODIFIED" => WatchEvent::Modified,
         "DELETED" => WatchEvent::Deleted,
-        "BOOKMARK" => WatchEvent::Bookmark,
         other => return Err(DecodeError::new(format!("unknown type of event {other:?}"))),
     })
 }
@@ -152,7 +168,6 @@ fn event_of<T>(kind: &str) -> Result<fn(T) -> WatchEvent<T>, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meta::v1::PartialObjectMetadata;
 
     #[test]
     fn an_event_that_cannot_be_read_is_passed_over() {
@@ -179,6 +194,16 @@ mod tests {
         let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json);
         watch.push(b"<html> {} ");
         assert!(watch.next(&mut Decoder::new()).is_err() && !watch.can_go_on());
+    }
+
+    #[test]
+    fn a_bookmark_is_read_whatever_the_type_of_objects() {
+        let mut watch = WatchDecoder::<crate::meta::v1::PartialObjectMetadata>::new(Encoding::Json);
+        watch.push(
+            br#"{"type":"BOOKMARK","object":{"kind":"Foo","apiVersion":"a.b/v1","metadata":{"resourceVersion":"7"}}}"#,
+        );
+        let event = watch.next(&mut Decoder::new());
+        assert!(matches!(event, Ok(Some(WatchEvent::Bookmark(object))) if object.resource_version() == "7"));
     }
 
     #[test]

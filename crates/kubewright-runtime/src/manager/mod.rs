@@ -30,7 +30,7 @@ pub use error::ManagerError;
 pub use options::{ManagerOptions, RuntimeMetrics};
 pub use signals::shutdown_on_signals;
 
-use crate::controller::{BoxError, Controller, RunnableController};
+use crate::controller::{BoxError, Controller, ControllerHandle, RunnableController};
 use crate::election::{LeaderElector, Leadership};
 
 type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>> + Send>;
@@ -128,6 +128,11 @@ impl Manager {
         self.checks.watch(handle);
         self.controllers.push(controller);
         Ok(self)
+    }
+
+    /// The controllers, seen from outside.
+    pub fn handles(&self) -> Vec<ControllerHandle> {
+        self.controllers.iter().map(RunnableController::handle).collect()
     }
 
     /// Runs a task whether this process leads or not; if it fails, everything stops.

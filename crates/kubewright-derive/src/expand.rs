@@ -1,0 +1,237 @@
+//! Writes the code of a custom resource.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Data, DeriveInput, Error, Result};
+
+use crate::attribute::{Column, Resource, Rule, Scale, type_name};
+
+pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    if !matches!(input.data, Data::Struct(_)) {
+        return Err(Error::new(
+            input.ident.span(),
+            "a custom resource is derived from the struct of its specification",
+        ));
+    }
+    if !input.generics.params.is_empty() {
+        return Err(Error::new_spanned(&input.generics, "a custom resource has no type parameters"));
+    }
+    let resource = Resource::of(input)?;
+    let object = object(input, &resource);
+    let traits = traits(input, &resource);
+    let definition = definition(input, &resource);
+    Ok(quote! { #object #traits #definition })
+}
+
+/// The struct and how it is made.
+fn object(input: &DeriveInput, resource: &Resource) -> TokenStream {
+    let (spec, visibility, root) = (&input.ident, &input.vis, &resource.root);
+    let name = type_name(&resource.kind);
+    let derives = &resource.derives;
+    let status_field = resource.status.as_ref().map(|status| {
+        quote! {
+            /// What was found of it; written through its subresource.
+            pub status: ::std::option::Option<#status>,
+        }
+    });
+    let status_new = resource.status.as_ref().map(|_| quote! { status: ::std::option::Option::None, });
+    let doc = format!("A custom resource of the group `{}`.", resource.group);
+    quote! {
+        #[doc = #doc]
+        #[derive(::std::clone::Clone, ::std::fmt::Debug, #(#derives),*)]
+        #visibility struct #name {
+            /// Name, namespace, labels and what else all objects have.
+            pub metadata: #root::custom::ObjectMeta,
+            /// What is wanted.
+            pub spec: #spec,
+            #status_field
+        }
+
+        impl #name {
+            /// An object of this name, without a namespace.
+            #visibility fn new(name: &str, spec: #spec) -> Self {
+                let mut object = #name { metadata: ::std::default::Default::default(), spec, #status_new };
+                #root::custom::Object::set_name(&mut object, name);
+                object
+            }
+        }
+    }
+}
+
+/// `Object`, `Kind` and serde.
+fn traits(input: &DeriveInput, resource: &Resource) -> TokenStream {
+    let (spec, root) = (&input.ident, &resource.root);
+    let name = type_name(&resource.kind);
+    let Resource { group, version, kind, plural, singular, namespaced, .. } = resource;
+    let api_version = format!("{group}/{version}");
+    let (short_names, categories) = (&resource.short_names, &resource.categories);
+    let (status_type, status_ref, status_move) = match &resource.status {
+        Some(status) => (quote! { #status }, quote! { self.status.as_ref() }, quote! { status: parts.status, }),
+        None => (quote! { #root::custom::NoStatus }, quote! { ::std::option::Option::None }, quote! {}),
+    };
+    let has_status = resource.status.as_ref().map(|_| quote! { impl #root::custom::HasStatus for #name {} });
+    let has_scale = resource.scale.as_ref().map(|_| quote! { impl #root::custom::HasScale for #name {} });
+    let parts = quote! { #root::custom::Parts::<#spec, #status_type> };
+    quote! {
+        impl #root::custom::Object for #name {
+            fn group_version_kind(&self) -> #root::custom::GroupVersionKind {
+                #root::custom::GroupVersionKind::from_static(#group, #version, #kind)
+            }
+            #root::custom::object_metadata!();
+            fn from_json(
+                reader: &mut #root::custom::Reader<'_, '_>,
+            ) -> ::std::result::Result<Self, #root::custom::DecodeError> {
+                let parts = #parts::from_json(reader)?;
+                ::std::result::Result::Ok(#name { metadata: parts.metadata, spec: parts.spec, #status_move })
+            }
+            fn from_protobuf(
+                _: &[u8],
+                _: &mut #root::custom::Decoder,
+            ) -> ::std::option::Option<::std::result::Result<Self, #root::custom::DecodeError>> {
+                ::std::option::Option::None
+            }
+            fn write_json(&self, writer: &mut #root::custom::Writer<'_>) {
+                #root::custom::write_json(self, writer);
+            }
+        }
+
+        impl #root::custom::Kind for #name {
+            const RESOURCE: &'static #root::custom::ResourceInfo = &#root::custom::ResourceInfo {
+                kind: #root::custom::KindInfo { group: #group, version: #version, kind: #kind, api_version: #api_version },
+                plural: #plural,
+                singular: #singular,
+                short_names: &[#(#short_names),*],
+                categories: &[#(#categories),*],
+                namespaced: #namespaced,
+                verbs: #root::custom::VERBS,
+                subresources: &[],
+                columns: &[],
+            };
+        }
+
+        impl #root::custom::serde::Serialize for #name {
+            fn serialize<S: #root::custom::serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> ::std::result::Result<S::Ok, S::Error> {
+                let status: ::std::option::Option<&#status_type> = #status_ref;
+                #root::custom::serialize(#api_version, #kind, &self.metadata, &self.spec, status, serializer)
+            }
+        }
+
+        impl<'de> #root::custom::serde::Deserialize<'de> for #name {
+            fn deserialize<D: #root::custom::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> ::std::result::Result<Self, D::Error> {
+                let parts = <#parts as #root::custom::serde::Deserialize>::deserialize(deserializer)?;
+                ::std::result::Result::Ok(#name { metadata: parts.metadata, spec: parts.spec, #status_move })
+            }
+        }
+
+        #has_status
+        #has_scale
+    }
+}
+
+/// The CustomResourceDefinition, as far as the attribute says it.
+fn definition(input: &DeriveInput, resource: &Resource) -> TokenStream {
+    let (spec, root) = (&input.ident, &resource.root);
+    let name = type_name(&resource.kind);
+    let Resource { list_kind, is_stored, is_served, selectable, .. } = resource;
+    let status = match &resource.status {
+        Some(status) => quote! { ::std::option::Option::Some(#root::custom::schema_of::<#status>) },
+        None => quote! { ::std::option::Option::None },
+    };
+    let option = |text: &Option<String>| match text {
+        Some(text) => quote! { ::std::option::Option::Some(#text) },
+        None => quote! { ::std::option::Option::None },
+    };
+    let scale = match &resource.scale {
+        Some(Scale { spec, status, selector }) => {
+            let selector = option(selector);
+            quote! { ::std::option::Option::Some(#root::custom::ScalePaths { spec: #spec, status: #status, selector: #selector }) }
+        }
+        None => quote! { ::std::option::Option::None },
+    };
+    let columns = resource.columns.iter().map(|column| {
+        let Column { name, ty, path, format, description, priority } = column;
+        let (format, description, priority) = (option(format), option(description), priority.unwrap_or(0));
+        quote! {
+            #root::custom::Column {
+                name: #name, ty: #ty, path: #path, format: #format, description: #description, priority: #priority,
+            }
+        }
+    });
+    let rules = resource.rules.iter().map(|Rule { rule, message }| {
+        let message = option(message);
+        quote! { (#rule, #message) }
+    });
+    let deprecated = option(&resource.deprecated);
+    quote! {
+        impl #root::custom::CustomResource for #name {
+            const DETAILS: #root::custom::Details = #root::custom::Details {
+                list_kind: #list_kind,
+                is_stored: #is_stored,
+                is_served: #is_served,
+                deprecated: #deprecated,
+                scale: #scale,
+                columns: &[#(#columns),*],
+                rules: &[#(#rules),*],
+                selectable: &[#(#selectable),*],
+                spec: #root::custom::schema_of::<#spec>,
+                status: #status,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(attribute: TokenStream) -> String {
+        let input: DeriveInput = syn::parse2(quote! { #attribute struct FooSpec { size: i32 } }).unwrap();
+        expand(&input).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        for (attribute, wanted) in [
+            (quote! {}, "needs #[resource("),
+            (quote! { #[resource(version = "v1", kind = "Foo")] }, "`group = \"…\"` is missing"),
+            (quote! { #[resource(group = "example", version = "v1", kind = "Foo")] }, "DNS name with a dot"),
+            (quote! { #[resource(group = "a.b", version = "1", kind = "Foo")] }, "a version is"),
+            (quote! { #[resource(group = "a.b", version = "v1", kind = "foo")] }, "CamelCase"),
+            (quote! { #[resource(group = "a.b", version = "v1", kind = "FooSpec")] }, "another name"),
+            (quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", colour = "red")] }, "no `colour`"),
+            (quote! { #[resource(group = "a.b", group = "a.b")] }, "said twice"),
+            (
+                quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", selectable("spec"))] },
+                "begins with a dot",
+            ),
+            (
+                quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", scale(spec = ".a"))] },
+                "needs the paths",
+            ),
+            (
+                quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", column(name = "A", type = "int", path = ".a"))] },
+                "one of the types",
+            ),
+        ] {
+            let error = error(attribute.clone());
+            assert!(error.contains(wanted), "{attribute}: {error}");
+        }
+        assert_eq!(
+            error(quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", short_names("f", "fo"))] }),
+            ""
+        );
+    }
+
+    #[test]
+    fn only_a_plain_struct_is_a_specification() {
+        let input: DeriveInput = syn::parse2(quote! { enum Foo { A } }).unwrap();
+        assert!(expand(&input).unwrap_err().to_string().contains("from the struct"));
+        let input: DeriveInput = syn::parse2(quote! { struct Foo<T> { a: T } }).unwrap();
+        assert!(expand(&input).unwrap_err().to_string().contains("type parameters"));
+    }
+}

@@ -1,0 +1,53 @@
+//! Custom resources from the structs of their specifications.
+//!
+//! `#[derive(CustomResource)]` writes the object and its traits; this module is what that code leans on, and
+//! [`CustomResource::definition`], which users call. Schemas come from schemars and are made structural here, as API servers
+//! want them.
+//!
+//! ```
+//! use kubewright_core::Object;
+//! use kubewright_runtime::custom::CustomResource;
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
+//! #[resource(group = "example.com", version = "v1", kind = "Foo", namespaced, status = FooStatus, short_names("fo"))]
+//! #[serde(rename_all = "camelCase")]
+//! struct FooSpec {
+//!     deployment_name: String,
+//!     replicas: Option<i32>,
+//! }
+//!
+//! #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default)]
+//! #[serde(rename_all = "camelCase")]
+//! struct FooStatus {
+//!     available_replicas: i32,
+//! }
+//!
+//! let foo = Foo::new("a", FooSpec { deployment_name: "web".into(), replicas: Some(2) });
+//! assert_eq!(foo.group_version_kind().to_string(), "example.com/v1, Kind=Foo");
+//! assert_eq!(Foo::definition().name(), "foos.example.com");
+//! ```
+
+mod definition;
+mod parts;
+mod structural;
+
+pub use definition::{Column, CustomResource, Details, MergeError, ScalePaths, merge_versions};
+pub use kubewright_derive::CustomResource;
+pub use structural::schema_of;
+
+#[doc(hidden)]
+pub use {
+    kubewright_client::{HasScale, HasStatus},
+    kubewright_core::json::{Reader, Writer},
+    kubewright_core::meta::v1::ObjectMeta,
+    kubewright_core::scheme::KindInfo,
+    kubewright_core::{DecodeError, Decoder, GroupVersionKind, Kind, Object, ResourceInfo, object_metadata},
+    parts::{NoStatus, Parts, serialize, write_json},
+    serde,
+};
+
+/// What can be done with custom resources.
+#[doc(hidden)]
+pub const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];

@@ -1,0 +1,235 @@
+//! Makes schemas of types structural, as API servers want those of custom resources.
+//!
+//! A structural schema says of each field, outside of all alternatives, which type it has; alternatives may only narrow.
+//! See <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+/// The structural schema of a type.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let mut settings = SchemaSettings::openapi3();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    make_structural(&mut schema);
+    schema
+}
+
+/// What structural schemas do not have.
+const FORBIDDEN: [&str; 9] =
+    ["$schema", "$id", "title", "definitions", "$defs", "components", "examples", "readOnly", "writeOnly"];
+
+/// Formats that servers know; others say nothing to them.
+const FORMATS: [&str; 12] =
+    ["int32", "int64", "float", "double", "byte", "date", "date-time", "duration", "email", "ipv4", "uuid", "uri"];
+
+fn make_structural(schema: &mut Value) {
+    let Value::Object(fields) = schema else {
+        // `true` stands for anything at all.
+        *schema = json!({"x-kubernetes-preserve-unknown-fields": true});
+        return;
+    };
+    FORBIDDEN.iter().for_each(|field| drop(fields.remove(*field)));
+    fields.remove("deprecated");
+    if fields.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
+        fields.remove("format");
+    }
+    if let Some(constant) = fields.remove("const") {
+        fields.insert("enum".to_owned(), json!([constant]));
+    }
+    for alternatives in ["oneOf", "anyOf", "allOf"] {
+        fold_alternatives(fields, alternatives);
+    }
+    match fields.get_mut("additionalProperties") {
+        // A server prunes or refuses unknown fields by itself; a schema has either properties or these.
+        Some(Value::Bool(false)) => drop(fields.remove("additionalProperties")),
+        Some(additional) => make_structural(additional),
+        None => {}
+    }
+    if fields.contains_key("properties") {
+        fields.remove("additionalProperties");
+        fields.entry("type").or_insert_with(|| "object".into());
+    }
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        properties.values_mut().for_each(make_structural);
+    }
+    if let Some(items) = fields.get_mut("items") {
+        make_structural(items);
+    }
+    // Servers take no `enum` of `null`, and say it by `nullable`.
+    if let Some(Value::Array(values)) = fields.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+        if let Some(first) = values.first() {
+            let ty = if first.is_string() { "string" } else { "integer" };
+            fields.entry("type").or_insert_with(|| ty.into());
+        }
+    }
+    let says_nothing = !["type", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"]
+        .iter()
+        .any(|field| fields.contains_key(*field));
+    if says_nothing {
+        fields.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
+    }
+}
+
+/// Says outside of the alternatives what they say of types and properties, and leaves within what narrows.
+fn fold_alternatives(fields: &mut Map<String, Value>, name: &str) {
+    let Some(Value::Array(mut alternatives)) = fields.remove(name) else { return };
+    let before = alternatives.len();
+    alternatives.retain(|alternative| !is_null(alternative));
+    if alternatives.len() < before {
+        fields.insert("nullable".to_owned(), true.into());
+    }
+    if alternatives.len() == 1 || name == "allOf" {
+        for alternative in alternatives {
+            let Value::Object(alternative) = alternative else { continue };
+            merge(fields, alternative);
+        }
+        return;
+    }
+    // Names to choose from are one list.
+    if let Some(values) = alternatives.iter().map(names).collect::<Option<Vec<Vec<Value>>>>() {
+        fields.insert("type".to_owned(), "string".into());
+        fields.insert("enum".to_owned(), values.concat().into());
+        return;
+    }
+    let mut types: Vec<Value> = alternatives.iter().filter_map(|one| one.get("type").cloned()).collect();
+    types.dedup();
+    if types.len() > 1 {
+        // Integer or text is a type of its own; other mixtures are taken as they come.
+        let is_int_or_string =
+            types.len() == 2 && types.contains(&"integer".into()) && types.contains(&"string".into());
+        let says = if is_int_or_string { "x-kubernetes-int-or-string" } else { "x-kubernetes-preserve-unknown-fields" };
+        fields.insert(says.to_owned(), true.into());
+        return;
+    }
+    let mut narrowing = Vec::new();
+    for alternative in alternatives {
+        let Value::Object(mut alternative) = alternative else { continue };
+        let required = alternative.remove("required");
+        merge(fields, alternative);
+        narrowing.extend(required.map(|required| json!({"required": required})));
+    }
+    if !narrowing.is_empty() {
+        fields.insert(name.to_owned(), narrowing.into());
+    }
+}
+
+/// Adds what another schema says of the same value.
+fn merge(fields: &mut Map<String, Value>, other: Map<String, Value>) {
+    for (name, value) in other {
+        match (fields.get_mut(&name), value) {
+            (Some(Value::Object(have)), Value::Object(more)) => {
+                for (name, value) in more {
+                    match (have.get_mut(&name), value) {
+                        // The tag of an enum: each variant has its own value for it.
+                        (Some(Value::Object(have)), Value::Object(more)) => unite(have, &more),
+                        (Some(_), _) => {}
+                        (None, value) => drop(have.insert(name, value)),
+                    }
+                }
+            }
+            (Some(Value::Array(have)), Value::Array(more)) => {
+                extend(have, more);
+            }
+            (Some(_), _) => {}
+            (None, value) => drop(fields.insert(name, value)),
+        }
+    }
+}
+
+/// Lets a property have the values of both schemas.
+fn unite(have: &mut Map<String, Value>, more: &Map<String, Value>) {
+    let values = |schema: &Map<String, Value>| match (schema.get("enum"), schema.get("const")) {
+        (Some(Value::Array(values)), _) => Some(values.clone()),
+        (_, Some(constant)) => Some(vec![constant.clone()]),
+        _ => None,
+    };
+    if let (Some(mut all), Some(more)) = (values(have), values(more)) {
+        extend(&mut all, more);
+        have.remove("const");
+        have.insert("enum".to_owned(), all.into());
+    }
+}
+
+/// Adds values that are not there yet.
+fn extend(have: &mut Vec<Value>, more: Vec<Value>) {
+    for value in more {
+        if !have.contains(&value) {
+            have.push(value);
+        }
+    }
+}
+
+/// The texts of an alternative that is nothing but a choice of names.
+fn names(alternative: &Value) -> Option<Vec<Value>> {
+    let values = match (alternative.get("enum"), alternative.get("const")) {
+        (Some(Value::Array(values)), _) => values.clone(),
+        (_, Some(constant)) => vec![constant.clone()],
+        _ => return None,
+    };
+    values.iter().all(Value::is_string).then_some(values)
+}
+
+fn is_null(alternative: &Value) -> bool {
+    alternative.get("type") == Some(&"null".into())
+        || alternative.get("const") == Some(&Value::Null)
+            && alternative.as_object().is_some_and(|one| one.contains_key("const"))
+        || alternative.get("enum") == Some(&json!([null]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// How big.
+    #[derive(JsonSchema)]
+    #[allow(dead_code)]
+    enum Size {
+        /// Not big.
+        Small,
+        Large,
+    }
+
+    #[derive(JsonSchema)]
+    #[allow(dead_code)]
+    #[serde(rename_all = "camelCase")]
+    enum Source {
+        Inline { text: String },
+        Url(String),
+    }
+
+    #[derive(JsonSchema)]
+    #[allow(dead_code)]
+    struct Everything {
+        size: Size,
+        maybe: Option<Size>,
+        source: Source,
+        number: u32,
+        labels: BTreeMap<String, String>,
+        list: Vec<Option<i64>>,
+        anything: serde_json::Value,
+    }
+
+    #[test]
+    fn a_schema_says_types_outside_of_alternatives() {
+        let schema = schema_of::<Everything>();
+        let property = |name: &str| schema["properties"][name].clone();
+        assert_eq!(schema["type"], "object");
+        assert_eq!(property("size")["enum"], json!(["Large", "Small"]));
+        assert_eq!(property("size")["type"], "string");
+        assert_eq!(property("maybe")["nullable"], true);
+        assert_eq!(property("source")["type"], "object");
+        assert_eq!(property("source")["properties"]["inline"]["properties"]["text"]["type"], "string");
+        assert_eq!(property("source")["oneOf"], json!([{"required": ["inline"]}, {"required": ["url"]}]));
+        assert_eq!(property("number").get("format"), None);
+        assert_eq!(property("labels")["additionalProperties"], json!({"type": "string"}));
+        assert_eq!(property("list")["items"]["nullable"], true);
+        assert_eq!(property("anything")["x-kubernetes-preserve-unknown-fields"], true);
+        assert!(schema.get("$schema").is_none() && schema.get("title").is_none());
+    }
+}

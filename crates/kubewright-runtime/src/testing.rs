@@ -1,0 +1,139 @@
+//! A cluster in a test: the embedded server, a manager, and waiting until nothing is left to do.
+//!
+//! In a test with simulated time (`#[tokio::test(start_paused = true)]`) all of it takes moments: sleeping advances the clock as
+//! soon as nobody has anything to do.
+//!
+//! ```
+//! # use kubewright_api::core::v1::ConfigMap;
+//! # use kubewright_client::Api;
+//! # use kubewright_core::Object;
+//! # use kubewright_runtime::{Context, Outcome, testing::TestCluster};
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cluster = TestCluster::start().await?;
+//! let mut manager = cluster.manager();
+//! manager.add(manager.controller::<ConfigMap>("label").reconciling(|map, context: Context| async move {
+//!     let mut map = (*map).clone();
+//!     map.metadata.labels.insert("seen", "yes".into());
+//!     context.api::<ConfigMap>(map.namespace()).update(&map).await?;
+//!     Ok(Outcome::Done)
+//! }))?;
+//! let running = cluster.run(manager);
+//!
+//! let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "default");
+//! let mut map = ConfigMap::default();
+//! map.set_name("a");
+//! maps.create(&map).await?;
+//! running.until_idle().await;
+//! assert_eq!(maps.get("a").await?.labels().get("seen"), Some("yes"));
+//! running.stop().await?;
+//! # Ok(()) }
+//! ```
+
+use std::time::Duration;
+
+use kubewright_apiserver::{ApiServer, Faults, RunningServer, StartError};
+use kubewright_client::Client;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::sync::DropGuard;
+
+use crate::controller::ControllerHandle;
+use crate::manager::{Manager, ManagerError, ManagerOptions};
+
+/// How often it is looked whether nothing is left to do.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What is planned further ahead is not waited for.
+const HORIZON: Duration = Duration::from_secs(1);
+
+/// So many looks in a row have to find nothing, since an event may be between the server and a cache.
+const LOOKS: u32 = 5;
+
+/// A server in memory.
+#[doc(alias = "envtest.Environment")]
+#[derive(Debug)]
+pub struct TestCluster {
+    server: RunningServer,
+}
+
+impl TestCluster {
+    /// Starts a server without a socket, which takes milliseconds.
+    ///
+    /// # Errors
+    /// If the server does not start.
+    pub async fn start() -> Result<Self, StartError> {
+        Ok(TestCluster { server: ApiServer::in_memory().start().await? })
+    }
+
+    /// The same with a server of the caller's: with objects that are there from the beginning, or a socket.
+    pub fn over(server: RunningServer) -> Self {
+        TestCluster { server }
+    }
+
+    /// A client of the administrator's.
+    pub fn client(&self) -> Client {
+        self.server.client()
+    }
+
+    /// What injects faults.
+    pub fn faults(&self) -> Faults {
+        self.server.faults()
+    }
+
+    /// The server.
+    pub fn server(&self) -> &RunningServer {
+        &self.server
+    }
+
+    /// A manager over this cluster, without endpoints.
+    pub fn manager(&self) -> Manager {
+        Manager::new(&self.client(), ManagerOptions::default())
+    }
+
+    /// Runs a manager in the background, until it is stopped or dropped.
+    pub fn run(&self, manager: Manager) -> RunningManager {
+        let (handles, stop) = (manager.handles(), CancellationToken::new());
+        let shutdown = stop.clone();
+        let task = tokio::spawn(async move { manager.run(&shutdown).await });
+        RunningManager { handles, _stop_on_drop: stop.clone().drop_guard(), stop, task }
+    }
+}
+
+/// A manager that runs.
+#[derive(Debug)]
+pub struct RunningManager {
+    handles: Vec<ControllerHandle>,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+    task: JoinHandle<Result<(), ManagerError>>,
+}
+
+impl RunningManager {
+    /// Waits until all controllers work, and have nothing to do now or within a second. For ever, if one always has.
+    pub async fn until_idle(&self) {
+        let mut looks = 0;
+        while looks < LOOKS {
+            sleep(LOOK).await;
+            let is_idle = self.handles.iter().all(|handle| handle.health().is_working && handle.is_idle(HORIZON));
+            looks = if is_idle { looks + 1 } else { 0 };
+        }
+    }
+
+    /// The controller of this name.
+    pub fn controller(&self, name: &str) -> Option<&ControllerHandle> {
+        self.handles.iter().find(|handle| handle.name() == name)
+    }
+
+    /// Stops everything, and tells how it ended.
+    ///
+    /// # Errors
+    /// As [`Manager::run`].
+    pub async fn stop(self) -> Result<(), ManagerError> {
+        self.stop.cancel();
+        match self.task.await {
+            Ok(result) => result,
+            Err(error) => Err(ManagerError::Failed { name: "the manager".into(), source: error.into() }),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Custom resources by derive: their definition is accepted, and their objects are seen by controllers.
+
+use kubewright_api::apiextensions::v1::CustomResourceDefinition;
+use kubewright_cache::SharedInformerFactory;
+use kubewright_client::Api;
+use kubewright_core::{DynamicObject, Object};
+use kubewright_runtime::custom::{CustomResource, MergeError, merge_versions};
+use kubewright_runtime::{Context, Controller, Outcome, Predicate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::support::{Running, eventually, server};
+
+/// What is wanted of a Foo.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
+#[resource(group = "example.com", version = "v1", kind = "Foo", namespaced, status = FooStatus, derive(Default, PartialEq))]
+#[resource(short_names("fo"), categories("all"), selectable(".spec.color"))]
+#[resource(scale(spec = ".spec.replicas", status = ".status.availableReplicas"))]
+#[resource(column(name = "Replicas", type = "integer", path = ".spec.replicas", priority = 1))]
+#[resource(rule(rule = "self.spec.replicas <= 10", message = "too many"))]
+#[serde(rename_all = "camelCase")]
+pub struct FooSpec {
+    /// How many.
+    replicas: i32,
+    #[serde(default)]
+    color: Color,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deployment_name: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
+enum Color {
+    #[default]
+    Red,
+    Blue,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct FooStatus {
+    available_replicas: i32,
+}
+
+mod v2 {
+    use super::*;
+
+    #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
+    #[resource(group = "example.com", version = "v2", kind = "Foo", namespaced, not_stored, deprecated = "too new")]
+    pub struct FooSpec {
+        size: i32,
+    }
+}
+
+#[test]
+fn a_definition_says_what_the_attribute_says() {
+    let definition = Foo::definition();
+    assert_eq!(definition.name(), "foos.example.com");
+    let json = String::from_utf8(definition.to_json()).unwrap();
+    for part in [
+        r#""shortNames":["fo"]"#,
+        r#""categories":["all"]"#,
+        r#""scope":"Namespaced""#,
+        r#""selectableFields":[{"jsonPath":".spec.color"}]"#,
+        r#""specReplicasPath":".spec.replicas""#,
+        r#""status":{}"#,
+        r#""rule":"self.spec.replicas \u003c= 10""#,
+        r#""jsonPath":".spec.replicas""#,
+        r#""description":"How many.""#,
+    ] {
+        let plain = part.replace(r"\u003c", "<");
+        assert!(json.contains(part) || json.contains(&plain), "{part} is not in {json}");
+    }
+}
+
+#[test]
+fn several_versions_make_one_definition_with_one_that_is_stored() {
+    let merged = merge_versions([Foo::definition(), v2::Foo::definition()]).unwrap();
+    let versions: Vec<_> = merged.spec.versions.iter().map(|one| (one.name.as_str(), one.storage)).collect();
+    assert_eq!(versions, [("v1", true), ("v2", false)]);
+    assert_eq!(merged.spec.versions[1].deprecation_warning.as_deref(), Some("too new"));
+    assert_eq!(merge_versions([v2::Foo::definition()]), Err(MergeError::Stored { stored: 0 }));
+    assert_eq!(merge_versions([]), Err(MergeError::Empty));
+}
+
+#[test]
+fn objects_go_through_json_and_back() {
+    let mut foo = Foo::new("a", FooSpec { replicas: 2, color: Color::Blue, deployment_name: None });
+    foo.set_namespace("default");
+    let json = String::from_utf8(foo.to_json()).unwrap();
+    assert!(json.starts_with(r#"{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"#), "{json}");
+    let back: Foo = serde_json::from_str(&json).unwrap();
+    assert_eq!(back, foo);
+    let dynamic: DynamicObject = json.parse().unwrap();
+    assert_eq!(dynamic.get(&["spec", "color"]).unwrap().as_str(), Some("Blue"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_of_a_custom_resource_writes_its_status() {
+    let server = server().await;
+    let client = server.client();
+    let definitions = Api::<CustomResourceDefinition>::all(&client);
+    definitions.create(&Foo::definition()).await.unwrap();
+    let foos = Api::<Foo>::namespaced(&client, "default");
+    eventually("the resource is served", async || foos.list(&Default::default()).await.is_ok()).await;
+    let created = foos.create(&Foo::new("a", FooSpec { replicas: 3, ..Default::default() })).await.unwrap();
+    assert_eq!(created.spec.color, Color::Red);
+    // What the schema does not allow is refused.
+    let mut wrong: DynamicObject = String::from_utf8(created.to_json()).unwrap().parse().unwrap();
+    wrong.set(&["spec", "color"], "Green").unwrap();
+    let dynamic = foos.decoded_as::<DynamicObject>();
+    assert!(dynamic.update(&wrong).await.unwrap_err().is_invalid());
+
+    let factory = SharedInformerFactory::new(&client, Default::default());
+    let controller = Controller::<Foo>::new("foos", &factory).filter(Predicate::generation_changed());
+    let running = Running::start(controller.reconciling(|foo, context: Context| async move {
+        let mut foo = (*foo).clone();
+        foo.status = Some(FooStatus { available_replicas: foo.spec.replicas });
+        context.api::<Foo>("default").update_status(&foo).await?;
+        Ok(Outcome::Done)
+    }));
+    let available = async |count: i32| {
+        let status = foos.get("a").await.unwrap().status;
+        status.is_some_and(|status| status.available_replicas == count)
+    };
+    eventually("the status is written", async || available(3).await).await;
+    let mut foo = foos.get("a").await.unwrap();
+    foo.spec.replicas = 5;
+    foos.update(&foo).await.unwrap();
+    eventually("the status is written again", async || available(5).await).await;
+    running.stopped().await.unwrap();
+}
