@@ -13,6 +13,7 @@ pub mod endpoints;
 mod error;
 mod events;
 mod indices;
+pub mod ingress_manager;
 pub mod job;
 pub mod nodes;
 mod own_writes;

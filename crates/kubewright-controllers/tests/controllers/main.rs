@@ -3,6 +3,8 @@
 mod deployment;
 mod disruption;
 mod endpoints;
+mod faults;
+mod ingress_manager;
 mod job;
 mod nodes;
 mod replicaset;

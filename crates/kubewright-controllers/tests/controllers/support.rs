@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubewright_api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec};
 use kubewright_api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec};
-use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_apiserver::{ApiServer, Faults, RunningServer};
 use kubewright_client::{Api, Client};
 use kubewright_controllers::{ControllerSet, NodeOptions, RunningControllers};
 use kubewright_core::meta::v1::LabelSelector;
@@ -29,6 +29,10 @@ impl Cluster {
         let client = server.client();
         let controllers = ControllerSet::new(&client).nodes(options).start();
         Cluster { server, controllers, client }
+    }
+
+    pub fn faults(&self) -> Faults {
+        self.server.faults()
     }
 
     pub fn api<T: Kind>(&self) -> Api<T> {
