@@ -20,6 +20,7 @@ mod own_writes;
 mod owner_events;
 mod pods;
 pub mod replicaset;
+pub mod sample;
 pub mod service_accounts;
 mod set;
 mod worker;

@@ -8,4 +8,5 @@ mod ingress_manager;
 mod job;
 mod nodes;
 mod replicaset;
+mod sample;
 mod support;
