@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kubewright_api::apps::v1::{Deployment, ReplicaSet};
-use kubewright_apiserver::Fault;
+use kubewright_apiserver::{ApiServer, Fault};
+use kubewright_controllers::NodeOptions;
 use tokio::time::sleep;
 
 use crate::support::{Cluster, deployment, is_rolled_out, replica_set};
@@ -51,4 +52,29 @@ async fn pods_that_cannot_be_created_are_a_condition() {
     cluster.until::<ReplicaSet>("web", |set| reason(set).is_none()).await;
     cluster.until_pods(|pods| pods.len() == 3).await;
     cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_started_again_goes_on_where_it_was() {
+    let data = std::env::temp_dir().join(format!("kubewright-controllers-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&data);
+    let start = async || Cluster::over(ApiServer::in_memory().data(&data), NodeOptions::default()).await;
+    let cluster = start().await;
+    cluster.create(&deployment("web", 8)).await;
+    // In the middle of it, and again in the middle of the next version.
+    sleep(Duration::from_millis(150)).await;
+    cluster.stop().await;
+    let cluster = start().await;
+    let image = r#"{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"two:2"}]}}}}"#;
+    cluster.patch::<Deployment>("web", image).await;
+    sleep(Duration::from_millis(150)).await;
+    cluster.stop().await;
+    let cluster = start().await;
+    cluster.until::<Deployment>("web", is_rolled_out).await;
+    let pods = cluster.until_pods(|pods| pods.len() == 8).await;
+    let addresses: std::collections::BTreeSet<_> =
+        pods.iter().map(|pod| pod.status.as_ref().unwrap().pod_ip.clone()).collect();
+    assert_eq!(addresses.len(), 8);
+    cluster.stop().await;
+    let _ = std::fs::remove_dir_all(&data);
 }

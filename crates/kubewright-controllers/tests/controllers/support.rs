@@ -25,7 +25,11 @@ impl Cluster {
     }
 
     pub async fn new(options: NodeOptions) -> Self {
-        let server = ApiServer::in_memory().start().await.unwrap();
+        Self::over(ApiServer::in_memory(), options).await
+    }
+
+    pub async fn over(server: ApiServer, options: NodeOptions) -> Self {
+        let server = server.start().await.unwrap();
         let client = server.client();
         let controllers = ControllerSet::new(&client).nodes(options).start();
         Cluster { server, controllers, client }
