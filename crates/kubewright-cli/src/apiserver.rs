@@ -65,9 +65,15 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::new()?;
     let server = start(&options.server).await?;
     let nodes = NodeOptions::default().count(options.nodes);
-    let controllers = ControllerSet::new(&server.client()).nodes(nodes).start();
+    let mut controllers = ControllerSet::new(&server.client()).nodes(nodes).start();
     announce(&options.server, &server)?;
-    signals.wait().await;
+    tokio::select! {
+        () = signals.wait() => {}
+        ended = controllers.ended() => {
+            ended?;
+            return Err("a controller ended by itself".into());
+        }
+    }
     // Controllers first: what they have in hand still needs the server.
     let stopped = controllers.stop().await;
     server.stop().await;

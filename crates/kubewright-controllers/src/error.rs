@@ -25,6 +25,14 @@ pub enum Error {
         /// The name of the replica set.
         name: String,
     },
+    /// An object of the right name belongs to somebody else.
+    #[error("{object} exists and is not managed by {owner}")]
+    NotControlled {
+        /// The object, by kind and key.
+        object: String,
+        /// Who would manage it.
+        owner: String,
+    },
 }
 
 impl Error {

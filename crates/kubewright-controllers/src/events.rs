@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{Event, EventSource, ObjectReference};
 use kubewright_client::{Api, Client};
-use kubewright_core::{Kind, Str};
+use kubewright_core::{Object, Str};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
@@ -35,16 +35,16 @@ impl Recorder {
     }
 
     /// Something went as it should.
-    pub(crate) async fn normal<T: Kind>(&self, regarding: &T, reason: &'static str, message: String) {
+    pub(crate) async fn normal<T: Object>(&self, regarding: &T, reason: &'static str, message: String) {
         self.record(regarding, "Normal", reason, message).await;
     }
 
     /// Something needs attention.
-    pub(crate) async fn warning<T: Kind>(&self, regarding: &T, reason: &'static str, message: String) {
+    pub(crate) async fn warning<T: Object>(&self, regarding: &T, reason: &'static str, message: String) {
         self.record(regarding, "Warning", reason, message).await;
     }
 
-    async fn record<T: Kind>(&self, regarding: &T, type_: &'static str, reason: &'static str, message: String) {
+    async fn record<T: Object>(&self, regarding: &T, type_: &'static str, reason: &'static str, message: String) {
         if !self.may_record(regarding.uid()) {
             return;
         }
@@ -86,7 +86,7 @@ impl Recorder {
 }
 
 /// A reference to an object.
-pub(crate) fn reference<T: Kind>(object: &T) -> ObjectReference {
+pub(crate) fn reference<T: Object>(object: &T) -> ObjectReference {
     let kind = object.group_version_kind();
     let text = |text: &str| (!text.is_empty()).then(|| Str::from(text));
     ObjectReference {

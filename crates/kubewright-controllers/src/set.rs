@@ -79,6 +79,21 @@ pub struct RunningControllers {
 }
 
 impl RunningControllers {
+    /// Waits until a controller ends by itself, which none does unless something is wrong. Cancel safe.
+    ///
+    /// # Errors
+    /// With which it ended.
+    pub async fn ended(&mut self) -> Result<(), Error> {
+        match self.tasks.join_next().await {
+            Some(Ok(ended)) => ended,
+            Some(Err(error)) => {
+                tracing::error!(cause = &error as &dyn std::error::Error, "a controller broke");
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Tells all to stop, and waits until each has finished what it has in hand.
     ///
     /// # Errors

@@ -3,7 +3,10 @@
 mod deployment;
 mod disruption;
 mod endpoints;
+mod faults;
+mod ingress_manager;
 mod job;
 mod nodes;
 mod replicaset;
+mod sample;
 mod support;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubewright_api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec};
 use kubewright_api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec};
-use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_apiserver::{ApiServer, Faults, RunningServer};
 use kubewright_client::{Api, Client};
 use kubewright_controllers::{ControllerSet, NodeOptions, RunningControllers};
 use kubewright_core::meta::v1::LabelSelector;
@@ -25,10 +25,18 @@ impl Cluster {
     }
 
     pub async fn new(options: NodeOptions) -> Self {
-        let server = ApiServer::in_memory().start().await.unwrap();
+        Self::over(ApiServer::in_memory(), options).await
+    }
+
+    pub async fn over(server: ApiServer, options: NodeOptions) -> Self {
+        let server = server.start().await.unwrap();
         let client = server.client();
         let controllers = ControllerSet::new(&client).nodes(options).start();
         Cluster { server, controllers, client }
+    }
+
+    pub fn faults(&self) -> Faults {
+        self.server.faults()
     }
 
     pub fn api<T: Kind>(&self) -> Api<T> {

@@ -1,0 +1,113 @@
+//! The ingress manager: a service with the annotation `ingress/http: "true"` gets an ingress, and loses it with the annotation.
+//!
+//! The controller of many a tutorial, and the shortest one here: read it first. It is not run by default.
+
+use std::sync::Arc;
+
+use kubewright_api::core::v1::Service;
+use kubewright_api::networking::v1::{
+    HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule, IngressServiceBackend, IngressSpec,
+    ServiceBackendPort,
+};
+use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_client::{Api, Client};
+use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector, owner};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::owner_events::owners_of;
+use crate::worker::{self, Reconcile, Synced, work};
+
+/// The annotation of services that want an ingress.
+pub const ANNOTATION: &str = "ingress/http";
+
+const SERVICE: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Service");
+
+struct IngressManager {
+    client: Client,
+    services: Lister<Service>,
+    ingresses: Lister<Ingress>,
+}
+
+/// Keeps ingresses for services that ask for one until `stop` is cancelled, with so many workers.
+///
+/// # Errors
+/// If the caches stop before they were complete.
+pub async fn run(
+    client: &Client,
+    factory: &SharedInformerFactory,
+    workers: usize,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let queue = worker::queue(IngressManager::NAME);
+    let (services, ingresses) = (factory.informer::<Service>(), factory.informer::<Ingress>());
+    let of_services = services.add_handler({
+        let queue = queue.clone();
+        move |event: &Event<Service>| queue.add(event.key())
+    })?;
+    let of_ingresses = ingresses.add_handler({
+        let (queue, services) = (queue.clone(), services.lister());
+        move |event: &Event<Ingress>| {
+            owners_of(event, &services, "Service", |_| Some(Selector::nothing()), |key| queue.add(key));
+        }
+    })?;
+    factory.start(stop);
+    if of_services.synced().await && of_ingresses.synced().await {
+        let (services, ingresses) = (services.lister(), ingresses.lister());
+        let manager = IngressManager { client: client.clone(), services, ingresses };
+        work(Arc::new(manager), &queue, workers, stop).await;
+    }
+    of_services.remove();
+    of_ingresses.remove();
+    Ok(())
+}
+
+impl Reconcile for IngressManager {
+    const NAME: &'static str = "ingress-manager";
+    type Key = ObjectKey;
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        let Some(service) = self.services.namespace(key.namespace.clone()).get(&key.name) else { return Ok(None) };
+        let ingress = self.ingresses.namespace(key.namespace.clone()).get(&key.name);
+        let is_wanted = service.annotations().get(ANNOTATION) == Some("true") && !service.is_being_deleted();
+        let api = Api::<Ingress>::namespaced(&self.client, key.namespace.clone());
+        match ingress {
+            None if is_wanted => match api.create(&ingress_of(&service)).await {
+                Err(error) if !error.is_already_exists() => Err(error.into()),
+                _ => Ok(None),
+            },
+            // One that somebody else made is not ours to remove.
+            Some(ingress) if !is_wanted && owner::is_controlled_by(&ingress.metadata, &service.metadata) => {
+                match api.delete(ingress.name()).await {
+                    Err(error) if !error.is_not_found() => Err(error.into()),
+                    _ => Ok(None),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// All requests to `/` of the service's first port.
+fn ingress_of(service: &Service) -> Ingress {
+    let port = service.spec.as_ref().and_then(|spec| spec.ports.first()).map_or(80, |port| port.port);
+    let backend = IngressServiceBackend {
+        name: service.name().into(),
+        port: Some(Box::new(ServiceBackendPort { number: Some(port), ..Default::default() })),
+    };
+    let path = HTTPIngressPath {
+        path: Some("/".into()),
+        path_type: "Prefix".into(),
+        backend: IngressBackend { service: Some(Box::new(backend)), ..Default::default() },
+    };
+    let rule = IngressRule {
+        host: Some("example.com".into()),
+        http: Some(Box::new(HTTPIngressRuleValue { paths: [path].into() })),
+    };
+    let mut ingress =
+        Ingress { spec: Some(IngressSpec { rules: [rule].into(), ..Default::default() }), ..Default::default() };
+    ingress.metadata.name = service.metadata.name.clone();
+    ingress.metadata.namespace = service.metadata.namespace.clone();
+    ingress.metadata.owner_references = [owner::new_controller_ref(&service.metadata, &SERVICE)].into();
+    ingress
+}
