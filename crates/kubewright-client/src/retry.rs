@@ -48,7 +48,10 @@ impl RetryPolicy {
 /// # Errors
 /// Any other error at once, and the last conflict when the tries have run out.
 #[doc(alias = "RetryOnConflict")]
-pub async fn retry_on_conflict<T>(policy: RetryPolicy, attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+pub async fn retry_on_conflict<T, F: Future<Output = Result<T>>>(
+    policy: RetryPolicy,
+    attempt: impl FnMut() -> F,
+) -> Result<T> {
     retry_on(policy, Error::is_conflict, attempt).await
 }
 
@@ -57,10 +60,11 @@ pub async fn retry_on_conflict<T>(policy: RetryPolicy, attempt: impl AsyncFnMut(
 /// # Errors
 /// Any other error at once, and the last one when the tries have run out.
 #[doc(alias = "OnError")]
-pub async fn retry_on<T, E>(
+pub async fn retry_on<T, E, F: Future<Output = Result<T, E>>>(
     policy: RetryPolicy,
     may_pass: impl Fn(&E) -> bool,
-    mut attempt: impl AsyncFnMut() -> Result<T, E>,
+    // Not `AsyncFnMut`, whose futures the compiler does not yet know to be `Send` in a task.
+    mut attempt: impl FnMut() -> F,
 ) -> Result<T, E> {
     let mut pause = policy.pause;
     for left in (0..policy.steps.max(1)).rev() {
@@ -90,13 +94,13 @@ mod tests {
             [(0, false, 1, true), (4, false, 5, true), (5, false, 5, false), (2, true, 3, false)]
         {
             let mut tried = 0;
-            let result = retry_on_conflict(RetryPolicy::CONFLICT, async || {
+            let result = retry_on_conflict(RetryPolicy::CONFLICT, || {
                 tried += 1;
-                match tried {
+                std::future::ready(match tried {
                     tried if tried <= conflicts => Err(Status::conflict(&pods, "web", tried).into()),
                     _ if then_fails => Err(Status::not_found(&pods, "web").into()),
                     _ => Ok(()),
-                }
+                })
             })
             .await;
             assert_eq!((tried, result.is_ok()), (tries, ok));
