@@ -1,6 +1,6 @@
 //! Derives custom resources.
 //!
-//! The macro reads the attribute ([`attribute`]) and writes code ([`expand`]) that leans on `kubewright_runtime::custom`, where
+//! The macro reads the attribute (`attribute`) and writes code (`expand`) that leans on `kubewright_runtime::custom`, where
 //! everything is that can be a function.
 
 mod attribute;
