@@ -100,7 +100,7 @@ struct Candidate {
 impl Candidate {
     fn start(kubeconfig: &str, id: &str) -> Self {
         let mut process = Command::new(example("leader_election"))
-            .args(["--kubeconfig", kubeconfig, "--id", id, "--lease", "1.2"])
+            .args(["--kubeconfig", kubeconfig, "--id", id, "--lease", "4"])
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");
