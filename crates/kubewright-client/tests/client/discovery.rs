@@ -232,7 +232,15 @@ async fn a_miss_asks_the_server_again() {
         .parse()
         .unwrap();
     server.client.dynamic(definitions).create(&definition).await.unwrap();
-    let found = mapper.find("fo").await.unwrap();
+    // Other servers take a moment to serve what was defined.
+    let mut found = mapper.find("fo").await;
+    for _ in 0..50 {
+        if found.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            found = mapper.find("fo").await;
+        }
+    }
+    let found = found.unwrap();
     assert_eq!(found.resource.to_string(), "example.com/v1, Resource=foos");
     let foos = server.client.dynamic(found.resource).namespace(server.namespace.as_str());
     let foo: DynamicObject = r#"{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"half":0.5,"one":1}}"#.parse().unwrap();
