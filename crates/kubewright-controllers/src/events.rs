@@ -54,7 +54,7 @@ impl Recorder {
             involved_object: reference(regarding),
             reason: Some(reason.into()),
             message: Some(message.into()),
-            source: Some(Box::new(EventSource { component: Some(self.component.into()), ..Default::default() })),
+            source: Some(EventSource { component: Some(self.component.into()), ..Default::default() }.into()),
             first_timestamp: Some(now),
             last_timestamp: Some(now),
             count: Some(1),

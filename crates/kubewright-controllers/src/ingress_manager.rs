@@ -93,16 +93,16 @@ fn ingress_of(service: &Service) -> Ingress {
     let port = service.spec.as_ref().and_then(|spec| spec.ports.first()).map_or(80, |port| port.port);
     let backend = IngressServiceBackend {
         name: service.name().into(),
-        port: Some(Box::new(ServiceBackendPort { number: Some(port), ..Default::default() })),
+        port: Some(ServiceBackendPort { number: Some(port), ..Default::default() }.into()),
     };
     let path = HTTPIngressPath {
         path: Some("/".into()),
         path_type: "Prefix".into(),
-        backend: IngressBackend { service: Some(Box::new(backend)), ..Default::default() },
+        backend: IngressBackend { service: Some(backend.into()), ..Default::default() },
     };
     let rule = IngressRule {
         host: Some("example.com".into()),
-        http: Some(Box::new(HTTPIngressRuleValue { paths: [path].into() })),
+        http: Some(HTTPIngressRuleValue { paths: [path].into() }.into()),
     };
     let mut ingress =
         Ingress { spec: Some(IngressSpec { rules: [rule].into(), ..Default::default() }), ..Default::default() };

@@ -1,13 +1,16 @@
-//! The list of all API types: one word, no allocation while empty.
+//! The list of all API types: no allocation while empty, shared between objects that were decoded alike.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
 use thin_vec::ThinVec;
+use triomphe::Arc;
 
-/// A growable list that takes one word where it is empty, as most lists of an object are.
+/// A growable list that allocates nothing while it is empty, as most lists of an object are.
 ///
-/// An empty list is not serialised. It dereferences to a slice; what changes its length is here.
+/// An empty list is not serialised. It dereferences to a slice; what changes its length is here. Lists of objects that a
+/// cache decoded may share their items: a clone of such a list costs nothing, and the first change gives it items of its own.
 ///
 /// ```
 /// use kubewright_core::List;
@@ -15,22 +18,51 @@ use thin_vec::ThinVec;
 /// args.push("--verbose");
 /// assert_eq!(args.iter().copied().collect::<Vec<_>>(), ["--listen=:8080", "--verbose"]);
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct List<T>(ThinVec<T>);
+pub struct List<T>(Items<T>);
+
+/// Two words: the pointer of one variant is never null, which tells them apart.
+enum Items<T> {
+    /// Items that may grow, of this list alone; also the form of an empty list.
+    Own(ThinVec<T>),
+    /// Items that other lists may hold as well.
+    Shared(Arc<[T]>),
+}
 
 impl<T> List<T> {
     /// An empty list.
     pub fn new() -> Self {
-        List(ThinVec::new())
+        List(Items::Own(ThinVec::new()))
     }
 
+    /// Removes all items.
+    pub fn clear(&mut self) {
+        match &mut self.0 {
+            Items::Own(items) => items.clear(),
+            Items::Shared(_) => *self = List::new(),
+        }
+    }
+
+    /// Makes the items such that a clone shares them.
+    pub(crate) fn share(&mut self) {
+        if let Items::Own(items) = &mut self.0 {
+            self.0 = Items::Shared(std::mem::take(items).into_iter().collect());
+        }
+    }
+
+    /// Gives back memory that holds no item.
+    pub fn shrink_to_fit(&mut self) {
+        if let Items::Own(items) = &mut self.0
+            && items.capacity() > items.len()
+        {
+            items.shrink_to_fit();
+        }
+    }
+}
+
+impl<T: Clone> List<T> {
     /// Appends an item.
     pub fn push(&mut self, item: T) {
-        // The first room is for one: lists of one item are the most common after empty ones.
-        if self.0.len() == self.0.capacity() {
-            self.0.reserve_exact(self.0.len().max(1));
-        }
-        self.0.push(item);
+        self.room_for_one().push(item);
     }
 
     /// Inserts an item before `index`.
@@ -38,15 +70,12 @@ impl<T> List<T> {
     /// # Panics
     /// When `index` is beyond the end.
     pub fn insert(&mut self, index: usize, item: T) {
-        if self.0.len() == self.0.capacity() {
-            self.0.reserve_exact(self.0.len().max(1));
-        }
-        self.0.insert(index, item);
+        self.room_for_one().insert(index, item);
     }
 
     /// Removes and returns the last item.
     pub fn pop(&mut self) -> Option<T> {
-        self.0.pop()
+        self.own().pop()
     }
 
     /// Removes and returns the item at `index`.
@@ -54,29 +83,72 @@ impl<T> List<T> {
     /// # Panics
     /// When there is no such item.
     pub fn remove(&mut self, index: usize) -> T {
-        self.0.remove(index)
+        self.own().remove(index)
     }
 
     /// Keeps only the items that `keep` is true for.
     pub fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
-        self.0.retain(keep);
-    }
-
-    /// Removes all items.
-    pub fn clear(&mut self) {
-        self.0.clear();
+        self.own().retain(keep);
     }
 
     /// Makes room for exactly `additional` more items.
     pub fn reserve_exact(&mut self, additional: usize) {
-        self.0.reserve_exact(additional);
+        self.own().reserve_exact(additional);
     }
 
-    /// Gives back memory that holds no item.
-    pub fn shrink_to_fit(&mut self) {
-        if self.0.capacity() > self.0.len() {
-            self.0.shrink_to_fit();
+    /// The items, of this list alone.
+    fn own(&mut self) -> &mut ThinVec<T> {
+        if let Items::Shared(items) = &self.0 {
+            self.0 = Items::Own(items.iter().cloned().collect());
         }
+        match &mut self.0 {
+            Items::Own(items) => items,
+            Items::Shared(_) => unreachable!("made its own above"),
+        }
+    }
+
+    fn room_for_one(&mut self) -> &mut ThinVec<T> {
+        let items = self.own();
+        // The first room is for one: lists of one item are the most common after empty ones.
+        if items.len() == items.capacity() {
+            items.reserve_exact(items.len().max(1));
+        }
+        items
+    }
+}
+
+impl<T: Clone> Clone for List<T> {
+    fn clone(&self) -> Self {
+        List(match &self.0 {
+            Items::Own(items) => Items::Own(items.clone()),
+            Items::Shared(items) => Items::Shared(Arc::clone(items)),
+        })
+    }
+}
+
+impl<T: PartialEq> PartialEq for List<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl<T: Eq> Eq for List<T> {}
+
+impl<T: PartialOrd> PartialOrd for List<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self[..].partial_cmp(&other[..])
+    }
+}
+
+impl<T: Ord> Ord for List<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self[..].cmp(&other[..])
+    }
+}
+
+impl<T: Hash> Hash for List<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self[..].hash(state);
     }
 }
 
@@ -88,14 +160,18 @@ impl<T> Default for List<T> {
 
 impl<T> Deref for List<T> {
     type Target = [T];
+    #[inline]
     fn deref(&self) -> &[T] {
-        &self.0
+        match &self.0 {
+            Items::Own(items) => items,
+            Items::Shared(items) => items,
+        }
     }
 }
 
-impl<T> DerefMut for List<T> {
+impl<T: Clone> DerefMut for List<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
+        self.own()
     }
 }
 
@@ -119,23 +195,23 @@ impl<T, const N: usize> From<[T; N]> for List<T> {
 
 impl<T> FromIterator<T> for List<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        let mut list = List(items.into_iter().collect());
+        let mut list = List(Items::Own(items.into_iter().collect()));
         list.shrink_to_fit();
         list
     }
 }
 
-impl<T> Extend<T> for List<T> {
+impl<T: Clone> Extend<T> for List<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
-        self.0.extend(items);
+        self.own().extend(items);
     }
 }
 
-impl<T> IntoIterator for List<T> {
+impl<T: Clone> IntoIterator for List<T> {
     type Item = T;
     type IntoIter = thin_vec::IntoIter<T>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(self.own()).into_iter()
     }
 }
 
@@ -147,7 +223,7 @@ impl<'a, T> IntoIterator for &'a List<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a mut List<T> {
+impl<'a, T: Clone> IntoIterator for &'a mut List<T> {
     type Item = &'a mut T;
     type IntoIter = std::slice::IterMut<'a, T>;
     fn into_iter(self) -> Self::IntoIter {
@@ -160,7 +236,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_list_is_one_word() {
-        assert_eq!(size_of::<Option<List<u64>>>(), size_of::<usize>());
+    fn a_list_is_two_words() {
+        assert_eq!(size_of::<List<u64>>(), 2 * size_of::<usize>());
+    }
+
+    #[test]
+    fn a_shared_list_is_copied_by_its_first_change() {
+        let mut list: List<u8> = [1, 2].into();
+        list.share();
+        let mut other = list.clone();
+        assert_eq!(list.as_ptr(), other.as_ptr());
+        other.push(3);
+        other[0] = 7;
+        assert_eq!((&list[..], &other[..]), (&[1, 2][..], &[7, 2, 3][..]));
+        assert_eq!(list.into_iter().collect::<Vec<_>>(), [1, 2]);
     }
 }

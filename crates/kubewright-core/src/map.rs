@@ -43,14 +43,63 @@ impl<V> Map<V> {
         self.position(key).ok().map(|at| &self.entries[at].1)
     }
 
-    /// The value of `key`, to be changed.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut V> {
-        self.position(key).ok().map(|at| &mut self.entries[at].1)
-    }
-
     /// Whether `key` has a value.
     pub fn contains_key(&self, key: &str) -> bool {
         self.position(key).is_ok()
+    }
+
+    /// Removes all entries.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Key and value at `index` in key order.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn at(&self, index: usize) -> (&Str, &V) {
+        let (key, value) = &self.entries[index];
+        (key, value)
+    }
+
+    /// Keys and values in key order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, &V)> + DoubleEndedIterator {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Keys in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Str> + DoubleEndedIterator {
+        self.entries.iter().map(|(key, _)| key)
+    }
+
+    /// Values in key order.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + DoubleEndedIterator {
+        self.entries.iter().map(|(_, value)| value)
+    }
+
+    /// Gives back memory that holds no entry.
+    pub fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    /// Makes the entries such that a clone shares them.
+    pub(crate) fn share(&mut self) {
+        self.entries.share();
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        // Sources list their keys in order, so the end is the most common place to insert.
+        match self.entries.last() {
+            Some((last, _)) if last.as_str() < key => Err(self.entries.len()),
+            _ => self.entries.binary_search_by(|(have, _)| have.as_str().cmp(key)),
+        }
+    }
+}
+
+impl<V: Clone> Map<V> {
+    /// The value of `key`, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut V> {
+        self.position(key).ok().map(|at| &mut self.entries[at].1)
     }
 
     /// Sets the value of `key` and returns the one it had.
@@ -83,28 +132,9 @@ impl<V> Map<V> {
         self.position(key).ok().map(|at| self.entries.remove(at).1)
     }
 
-    /// Removes all entries.
-    pub fn clear(&mut self) {
-        self.entries.clear();
-    }
-
     /// Keeps only the entries that `keep` is true for.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &V) -> bool) {
         self.entries.retain(|(key, value)| keep(key, value));
-    }
-
-    /// Key and value at `index` in key order.
-    ///
-    /// # Panics
-    /// When there are not so many.
-    pub fn at(&self, index: usize) -> (&Str, &V) {
-        let (key, value) = &self.entries[index];
-        (key, value)
-    }
-
-    /// Keys and values in key order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Str, &V)> + DoubleEndedIterator {
-        self.entries.iter().map(|(key, value)| (key, value))
     }
 
     /// Keys in order, and their values to be changed.
@@ -112,32 +142,9 @@ impl<V> Map<V> {
         self.entries.iter_mut().map(|(key, value)| (&*key, value))
     }
 
-    /// Keys in order.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Str> + DoubleEndedIterator {
-        self.entries.iter().map(|(key, _)| key)
-    }
-
-    /// Values in key order.
-    pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + DoubleEndedIterator {
-        self.entries.iter().map(|(_, value)| value)
-    }
-
     /// Makes room for exactly `additional` more entries.
     pub fn reserve_exact(&mut self, additional: usize) {
         self.entries.reserve_exact(additional);
-    }
-
-    /// Gives back memory that holds no entry.
-    pub fn shrink_to_fit(&mut self) {
-        self.entries.shrink_to_fit();
-    }
-
-    fn position(&self, key: &str) -> Result<usize, usize> {
-        // Sources list their keys in order, so the end is the most common place to insert.
-        match self.entries.last() {
-            Some((last, _)) if last.as_str() < key => Err(self.entries.len()),
-            _ => self.entries.binary_search_by(|(have, _)| have.as_str().cmp(key)),
-        }
     }
 }
 
@@ -153,7 +160,7 @@ impl<V: fmt::Debug> fmt::Debug for Map<V> {
     }
 }
 
-impl<K: Into<Str>, V> FromIterator<(K, V)> for Map<V> {
+impl<K: Into<Str>, V: Clone> FromIterator<(K, V)> for Map<V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Map::new();
         map.extend(entries);
@@ -162,7 +169,7 @@ impl<K: Into<Str>, V> FromIterator<(K, V)> for Map<V> {
     }
 }
 
-impl<K: Into<Str>, V> Extend<(K, V)> for Map<V> {
+impl<K: Into<Str>, V: Clone> Extend<(K, V)> for Map<V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             self.insert(key, value);
@@ -170,13 +177,13 @@ impl<K: Into<Str>, V> Extend<(K, V)> for Map<V> {
     }
 }
 
-impl<K: Into<Str>, V, const N: usize> From<[(K, V); N]> for Map<V> {
+impl<K: Into<Str>, V: Clone, const N: usize> From<[(K, V); N]> for Map<V> {
     fn from(entries: [(K, V); N]) -> Self {
         entries.into_iter().collect()
     }
 }
 
-impl<V> IntoIterator for Map<V> {
+impl<V: Clone> IntoIterator for Map<V> {
     type Item = (Str, V);
     type IntoIter = <List<(Str, V)> as IntoIterator>::IntoIter;
     fn into_iter(self) -> Self::IntoIter {

@@ -11,7 +11,8 @@ use crate::decode::{DecodeError, Decoder};
 use crate::json::{Reader, Writer};
 use crate::protobuf::{Encoder, Wire};
 use crate::scheme::TypeInfo;
-use crate::{List, Map, Str};
+use crate::shared::Sharing;
+use crate::{List, Map, Shared, Str};
 
 /// An object type of the API, seen as a list of fields.
 pub trait Message: Send + Sync + 'static {
@@ -76,6 +77,8 @@ pub enum Slot<'a> {
     StrMap(&'a mut Map<Str>),
     /// An object, made by asking for its place where there was none.
     Message(&'a mut dyn Message),
+    /// An object that others may share.
+    Shared(&'a mut dyn SharedMessage),
     /// A list of objects.
     Messages(&'a mut dyn Messages),
     /// A map of objects.
@@ -84,8 +87,29 @@ pub enum Slot<'a> {
     Scalar(&'a mut dyn Scalar),
 }
 
+impl Slot<'_> {
+    /// The place, where its value can be shared.
+    pub(crate) fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        match self {
+            Slot::Strs(list) => Some(*list),
+            Slot::StrMap(map) => Some(*map),
+            Slot::Shared(place) => Some(*place),
+            Slot::Messages(list) => Some(*list),
+            Slot::MessageMap(map) => Some(*map),
+            Slot::Scalar(scalar) => scalar.sharing(),
+            _ => None,
+        }
+    }
+}
+
+/// The place of an object that others may share.
+pub trait SharedMessage: Sharing {
+    /// The object to be written to, made where there was none.
+    fn message(&mut self) -> &mut dyn Message;
+}
+
 /// A list of objects of one type.
-pub trait Messages {
+pub trait Messages: Sharing {
     /// How many there are.
     fn len(&self) -> usize;
     /// Whether there is none.
@@ -104,7 +128,7 @@ pub trait Messages {
     fn clear(&mut self);
 }
 
-impl<T: Message + Default> Messages for List<T> {
+impl<T: Message + Clone + Default> Messages for List<T> {
     fn len(&self) -> usize {
         self[..].len()
     }
@@ -127,7 +151,7 @@ impl<T: Message + Default> Messages for List<T> {
 }
 
 /// A map of objects of one type.
-pub trait MessageMap {
+pub trait MessageMap: Sharing {
     /// How many there are.
     fn len(&self) -> usize;
     /// Whether there is none.
@@ -144,7 +168,7 @@ pub trait MessageMap {
     fn clear(&mut self);
 }
 
-impl<T: Message + Default> MessageMap for Map<T> {
+impl<T: Message + Clone + Default> MessageMap for Map<T> {
     fn len(&self) -> usize {
         Map::len(self)
     }
@@ -180,6 +204,10 @@ pub trait Scalar: 'static {
     /// Makes room for `additional` more items, where there can be many.
     fn reserve(&mut self, additional: usize) {
         let _ = additional;
+    }
+    /// The place, where its value can be shared.
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        None
     }
     /// Becomes absent, or zero where absence cannot be said.
     fn clear(&mut self);
@@ -278,7 +306,7 @@ pub mod refs {
     pub fn opt_message<T: Message>(value: &Option<T>) -> Ref<'_> {
         value.as_ref().map_or(Ref::Absent, |message| Ref::Message(message))
     }
-    pub fn opt_box<T: Message>(value: &Option<Box<T>>) -> Ref<'_> {
+    pub fn opt_shared<T: Message>(value: &Option<Shared<T>>) -> Ref<'_> {
         value.as_ref().map_or(Ref::Absent, |message| Ref::Message(&**message))
     }
     pub fn messages(value: &dyn Messages) -> Ref<'_> {

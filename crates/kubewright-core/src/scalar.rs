@@ -4,6 +4,7 @@ use crate::decode::{DecodeError, Decoder};
 use crate::json::{Reader, Writer};
 use crate::message::Scalar;
 use crate::protobuf::{Encoder, Fields, Wire, entry, varint};
+use crate::shared::Sharing;
 use crate::value::finite;
 use crate::{ByteString, IntOrString, List, Map, MicroTime, Quantity, RawJson, Str, Time};
 
@@ -38,13 +39,16 @@ impl<T: Scalar + Default + PartialEq> Scalar for Option<T> {
 }
 
 /// Repeated fields; packed numbers are taken apart by the reader of numbers.
-impl<T: Scalar + Default + PartialEq> Scalar for List<T> {
+impl<T: Scalar + Clone + Default + PartialEq + Send + Sync> Scalar for List<T> {
     crate::scalar_equality!();
     fn is_absent(&self) -> bool {
         self.is_empty()
     }
     fn reserve(&mut self, additional: usize) {
         self.reserve_exact(additional);
+    }
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        Some(self)
     }
     fn clear(&mut self) {
         List::clear(self);
@@ -73,13 +77,16 @@ impl<T: Scalar + Default + PartialEq> Scalar for List<T> {
     }
 }
 
-impl<T: Scalar + Default + PartialEq> Scalar for Map<T> {
+impl<T: Scalar + Clone + Default + PartialEq + Send + Sync> Scalar for Map<T> {
     crate::scalar_equality!();
     fn is_absent(&self) -> bool {
         self.is_empty()
     }
     fn reserve(&mut self, additional: usize) {
         self.reserve_exact(additional);
+    }
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        Some(self)
     }
     fn clear(&mut self) {
         Map::clear(self);
@@ -127,6 +134,9 @@ impl Scalar for List<Str> {
     crate::scalar_equality!();
     fn is_absent(&self) -> bool {
         self.is_empty()
+    }
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        Some(self)
     }
     fn clear(&mut self) {
         List::clear(self);

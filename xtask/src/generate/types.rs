@@ -143,7 +143,7 @@ fn shape(field: &Field) -> &'static str {
         },
         FieldType::Message(..) if is_plain_message(field) => "Message",
         FieldType::Message(..) if is_inline(field) => "OptMessage",
-        FieldType::Message(..) => "OptBox",
+        FieldType::Message(..) => "OptShared",
         FieldType::List(item) => match &**item {
             FieldType::Scalar(scalar) if scalar == "string" => "Strs",
             FieldType::Message(..) => "Messages",
@@ -191,7 +191,7 @@ fn snake_shape(shape: &str) -> &'static str {
         "Strs" => "strs",
         "StrMap" => "str_map",
         "OptMessage" => "opt_message",
-        "OptBox" => "opt_box",
+        "OptShared" => "opt_shared",
         "Messages" => "messages",
         "MessageMap" => "message_map",
         _ => "scalar",
@@ -202,7 +202,7 @@ fn slot(_: &GroupVersion, field: &Field) -> String {
     let place = format!("{}.{}", if field.rare { "self.rare" } else { "self" }, names::field(&field.name));
     match shape(field) {
         "OptMessage" => format!("Slot::Message({place}.get_or_insert_default())"),
-        "OptBox" => format!("Slot::Message(&mut **{place}.get_or_insert_default())"),
+        "OptShared" => format!("Slot::Shared(&mut {place})"),
         shape => format!("Slot::{shape}(&mut {place})"),
     }
 }
@@ -214,7 +214,7 @@ fn rust_type(gv: &GroupVersion, field: &Field) -> String {
         FieldType::List(_) | FieldType::Map(_) => base,
         FieldType::Message(..) if is_plain_message(field) => base,
         FieldType::Message(..) if is_inline(field) => format!("Option<{base}>"),
-        FieldType::Message(..) => format!("Option<Box<{base}>>"),
+        FieldType::Message(..) => format!("Option<Shared<{base}>>"),
         // A time that is required may still be unset, which is null.
         FieldType::Scalar(scalar) if field.required && !scalar.ends_with("time") => base,
         FieldType::Scalar(_) => format!("Option<{base}>"),

@@ -1,9 +1,11 @@
 //! Every type of the API survives every way through the codecs, whatever it holds.
 
-use kubewright_core::Decoder;
+use std::cell::RefCell;
+
 use kubewright_core::message::Message;
 use kubewright_core::protobuf::encode_message;
 use kubewright_core::scheme::{TypeEntry, TypeInfo};
+use kubewright_core::{Decoder, StringPool};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
@@ -16,17 +18,19 @@ const CASES: u32 = 16;
 #[test]
 fn every_type_survives_json_protobuf_and_both_in_turn() {
     for entry in model::types() {
-        check(entry, &model::message(entry.info, &mut Everything::default(), 0));
+        let pooled = RefCell::new(Decoder::new().pool(StringPool::default()));
+        check(entry, &model::message(entry.info, &mut Everything::default(), 0), &mut pooled.borrow_mut());
         let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
         let result = TestRunner::new(config).run(&prop::collection::vec(any::<u8>(), 0..400), |bytes| {
-            check(entry, &model::message(entry.info, &mut Entropy::new(&bytes), 0));
+            check(entry, &model::message(entry.info, &mut Entropy::new(&bytes), 0), &mut pooled.borrow_mut());
             Ok(())
         });
         result.unwrap_or_else(|error| panic!("{}: {error}", entry.info.name));
     }
 }
 
-fn check(entry: &TypeEntry, model: &Value) {
+/// `pooled` has seen the values before this one, and shares what comes again.
+fn check(entry: &TypeEntry, model: &Value, pooled: &mut Decoder) {
     let mut object = model.clone();
     model::with_kind(entry.info, &mut object);
     let decoded = decode(entry.info, &model.to_string());
@@ -40,6 +44,14 @@ fn check(entry: &TypeEntry, model: &Value) {
     Decoder::new().protobuf_message_into(&mut *again, &bytes).expect("protobuf");
     assert_same(&parse(&to_json(&*again)), &object, "JSON after protobuf");
     assert!(protobuf(&*again) == bytes, "protobuf after protobuf");
+
+    for _ in 0..2 {
+        let [mut from_json, mut from_protobuf] = [(entry.new)(), (entry.new)()];
+        pooled.json_into(&mut *from_json, encoded.as_bytes()).expect("JSON");
+        pooled.protobuf_message_into(&mut *from_protobuf, &bytes).expect("protobuf");
+        assert_eq!(to_json(&*from_json), encoded, "JSON that came before");
+        assert!(protobuf(&*from_protobuf) == bytes, "protobuf that came before");
+    }
 
     let server = to_server_json(&*decoded);
     let answered = decode(entry.info, &server);

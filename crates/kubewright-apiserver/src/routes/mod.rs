@@ -221,7 +221,7 @@ impl<'a> Endpoint<'a, '_> {
             uid: Some(deleted.object().value.uid().into()),
             ..Default::default()
         };
-        let status = Status { details: Some(Box::new(details)), ..Status::success() };
+        let status = Status { details: Some(details.into()), ..Status::success() };
         Ok(Answer::status(StatusCode::OK, wanted, &status))
     }
 

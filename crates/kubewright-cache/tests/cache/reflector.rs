@@ -99,10 +99,10 @@ async fn a_forgotten_version_is_listed_from_then_given_up() {
 async fn a_version_that_the_server_has_not_reached_is_given_up() {
     let cause = StatusCause { reason: Some("ResourceVersionTooLarge".into()), ..StatusCause::default() };
     let details = StatusDetails { causes: [cause].into(), ..StatusDetails::default() };
-    let newest = Status { details: Some(Box::new(details)), ..Status::failure(StatusReason::Timeout, "x") };
+    let newest = Status { details: Some(details.into()), ..Status::failure(StatusReason::Timeout, "x") };
     let cause = StatusCause { message: Some("Too large resource version".into()), ..StatusCause::default() };
     let details = StatusDetails { causes: [cause].into(), ..StatusDetails::default() };
-    let newer = Status { details: Some(Box::new(details)), ..Status::failure(StatusReason::Timeout, "x") };
+    let newer = Status { details: Some(details.into()), ..Status::failure(StatusReason::Timeout, "x") };
     let old = Status::failure(StatusReason::Timeout, "Too large resource version: 20, current: 10");
     for error in [newest, newer, old] {
         let script =

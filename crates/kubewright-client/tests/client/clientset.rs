@@ -39,7 +39,7 @@ async fn resources_are_reached_by_their_names() {
     let mut review = SelfSubjectAccessReview::default();
     let attributes =
         ResourceAttributes { verb: Some("get".into()), resource: Some("pods".into()), ..Default::default() };
-    review.spec.resource_attributes = Some(Box::new(attributes));
+    review.spec.resource_attributes = Some(attributes.into());
     let answered = client.authorization_v1().self_subject_access_reviews().create(&review).await.unwrap();
     assert!(answered.status.unwrap().allowed);
 }

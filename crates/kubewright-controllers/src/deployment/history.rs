@@ -30,7 +30,7 @@ impl Deployments {
                     self.events.warning(&rollout.deployment, "DeploymentRollbackTemplateUnchanged", message).await;
                 } else {
                     let spec = changed.spec.get_or_insert_default();
-                    spec.template = *template;
+                    spec.template = template.into_inner();
                     spec.template.metadata.labels.remove(HASH_LABEL);
                     copy_from_set(set, &mut changed.metadata.annotations);
                     let message =

@@ -150,7 +150,7 @@ fn new_set(rollout: &Rollout, old: &[Arc<ReplicaSet>], next: i64) -> ReplicaSet 
         replicas: Some(sizes::of_new_set(&rollout.spec, sum(old, wanted), 0)),
         min_ready_seconds: rollout.spec.min_ready_seconds,
         selector,
-        template: Some(Box::new(template)),
+        template: Some(template.into()),
     });
     set
 }

@@ -175,11 +175,9 @@ mod tests {
             max_surge: Some(0.into()),
             max_unavailable: Some(1.into()),
         };
-        let strategy = kubewright_api::apps::v1::DeploymentStrategy {
-            rolling_update: Some(Box::new(rolling)),
-            ..Default::default()
-        };
-        DeploymentSpec { strategy: Some(Box::new(strategy)), ..Default::default() }
+        let strategy =
+            kubewright_api::apps::v1::DeploymentStrategy { rolling_update: Some(rolling.into()), ..Default::default() };
+        DeploymentSpec { strategy: Some(strategy.into()), ..Default::default() }
     }
 
     #[test]

@@ -80,8 +80,8 @@ mod tests {
     fn spec(replicas: i32, surge: impl Into<IntOrString>, unavailable: impl Into<IntOrString>) -> DeploymentSpec {
         let rolling =
             RollingUpdateDeployment { max_surge: Some(surge.into()), max_unavailable: Some(unavailable.into()) };
-        let strategy = DeploymentStrategy { rolling_update: Some(Box::new(rolling)), ..Default::default() };
-        DeploymentSpec { replicas: Some(replicas), strategy: Some(Box::new(strategy)), ..Default::default() }
+        let strategy = DeploymentStrategy { rolling_update: Some(rolling.into()), ..Default::default() };
+        DeploymentSpec { replicas: Some(replicas), strategy: Some(strategy.into()), ..Default::default() }
     }
 
     #[test]

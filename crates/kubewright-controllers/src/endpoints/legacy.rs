@@ -94,6 +94,6 @@ fn address(backend: &Backend) -> EndpointAddress {
         ip: backend.address.clone(),
         hostname: backend.hostname.clone(),
         node_name: backend.node.clone(),
-        target_ref: Some(Box::new(backend.target.clone())),
+        target_ref: Some(backend.target.clone().into()),
     }
 }

@@ -119,9 +119,9 @@ fn endpoint(backend: &Backend) -> Endpoint {
     };
     Endpoint {
         addresses: [backend.address.clone()].into(),
-        conditions: Some(Box::new(conditions)),
+        conditions: Some(conditions.into()),
         hostname: backend.hostname.clone(),
-        target_ref: Some(Box::new(backend.target.clone())),
+        target_ref: Some(backend.target.clone().into()),
         node_name: backend.node.clone(),
         ..Default::default()
     }

@@ -22,7 +22,8 @@ pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 /// Moves pods that have ended into the status, and those that were let go since into its numbers.
 pub(super) fn count(status: &mut JobStatus, pods: &[Arc<Pod>]) -> Counts {
-    let mut uncounted = status.uncounted_terminated_pods.take().map(|uncounted| *uncounted).unwrap_or_default();
+    let mut uncounted =
+        status.uncounted_terminated_pods.take().map(|uncounted| uncounted.into_inner()).unwrap_or_default();
     let is_held = |uid: &Str| pods.iter().any(|pod| pod.uid() == *uid && is_tracked(pod));
     let settle = |uids: &mut List<Str>, number: &mut Option<i32>| {
         let before = uids.len();
@@ -53,7 +54,7 @@ pub(super) fn count(status: &mut JobStatus, pods: &[Arc<Pod>]) -> Counts {
         failed: total(&uncounted.failed, status.failed),
     };
     let is_empty = uncounted.succeeded.is_empty() && uncounted.failed.is_empty();
-    status.uncounted_terminated_pods = (!is_empty).then(|| Box::new(uncounted));
+    status.uncounted_terminated_pods = (!is_empty).then(|| uncounted.into());
     counts
 }
 

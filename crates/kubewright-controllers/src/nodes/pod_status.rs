@@ -121,5 +121,5 @@ fn terminated(container: &ContainerStatus, code: i32, now: Time) -> ContainerSta
         container_id: container.container_id.clone(),
         ..Default::default()
     };
-    ContainerState { terminated: Some(Box::new(terminated)), ..Default::default() }
+    ContainerState { terminated: Some(terminated.into()), ..Default::default() }
 }

@@ -87,15 +87,18 @@ fn status(name: &str, number: u32, now: Time) -> NodeStatus {
         .into(),
         addresses: [address("InternalIP", NodeOptions::address_of(number).into()), address("Hostname", name.into())]
             .into(),
-        node_info: Some(Box::new(NodeSystemInfo {
-            os_image: "kubewright".into(),
-            kernel_version: "0".into(),
-            container_runtime_version: concat!("kubewright://", env!("CARGO_PKG_VERSION")).into(),
-            kubelet_version: "v1.36.0".into(),
-            operating_system: "linux".into(),
-            architecture: "amd64".into(),
-            ..Default::default()
-        })),
+        node_info: Some(
+            NodeSystemInfo {
+                os_image: "kubewright".into(),
+                kernel_version: "0".into(),
+                container_runtime_version: concat!("kubewright://", env!("CARGO_PKG_VERSION")).into(),
+                kubelet_version: "v1.36.0".into(),
+                operating_system: "linux".into(),
+                architecture: "amd64".into(),
+                ..Default::default()
+            }
+            .into(),
+        ),
         ..Default::default()
     }
 }

@@ -23,7 +23,7 @@ async fn a_budget_allows_what_is_healthy_beyond_what_has_to_be() {
         budget.spec = Some(PodDisruptionBudgetSpec {
             min_available,
             max_unavailable,
-            selector: Some(Box::new(selector)),
+            selector: Some(selector.into()),
             ..Default::default()
         });
         cluster.create(&budget).await;

@@ -36,7 +36,7 @@ async fn a_service_has_an_ingress_as_long_as_it_is_annotated() {
     let made = ingress().await.unwrap();
     let rule = &made.spec.unwrap().rules[0];
     let backend = rule.http.as_ref().unwrap().paths[0].backend.service.clone().unwrap();
-    assert_eq!((backend.name.as_str(), backend.port.unwrap().number), ("web", Some(8080)));
+    assert_eq!((backend.name.as_str(), backend.port.as_ref().unwrap().number), ("web", Some(8080)));
     cluster.api::<Ingress>().delete("web").await.unwrap();
     assert!(ingress().await.is_some(), "it comes back");
     cluster.patch::<Service>("web", r#"{"metadata":{"annotations":{"ingress/http":"false"}}}"#).await;

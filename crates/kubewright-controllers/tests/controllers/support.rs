@@ -116,7 +116,7 @@ pub fn replica_set(name: &str, replicas: i32) -> ReplicaSet {
     set.spec = Some(ReplicaSetSpec {
         replicas: Some(replicas),
         selector: LabelSelector { match_labels: labels(name), ..Default::default() },
-        template: Some(Box::new(template(name, "one:1"))),
+        template: Some(template(name, "one:1").into()),
         ..Default::default()
     });
     set

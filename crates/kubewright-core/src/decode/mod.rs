@@ -2,17 +2,19 @@
 
 mod error;
 mod pool;
+mod repeats;
 
 pub use error::DecodeError;
 pub use pool::StringPool;
 
-use crate::Str;
-use crate::scheme::{FieldInfo, Flags};
 use std::fmt;
 
-use crate::json;
 use crate::message::Message;
 use crate::protobuf::{self, Envelope};
+use crate::scheme::{FieldInfo, Flags};
+use crate::shared::Sharing;
+use crate::{Str, json};
+use repeats::Repeats;
 
 /// How deep objects may be nested in each other. The deepest real ones are schemas of custom resources.
 const MAX_DEPTH: u32 = 100;
@@ -32,6 +34,8 @@ const MAX_DEPTH: u32 = 100;
 #[derive(Debug)]
 pub struct Decoder {
     pool: Option<StringPool>,
+    /// There is one where there is a pool, unless findings are collected, which a repeated value would not give again.
+    repeats: Option<Repeats>,
     skip_managed_fields: bool,
     findings: Option<Vec<Finding>>,
     depth: u32,
@@ -66,13 +70,21 @@ impl Default for Decoder {
 impl Decoder {
     /// A decoder without a pool, which keeps everything it knows.
     pub fn new() -> Self {
-        Decoder { pool: None, skip_managed_fields: false, findings: None, depth: 0, lengths: Lengths([0; 256]) }
+        Decoder {
+            pool: None,
+            repeats: None,
+            skip_managed_fields: false,
+            findings: None,
+            depth: 0,
+            lengths: Lengths([0; 256]),
+        }
     }
 
-    /// Stores long strings that repeat once, for objects that are kept.
+    /// Stores long strings, lists and sub-objects that repeat once, for objects that are kept.
     #[must_use]
     pub fn pool(mut self, pool: StringPool) -> Self {
         self.pool = Some(pool);
+        self.repeats = self.findings.is_none().then(Repeats::default);
         self
     }
 
@@ -88,6 +100,7 @@ impl Decoder {
     #[must_use]
     pub fn report_findings(mut self) -> Self {
         self.findings = Some(Vec::new());
+        self.repeats = None;
         self
     }
 
@@ -165,6 +178,38 @@ impl Decoder {
     pub(crate) fn length_of(&mut self, field: &FieldInfo) -> &mut u8 {
         let address = std::ptr::from_ref(field).addr();
         &mut self.lengths.0[(address / size_of::<FieldInfo>()) % 256]
+    }
+
+    /// Gives an empty `place` the value that `field` had when it was decoded from these `bytes`.
+    #[inline]
+    pub(crate) fn recall(&mut self, field: usize, place: &mut dyn Sharing, bytes: &[u8]) -> bool {
+        match &mut self.repeats {
+            Some(repeats) if Repeats::takes(bytes.len(), self.depth) => {
+                repeats.recall(field, place, |seen| seen == bytes).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// As [`recall`](Self::recall), where the end of the value is yet to be found in `text`. Returns its length.
+    #[inline]
+    pub(crate) fn recall_start(&mut self, field: usize, place: &mut dyn Sharing, text: &[u8]) -> Option<usize> {
+        match &mut self.repeats {
+            Some(repeats) if Repeats::takes(text.len().min(64), self.depth) => {
+                repeats.recall(field, place, |seen| text.starts_with(seen))
+            }
+            _ => None,
+        }
+    }
+
+    /// Remembers the value that `field` got from `bytes`.
+    #[inline]
+    pub(crate) fn remember(&mut self, field: usize, place: &mut dyn Sharing, bytes: &[u8]) {
+        if let Some(repeats) = &mut self.repeats
+            && Repeats::takes(bytes.len(), self.depth)
+        {
+            repeats.remember(field, bytes, place);
+        }
     }
 
     pub(crate) fn skips_managed_fields(&self) -> bool {

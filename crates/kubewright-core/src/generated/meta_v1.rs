@@ -13,7 +13,7 @@ pub struct APIGroup {
     /// `versions`: required.
     pub versions: List<GroupVersionForDiscovery>,
     /// `preferredVersion`: optional.
-    pub preferred_version: Option<Box<GroupVersionForDiscovery>>,
+    pub preferred_version: Option<Shared<GroupVersionForDiscovery>>,
     /// `serverAddressByClientCIDRs`: optional.
     pub server_address_by_client_cidrs: List<ServerAddressByClientCIDR>,
 }
@@ -26,7 +26,7 @@ impl Message for APIGroup {
         match field {
             0 => Ref::Str(&self.name),
             1 => refs::messages(&self.versions),
-            2 => refs::opt_box(&self.preferred_version),
+            2 => refs::opt_shared(&self.preferred_version),
             3 => refs::messages(&self.server_address_by_client_cidrs),
             _ => Ref::Absent,
         }
@@ -35,7 +35,7 @@ impl Message for APIGroup {
         match field {
             0 => Slot::Str(&mut self.name),
             1 => Slot::Messages(&mut self.versions),
-            2 => Slot::Message(&mut **self.preferred_version.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.preferred_version),
             3 => Slot::Messages(&mut self.server_address_by_client_cidrs),
             _ => Slot::None,
         }
@@ -418,7 +418,7 @@ pub struct DeleteOptions {
     /// `gracePeriodSeconds`: optional.
     pub grace_period_seconds: Option<i64>,
     /// `preconditions`: optional.
-    pub preconditions: Option<Box<Preconditions>>,
+    pub preconditions: Option<Shared<Preconditions>>,
     /// `orphanDependents`: optional.
     pub orphan_dependents: Option<bool>,
     /// `propagationPolicy`: optional.
@@ -436,7 +436,7 @@ impl Message for DeleteOptions {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.grace_period_seconds),
-            1 => refs::opt_box(&self.preconditions),
+            1 => refs::opt_shared(&self.preconditions),
             2 => refs::opt_bool(self.orphan_dependents),
             3 => refs::opt_str(&self.propagation_policy),
             4 => refs::strs(&self.dry_run),
@@ -447,7 +447,7 @@ impl Message for DeleteOptions {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.grace_period_seconds),
-            1 => Slot::Message(&mut **self.preconditions.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.preconditions),
             2 => Slot::OptBool(&mut self.orphan_dependents),
             3 => Slot::OptStr(&mut self.propagation_policy),
             4 => Slot::Strs(&mut self.dry_run),
@@ -723,7 +723,7 @@ pub struct ListMeta {
     /// `remainingItemCount`: optional.
     pub remaining_item_count: Option<i64>,
     /// `shardInfo`: optional.
-    pub shard_info: Option<Box<ShardInfo>>,
+    pub shard_info: Option<Shared<ShardInfo>>,
 }
 
 impl Message for ListMeta {
@@ -736,7 +736,7 @@ impl Message for ListMeta {
             1 => refs::opt_str(&self.resource_version),
             2 => refs::opt_str(&self.continue_),
             3 => refs::opt_int64(self.remaining_item_count),
-            4 => refs::opt_box(&self.shard_info),
+            4 => refs::opt_shared(&self.shard_info),
             _ => Ref::Absent,
         }
     }
@@ -746,7 +746,7 @@ impl Message for ListMeta {
             1 => Slot::OptStr(&mut self.resource_version),
             2 => Slot::OptStr(&mut self.continue_),
             3 => Slot::OptInt64(&mut self.remaining_item_count),
-            4 => Slot::Message(&mut **self.shard_info.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.shard_info),
             _ => Slot::None,
         }
     }
@@ -1276,7 +1276,7 @@ pub struct Status {
     /// `reason`: optional.
     pub reason: Option<Str>,
     /// `details`: optional.
-    pub details: Option<Box<StatusDetails>>,
+    pub details: Option<Shared<StatusDetails>>,
     /// `code`: optional.
     pub code: Option<i32>,
 }
@@ -1291,7 +1291,7 @@ impl Message for Status {
             1 => refs::opt_str(&self.status),
             2 => refs::opt_str(&self.message),
             3 => refs::opt_str(&self.reason),
-            4 => refs::opt_box(&self.details),
+            4 => refs::opt_shared(&self.details),
             5 => refs::opt_int32(self.code),
             _ => Ref::Absent,
         }
@@ -1302,7 +1302,7 @@ impl Message for Status {
             1 => Slot::OptStr(&mut self.status),
             2 => Slot::OptStr(&mut self.message),
             3 => Slot::OptStr(&mut self.reason),
-            4 => Slot::Message(&mut **self.details.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.details),
             5 => Slot::OptInt32(&mut self.code),
             _ => Slot::None,
         }

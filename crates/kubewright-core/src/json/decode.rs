@@ -43,7 +43,7 @@ impl Reader<'_, '_> {
                     Slot::OptStr(place) => self.set_text(place.insert(Str::new()), field.flags.0),
                     Slot::Str(place) => self.set_text(place, field.flags.0),
                     Slot::Message(inner) => self.message(inner),
-                    slot => self.value(slot, field),
+                    slot => self.repeated_value(slot, field),
                 };
                 if let Err(error) = done {
                     return Err(error.within_field(field.name));
@@ -60,15 +60,33 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn value(&mut self, slot: Slot<'_>, field: &FieldInfo) -> Result<(), DecodeError> {
+    /// Takes a value that may have come before. The text of an object or an array tells its own end, so that it is enough
+    /// to know how the text goes on.
+    fn repeated_value(&mut self, mut slot: Slot<'_>, field: &FieldInfo) -> Result<(), DecodeError> {
+        let Some(place) = slot.sharing().filter(|place| place.vacant()) else { return self.value(&mut slot, field) };
+        let id = std::ptr::from_ref(field).addr();
+        let start = self.rest();
+        if let Some(length) = self.decoder.recall_start(id, place, start) {
+            self.advance(length);
+            return Ok(());
+        }
+        self.value(&mut slot, field)?;
+        let text = &start[..start.len() - self.rest().len()];
+        if let Some(place) = slot.sharing() {
+            self.decoder.remember(id, place, text);
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, slot: &mut Slot<'_>, field: &FieldInfo) -> Result<(), DecodeError> {
         match slot {
             Slot::None => self.skip()?,
-            Slot::Bool(place) => *place = self.boolean()?,
-            Slot::OptBool(place) => *place = Some(self.boolean()?),
-            Slot::Int32(place) => *place = self.int32()?,
-            Slot::OptInt32(place) => *place = Some(self.int32()?),
-            Slot::Int64(place) => *place = self.integer()?,
-            Slot::OptInt64(place) => *place = Some(self.integer()?),
+            Slot::Bool(place) => **place = self.boolean()?,
+            Slot::OptBool(place) => **place = Some(self.boolean()?),
+            Slot::Int32(place) => **place = self.int32()?,
+            Slot::OptInt32(place) => **place = Some(self.int32()?),
+            Slot::Int64(place) => **place = self.integer()?,
+            Slot::OptInt64(place) => **place = Some(self.integer()?),
             Slot::Str(place) => self.set_text(place, field.flags.0)?,
             Slot::OptStr(place) => self.set_text(place.insert(Str::new()), field.flags.0)?,
             Slot::Strs(list) => {
@@ -100,7 +118,8 @@ impl Reader<'_, '_> {
                 map.shrink_to_fit();
                 *self.decoder.length_of(field) = map.len() as u8;
             }
-            Slot::Message(message) => self.message(message)?,
+            Slot::Message(message) => self.message(*message)?,
+            Slot::Shared(place) => self.message(place.message())?,
             Slot::Messages(list) => {
                 let length = usize::from(*self.decoder.length_of(field));
                 self.items(|reader, index| {
@@ -207,7 +226,12 @@ impl Reader<'_, '_> {
 fn clear(slot: Slot<'_>) {
     match slot {
         Slot::None | Slot::Bool(_) | Slot::Int32(_) | Slot::Int64(_) | Slot::Str(_) => {}
-        Slot::OptBool(_) | Slot::OptInt32(_) | Slot::OptInt64(_) | Slot::OptStr(_) | Slot::Message(_) => {}
+        Slot::OptBool(_)
+        | Slot::OptInt32(_)
+        | Slot::OptInt64(_)
+        | Slot::OptStr(_)
+        | Slot::Message(_)
+        | Slot::Shared(_) => {}
         Slot::Strs(list) => list.clear(),
         Slot::StrMap(map) => map.clear(),
         Slot::Messages(list) => list.clear(),

@@ -22,6 +22,19 @@ impl<'a, 'd> Reader<'a, 'd> {
         Reader { bytes, at: 0, decoder }
     }
 
+    /// The text that has not been read, white space before it left out.
+    #[inline]
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        self.peek();
+        &self.bytes[self.at..]
+    }
+
+    /// Passes over `length` bytes of what [`rest`](Self::rest) returned.
+    #[inline]
+    pub(crate) fn advance(&mut self, length: usize) {
+        self.at += length;
+    }
+
     /// How many bytes have been read.
     pub fn position(&self) -> usize {
         self.at

@@ -2,7 +2,7 @@
 
 use crate::Str;
 use crate::decode::{DecodeError, Decoder};
-use crate::message::{Message, Slot};
+use crate::message::{Message, SharedMessage, Slot};
 use crate::protobuf::wire::{Fields, Wire, varint};
 use crate::scheme::{Flags, Number, Numbers};
 
@@ -47,6 +47,7 @@ fn decode_numbers(
         {
             continue;
         }
+        let field = numbers.index.as_ptr().addr() + (tag >> 3) as usize;
         let done = if entry.target >= Number::EMBEDDED {
             let inner = message.scheme().embedded[usize::from(entry.target - Number::EMBEDDED)];
             decode_numbers(message, inner, bytes, decoder)
@@ -55,7 +56,14 @@ fn decode_numbers(
                 Slot::OptStr(place) => decoder.set_field(place.insert(Str::new()), bytes, entry.flags),
                 Slot::Str(place) => decoder.set_field(place, bytes, entry.flags),
                 Slot::Message(inner) => decode_message(inner, bytes, decoder),
-                slot => decode_bytes(slot, bytes, entry.flags, decoder, rest, tag),
+                Slot::Shared(place) => decode_shared(place, field, bytes, decoder),
+                slot if entry.flags & Flags::REPEATED != 0 => {
+                    rest = before;
+                    decode_items(slot, field, &mut rest, decoder)
+                }
+                Slot::Scalar(scalar) => scalar.decode_protobuf(Wire::Bytes(bytes), decoder),
+                Slot::None => Ok(()),
+                _ => Wire::Bytes(bytes).varint().map(|_| ()),
             }
         };
         if let Err(error) = done {
@@ -126,46 +134,71 @@ fn decode_number<'a>(
     }
 }
 
-/// Takes one item of a list or map, or one of the rarer values. `rest` and `tag` tell how many items follow.
-fn decode_bytes(
-    slot: Slot<'_>,
+/// Takes an object that may have come before.
+fn decode_shared(
+    place: &mut dyn SharedMessage,
+    field: usize,
     bytes: &[u8],
-    flags: u16,
     decoder: &mut Decoder,
-    rest: &[u8],
-    tag: u64,
 ) -> Result<(), DecodeError> {
+    if !place.vacant() {
+        return decode_message(place.message(), bytes, decoder);
+    }
+    if decoder.recall(field, place, bytes) {
+        return Ok(());
+    }
+    decode_message(place.message(), bytes, decoder)?;
+    decoder.remember(field, place, bytes);
+    Ok(())
+}
+
+/// Takes all items of a list or map that stand together, which mostly is all there are; `rest` begins with the first.
+fn decode_items(mut slot: Slot<'_>, field: usize, rest: &mut &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
+    let (count, after) = run(rest);
+    let bytes = &rest[..rest.len() - after.len()];
+    let fresh = slot.sharing().is_some_and(|place| place.vacant());
+    if fresh && slot.sharing().is_some_and(|place| decoder.recall(field, place, bytes)) {
+        *rest = after;
+        return Ok(());
+    }
+    match &mut slot {
+        Slot::Messages(list) if fresh => list.reserve(count),
+        Slot::Strs(list) if fresh => list.reserve_exact(count),
+        Slot::StrMap(map) if fresh => map.reserve_exact(count),
+        Slot::Scalar(scalar) if fresh => scalar.reserve(count),
+        _ => {}
+    }
+    while rest.len() > after.len() {
+        take_varint(rest)?;
+        let length = take_varint(rest)?;
+        let Some((item, next)) = rest.split_at_checked(length as usize) else { return Err(DecodeError::truncated()) };
+        *rest = next;
+        decode_item(&mut slot, item, decoder)?;
+    }
+    if fresh && let Some(place) = slot.sharing() {
+        decoder.remember(field, place, bytes);
+    }
+    Ok(())
+}
+
+fn decode_item(slot: &mut Slot<'_>, bytes: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
     match slot {
         Slot::Messages(list) => {
             let index = list.len();
-            if index == 0 {
-                list.reserve(1 + repeats(rest, tag));
-            }
             decode_message(list.push(), bytes, decoder).map_err(|error| error.within_item(index))
         }
-        Slot::Scalar(scalar) => {
-            if flags & Flags::REPEATED != 0 && scalar.is_absent() {
-                scalar.reserve(1 + repeats(rest, tag));
-            }
-            scalar.decode_protobuf(Wire::Bytes(bytes), decoder)
-        }
+        Slot::Scalar(scalar) => scalar.decode_protobuf(Wire::Bytes(bytes), decoder),
         Slot::StrMap(map) => {
             let (key, value) = entry(bytes, decoder)?;
             let value = match value {
                 Some(wire) => decoder.text(wire.bytes()?)?,
                 None => Str::new(),
             };
-            if map.is_empty() {
-                map.reserve_exact(1 + repeats(rest, tag));
-            }
             map.insert(key, value);
             Ok(())
         }
         Slot::Strs(list) => {
             let index = list.len();
-            if index == 0 {
-                list.reserve_exact(1 + repeats(rest, tag));
-            }
             list.push(decoder.text(bytes).map_err(|error| error.within_item(index))?);
             Ok(())
         }
@@ -182,17 +215,16 @@ fn decode_bytes(
     }
 }
 
-/// How many fields follow that have the same tag: the items of one list stand together, so that it is made at its
-/// right size.
-fn repeats(mut rest: &[u8], tag: u64) -> usize {
-    let mut count = 0;
-    while !rest.is_empty() && take_varint(&mut rest).is_ok_and(|next| next == tag) {
+/// How many fields stand together that have the tag of the first, and what follows them. A list is made at its right size
+/// by it, and known again by the bytes of all its items.
+fn run(bytes: &[u8]) -> (usize, &[u8]) {
+    let (mut rest, mut after, mut count, mut tag) = (bytes, bytes, 0, None);
+    while !rest.is_empty() && take_varint(&mut rest).is_ok_and(|next| *tag.get_or_insert(next) == next) {
         let Ok(length) = take_varint(&mut rest) else { break };
-        let Some((_, after)) = rest.split_at_checked(length as usize) else { break };
-        rest = after;
-        count += 1;
+        let Some((_, next)) = rest.split_at_checked(length as usize) else { break };
+        (rest, after, count) = (next, next, count + 1);
     }
-    count
+    (count, after)
 }
 
 /// Key and value of an entry of a map.

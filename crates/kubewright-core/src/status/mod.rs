@@ -80,7 +80,7 @@ impl Status {
     #[doc(alias = "NewApplyConflict")]
     pub fn apply_conflict(causes: impl Into<List<StatusCause>>, message: impl Into<Str>) -> Self {
         let details = StatusDetails { causes: causes.into(), ..Default::default() };
-        Status { details: Some(Box::new(details)), ..Status::failure(StatusReason::Conflict, message) }
+        Status { details: Some(details.into()), ..Status::failure(StatusReason::Conflict, message) }
     }
 
     /// 422: the object breaks rules of its kind, one cause for each.
@@ -114,7 +114,7 @@ impl Status {
             causes,
             ..Default::default()
         };
-        Status { details: Some(Box::new(details)), ..Status::failure(StatusReason::Invalid, message) }
+        Status { details: Some(details.into()), ..Status::failure(StatusReason::Invalid, message) }
     }
 
     /// 403: the user may not do this. `name` may be empty; without a resource it is about a path.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::ObjectReference;
 use kubewright_api::events::v1::{Event, EventSeries};
-use kubewright_core::{MicroTime, Str};
+use kubewright_core::{MicroTime, Shared, Str};
 use tokio::time::Instant;
 
 use super::lru::Lru;
@@ -62,7 +62,7 @@ impl SeriesCache {
                 None
             }
             none => {
-                *none = Some(Box::new(EventSeries { count: 2, last_observed_time: observed }));
+                *none = Some(EventSeries { count: 2, last_observed_time: observed }.into());
                 Some(Step::Patch(live.event.clone()))
             }
         }
@@ -96,7 +96,7 @@ impl SeriesCache {
 
 /// Everything but the note.
 fn key_of(event: &Event) -> Key {
-    let object = |reference: &Option<Box<ObjectReference>>| {
+    let object = |reference: &Option<Shared<ObjectReference>>| {
         let reference = reference.as_deref().cloned().unwrap_or_default();
         [
             reference.api_version,
@@ -127,7 +127,7 @@ mod tests {
 
     fn event(note: &str, name: &str) -> Event {
         let regarding = ObjectReference { name: Some(name.into()), ..Default::default() };
-        Event { note: Some(note.into()), regarding: Some(Box::new(regarding)), ..Default::default() }
+        Event { note: Some(note.into()), regarding: Some(regarding.into()), ..Default::default() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -216,9 +216,9 @@ pub static MATCH_CONDITION: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct MatchResources {
     /// `namespaceSelector`: optional.
-    pub namespace_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub namespace_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `objectSelector`: optional.
-    pub object_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub object_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `resourceRules`: optional.
     pub resource_rules: List<NamedRuleWithOperations>,
     /// `excludeResourceRules`: optional.
@@ -233,8 +233,8 @@ impl Message for MatchResources {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.namespace_selector),
-            1 => refs::opt_box(&self.object_selector),
+            0 => refs::opt_shared(&self.namespace_selector),
+            1 => refs::opt_shared(&self.object_selector),
             2 => refs::messages(&self.resource_rules),
             3 => refs::messages(&self.exclude_resource_rules),
             4 => refs::opt_str(&self.match_policy),
@@ -243,8 +243,8 @@ impl Message for MatchResources {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.namespace_selector.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.object_selector.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.namespace_selector),
+            1 => Slot::Shared(&mut self.object_selector),
             2 => Slot::Messages(&mut self.resource_rules),
             3 => Slot::Messages(&mut self.exclude_resource_rules),
             4 => Slot::OptStr(&mut self.match_policy),
@@ -421,9 +421,9 @@ pub struct MutatingAdmissionPolicyBindingSpec {
     /// `policyName`: optional.
     pub policy_name: Option<Str>,
     /// `paramRef`: optional.
-    pub param_ref: Option<Box<ParamRef>>,
+    pub param_ref: Option<Shared<ParamRef>>,
     /// `matchResources`: optional.
-    pub match_resources: Option<Box<MatchResources>>,
+    pub match_resources: Option<Shared<MatchResources>>,
 }
 
 impl Message for MutatingAdmissionPolicyBindingSpec {
@@ -433,16 +433,16 @@ impl Message for MutatingAdmissionPolicyBindingSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.policy_name),
-            1 => refs::opt_box(&self.param_ref),
-            2 => refs::opt_box(&self.match_resources),
+            1 => refs::opt_shared(&self.param_ref),
+            2 => refs::opt_shared(&self.match_resources),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.policy_name),
-            1 => Slot::Message(&mut **self.param_ref.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.match_resources.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.param_ref),
+            2 => Slot::Shared(&mut self.match_resources),
             _ => Slot::None,
         }
     }
@@ -481,9 +481,9 @@ pub static MUTATING_ADMISSION_POLICY_BINDING_SPEC: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct MutatingAdmissionPolicySpec {
     /// `paramKind`: optional.
-    pub param_kind: Option<Box<ParamKind>>,
+    pub param_kind: Option<Shared<ParamKind>>,
     /// `matchConstraints`: optional.
-    pub match_constraints: Option<Box<MatchResources>>,
+    pub match_constraints: Option<Shared<MatchResources>>,
     /// `variables`: optional.
     pub variables: List<Variable>,
     /// `mutations`: optional.
@@ -502,8 +502,8 @@ impl Message for MutatingAdmissionPolicySpec {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.param_kind),
-            1 => refs::opt_box(&self.match_constraints),
+            0 => refs::opt_shared(&self.param_kind),
+            1 => refs::opt_shared(&self.match_constraints),
             2 => refs::messages(&self.variables),
             3 => refs::messages(&self.mutations),
             4 => refs::opt_str(&self.failure_policy),
@@ -514,8 +514,8 @@ impl Message for MutatingAdmissionPolicySpec {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.param_kind.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.match_constraints.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.param_kind),
+            1 => Slot::Shared(&mut self.match_constraints),
             2 => Slot::Messages(&mut self.variables),
             3 => Slot::Messages(&mut self.mutations),
             4 => Slot::OptStr(&mut self.failure_policy),
@@ -606,9 +606,9 @@ pub struct MutatingWebhook {
     /// `matchPolicy`: optional, one of `Equivalent`, `Exact`.
     pub match_policy: Option<Str>,
     /// `namespaceSelector`: optional.
-    pub namespace_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub namespace_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `objectSelector`: optional.
-    pub object_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub object_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `sideEffects`: required, one of `None`, `NoneOnDryRun`, `Some`, `Unknown`.
     pub side_effects: Str,
     /// `timeoutSeconds`: optional.
@@ -632,8 +632,8 @@ impl Message for MutatingWebhook {
             2 => refs::messages(&self.rules),
             3 => refs::opt_str(&self.failure_policy),
             4 => refs::opt_str(&self.match_policy),
-            5 => refs::opt_box(&self.namespace_selector),
-            6 => refs::opt_box(&self.object_selector),
+            5 => refs::opt_shared(&self.namespace_selector),
+            6 => refs::opt_shared(&self.object_selector),
             7 => Ref::Str(&self.side_effects),
             8 => refs::opt_int32(self.timeout_seconds),
             9 => refs::strs(&self.admission_review_versions),
@@ -649,8 +649,8 @@ impl Message for MutatingWebhook {
             2 => Slot::Messages(&mut self.rules),
             3 => Slot::OptStr(&mut self.failure_policy),
             4 => Slot::OptStr(&mut self.match_policy),
-            5 => Slot::Message(&mut **self.namespace_selector.get_or_insert_default()),
-            6 => Slot::Message(&mut **self.object_selector.get_or_insert_default()),
+            5 => Slot::Shared(&mut self.namespace_selector),
+            6 => Slot::Shared(&mut self.object_selector),
             7 => Slot::Str(&mut self.side_effects),
             8 => Slot::OptInt32(&mut self.timeout_seconds),
             9 => Slot::Strs(&mut self.admission_review_versions),
@@ -813,9 +813,9 @@ pub struct Mutation {
     /// `patchType`: required, one of `ApplyConfiguration`, `JSONPatch`.
     pub patch_type: Str,
     /// `applyConfiguration`: optional.
-    pub apply_configuration: Option<Box<ApplyConfiguration>>,
+    pub apply_configuration: Option<Shared<ApplyConfiguration>>,
     /// `jsonPatch`: optional.
-    pub json_patch: Option<Box<JSONPatch>>,
+    pub json_patch: Option<Shared<JSONPatch>>,
 }
 
 impl Message for Mutation {
@@ -825,16 +825,16 @@ impl Message for Mutation {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.patch_type),
-            1 => refs::opt_box(&self.apply_configuration),
-            2 => refs::opt_box(&self.json_patch),
+            1 => refs::opt_shared(&self.apply_configuration),
+            2 => refs::opt_shared(&self.json_patch),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.patch_type),
-            1 => Slot::Message(&mut **self.apply_configuration.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.json_patch.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.apply_configuration),
+            2 => Slot::Shared(&mut self.json_patch),
             _ => Slot::None,
         }
     }
@@ -1038,7 +1038,7 @@ pub struct ParamRef {
     /// `namespace`: optional.
     pub namespace: Option<Str>,
     /// `selector`: optional.
-    pub selector: Option<Box<meta_v1::LabelSelector>>,
+    pub selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `parameterNotFoundAction`: optional.
     pub parameter_not_found_action: Option<Str>,
 }
@@ -1051,7 +1051,7 @@ impl Message for ParamRef {
         match field {
             0 => refs::opt_str(&self.name),
             1 => refs::opt_str(&self.namespace),
-            2 => refs::opt_box(&self.selector),
+            2 => refs::opt_shared(&self.selector),
             3 => refs::opt_str(&self.parameter_not_found_action),
             _ => Ref::Absent,
         }
@@ -1060,7 +1060,7 @@ impl Message for ParamRef {
         match field {
             0 => Slot::OptStr(&mut self.name),
             1 => Slot::OptStr(&mut self.namespace),
-            2 => Slot::Message(&mut **self.selector.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.selector),
             3 => Slot::OptStr(&mut self.parameter_not_found_action),
             _ => Slot::None,
         }
@@ -1426,9 +1426,9 @@ pub struct ValidatingAdmissionPolicyBindingSpec {
     /// `policyName`: required.
     pub policy_name: Str,
     /// `paramRef`: optional.
-    pub param_ref: Option<Box<ParamRef>>,
+    pub param_ref: Option<Shared<ParamRef>>,
     /// `matchResources`: optional.
-    pub match_resources: Option<Box<MatchResources>>,
+    pub match_resources: Option<Shared<MatchResources>>,
     /// `validationActions`: required.
     pub validation_actions: List<Str>,
 }
@@ -1440,8 +1440,8 @@ impl Message for ValidatingAdmissionPolicyBindingSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.policy_name),
-            1 => refs::opt_box(&self.param_ref),
-            2 => refs::opt_box(&self.match_resources),
+            1 => refs::opt_shared(&self.param_ref),
+            2 => refs::opt_shared(&self.match_resources),
             3 => refs::strs(&self.validation_actions),
             _ => Ref::Absent,
         }
@@ -1449,8 +1449,8 @@ impl Message for ValidatingAdmissionPolicyBindingSpec {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.policy_name),
-            1 => Slot::Message(&mut **self.param_ref.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.match_resources.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.param_ref),
+            2 => Slot::Shared(&mut self.match_resources),
             3 => Slot::Strs(&mut self.validation_actions),
             _ => Slot::None,
         }
@@ -1506,9 +1506,9 @@ pub static VALIDATING_ADMISSION_POLICY_BINDING_SPEC: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct ValidatingAdmissionPolicySpec {
     /// `paramKind`: optional.
-    pub param_kind: Option<Box<ParamKind>>,
+    pub param_kind: Option<Shared<ParamKind>>,
     /// `matchConstraints`: optional.
-    pub match_constraints: Option<Box<MatchResources>>,
+    pub match_constraints: Option<Shared<MatchResources>>,
     /// `validations`: optional.
     pub validations: List<Validation>,
     /// `failurePolicy`: optional, one of `Fail`, `Ignore`.
@@ -1527,8 +1527,8 @@ impl Message for ValidatingAdmissionPolicySpec {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.param_kind),
-            1 => refs::opt_box(&self.match_constraints),
+            0 => refs::opt_shared(&self.param_kind),
+            1 => refs::opt_shared(&self.match_constraints),
             2 => refs::messages(&self.validations),
             3 => refs::opt_str(&self.failure_policy),
             4 => refs::messages(&self.audit_annotations),
@@ -1539,8 +1539,8 @@ impl Message for ValidatingAdmissionPolicySpec {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.param_kind.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.match_constraints.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.param_kind),
+            1 => Slot::Shared(&mut self.match_constraints),
             2 => Slot::Messages(&mut self.validations),
             3 => Slot::OptStr(&mut self.failure_policy),
             4 => Slot::Messages(&mut self.audit_annotations),
@@ -1623,7 +1623,7 @@ pub struct ValidatingAdmissionPolicyStatus {
     /// `observedGeneration`: optional.
     pub observed_generation: Option<i64>,
     /// `typeChecking`: optional.
-    pub type_checking: Option<Box<TypeChecking>>,
+    pub type_checking: Option<Shared<TypeChecking>>,
     /// `conditions`: optional.
     pub conditions: List<meta_v1::Condition>,
 }
@@ -1635,7 +1635,7 @@ impl Message for ValidatingAdmissionPolicyStatus {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.observed_generation),
-            1 => refs::opt_box(&self.type_checking),
+            1 => refs::opt_shared(&self.type_checking),
             2 => refs::messages(&self.conditions),
             _ => Ref::Absent,
         }
@@ -1643,7 +1643,7 @@ impl Message for ValidatingAdmissionPolicyStatus {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),
-            1 => Slot::Message(&mut **self.type_checking.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.type_checking),
             2 => Slot::Messages(&mut self.conditions),
             _ => Slot::None,
         }
@@ -1697,9 +1697,9 @@ pub struct ValidatingWebhook {
     /// `matchPolicy`: optional, one of `Equivalent`, `Exact`.
     pub match_policy: Option<Str>,
     /// `namespaceSelector`: optional.
-    pub namespace_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub namespace_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `objectSelector`: optional.
-    pub object_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub object_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `sideEffects`: required, one of `None`, `NoneOnDryRun`, `Some`, `Unknown`.
     pub side_effects: Str,
     /// `timeoutSeconds`: optional.
@@ -1721,8 +1721,8 @@ impl Message for ValidatingWebhook {
             2 => refs::messages(&self.rules),
             3 => refs::opt_str(&self.failure_policy),
             4 => refs::opt_str(&self.match_policy),
-            5 => refs::opt_box(&self.namespace_selector),
-            6 => refs::opt_box(&self.object_selector),
+            5 => refs::opt_shared(&self.namespace_selector),
+            6 => refs::opt_shared(&self.object_selector),
             7 => Ref::Str(&self.side_effects),
             8 => refs::opt_int32(self.timeout_seconds),
             9 => refs::strs(&self.admission_review_versions),
@@ -1737,8 +1737,8 @@ impl Message for ValidatingWebhook {
             2 => Slot::Messages(&mut self.rules),
             3 => Slot::OptStr(&mut self.failure_policy),
             4 => Slot::OptStr(&mut self.match_policy),
-            5 => Slot::Message(&mut **self.namespace_selector.get_or_insert_default()),
-            6 => Slot::Message(&mut **self.object_selector.get_or_insert_default()),
+            5 => Slot::Shared(&mut self.namespace_selector),
+            6 => Slot::Shared(&mut self.object_selector),
             7 => Slot::Str(&mut self.side_effects),
             8 => Slot::OptInt32(&mut self.timeout_seconds),
             9 => Slot::Strs(&mut self.admission_review_versions),
@@ -1999,7 +1999,7 @@ pub struct WebhookClientConfig {
     /// `url`: optional.
     pub url: Option<Str>,
     /// `service`: optional.
-    pub service: Option<Box<ServiceReference>>,
+    pub service: Option<Shared<ServiceReference>>,
     /// `caBundle`: optional.
     pub ca_bundle: Option<ByteString>,
 }
@@ -2011,7 +2011,7 @@ impl Message for WebhookClientConfig {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.url),
-            1 => refs::opt_box(&self.service),
+            1 => refs::opt_shared(&self.service),
             2 => refs::scalar(&self.ca_bundle),
             _ => Ref::Absent,
         }
@@ -2019,7 +2019,7 @@ impl Message for WebhookClientConfig {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.url),
-            1 => Slot::Message(&mut **self.service.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.service),
             2 => Slot::Scalar(&mut self.ca_bundle),
             _ => Slot::None,
         }

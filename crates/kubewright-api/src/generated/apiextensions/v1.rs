@@ -87,7 +87,7 @@ pub struct CustomResourceConversion {
     /// `strategy`: required.
     pub strategy: Str,
     /// `webhook`: optional.
-    pub webhook: Option<Box<WebhookConversion>>,
+    pub webhook: Option<Shared<WebhookConversion>>,
 }
 
 impl Message for CustomResourceConversion {
@@ -97,14 +97,14 @@ impl Message for CustomResourceConversion {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.strategy),
-            1 => refs::opt_box(&self.webhook),
+            1 => refs::opt_shared(&self.webhook),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.strategy),
-            1 => Slot::Message(&mut **self.webhook.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.webhook),
             _ => Slot::None,
         }
     }
@@ -368,7 +368,7 @@ pub struct CustomResourceDefinitionSpec {
     /// `versions`: required.
     pub versions: List<CustomResourceDefinitionVersion>,
     /// `conversion`: optional.
-    pub conversion: Option<Box<CustomResourceConversion>>,
+    pub conversion: Option<Shared<CustomResourceConversion>>,
     /// `preserveUnknownFields`: optional.
     pub preserve_unknown_fields: Option<bool>,
 }
@@ -383,7 +383,7 @@ impl Message for CustomResourceDefinitionSpec {
             1 => Ref::Message(&self.names),
             2 => Ref::Str(&self.scope),
             3 => refs::messages(&self.versions),
-            4 => refs::opt_box(&self.conversion),
+            4 => refs::opt_shared(&self.conversion),
             5 => refs::opt_bool(self.preserve_unknown_fields),
             _ => Ref::Absent,
         }
@@ -394,7 +394,7 @@ impl Message for CustomResourceDefinitionSpec {
             1 => Slot::Message(&mut self.names),
             2 => Slot::Str(&mut self.scope),
             3 => Slot::Messages(&mut self.versions),
-            4 => Slot::Message(&mut **self.conversion.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.conversion),
             5 => Slot::OptBool(&mut self.preserve_unknown_fields),
             _ => Slot::None,
         }
@@ -451,7 +451,7 @@ pub struct CustomResourceDefinitionStatus {
     /// `conditions`: optional.
     pub conditions: List<CustomResourceDefinitionCondition>,
     /// `acceptedNames`: optional.
-    pub accepted_names: Option<Box<CustomResourceDefinitionNames>>,
+    pub accepted_names: Option<Shared<CustomResourceDefinitionNames>>,
     /// `storedVersions`: optional.
     pub stored_versions: List<Str>,
     /// `observedGeneration`: optional.
@@ -465,7 +465,7 @@ impl Message for CustomResourceDefinitionStatus {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.conditions),
-            1 => refs::opt_box(&self.accepted_names),
+            1 => refs::opt_shared(&self.accepted_names),
             2 => refs::strs(&self.stored_versions),
             3 => refs::opt_int64(self.observed_generation),
             _ => Ref::Absent,
@@ -474,7 +474,7 @@ impl Message for CustomResourceDefinitionStatus {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.conditions),
-            1 => Slot::Message(&mut **self.accepted_names.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.accepted_names),
             2 => Slot::Strs(&mut self.stored_versions),
             3 => Slot::OptInt64(&mut self.observed_generation),
             _ => Slot::None,
@@ -536,9 +536,9 @@ pub struct CustomResourceDefinitionVersion {
     /// `deprecationWarning`: optional.
     pub deprecation_warning: Option<Str>,
     /// `schema`: optional.
-    pub schema: Option<Box<CustomResourceValidation>>,
+    pub schema: Option<Shared<CustomResourceValidation>>,
     /// `subresources`: optional.
-    pub subresources: Option<Box<CustomResourceSubresources>>,
+    pub subresources: Option<Shared<CustomResourceSubresources>>,
     /// `additionalPrinterColumns`: optional.
     pub additional_printer_columns: List<CustomResourceColumnDefinition>,
     /// `selectableFields`: optional.
@@ -556,8 +556,8 @@ impl Message for CustomResourceDefinitionVersion {
             2 => Ref::Bool(self.storage),
             3 => refs::opt_bool(self.deprecated),
             4 => refs::opt_str(&self.deprecation_warning),
-            5 => refs::opt_box(&self.schema),
-            6 => refs::opt_box(&self.subresources),
+            5 => refs::opt_shared(&self.schema),
+            6 => refs::opt_shared(&self.subresources),
             7 => refs::messages(&self.additional_printer_columns),
             8 => refs::messages(&self.selectable_fields),
             _ => Ref::Absent,
@@ -570,8 +570,8 @@ impl Message for CustomResourceDefinitionVersion {
             2 => Slot::Bool(&mut self.storage),
             3 => Slot::OptBool(&mut self.deprecated),
             4 => Slot::OptStr(&mut self.deprecation_warning),
-            5 => Slot::Message(&mut **self.schema.get_or_insert_default()),
-            6 => Slot::Message(&mut **self.subresources.get_or_insert_default()),
+            5 => Slot::Shared(&mut self.schema),
+            6 => Slot::Shared(&mut self.subresources),
             7 => Slot::Messages(&mut self.additional_printer_columns),
             8 => Slot::Messages(&mut self.selectable_fields),
             _ => Slot::None,
@@ -720,7 +720,7 @@ pub struct CustomResourceSubresources {
     /// `status`: optional.
     pub status: Option<CustomResourceSubresourceStatus>,
     /// `scale`: optional.
-    pub scale: Option<Box<CustomResourceSubresourceScale>>,
+    pub scale: Option<Shared<CustomResourceSubresourceScale>>,
 }
 
 impl Message for CustomResourceSubresources {
@@ -730,14 +730,14 @@ impl Message for CustomResourceSubresources {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_message(&self.status),
-            1 => refs::opt_box(&self.scale),
+            1 => refs::opt_shared(&self.scale),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(self.status.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.scale.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.scale),
             _ => Slot::None,
         }
     }
@@ -772,7 +772,7 @@ pub static CUSTOM_RESOURCE_SUBRESOURCES: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct CustomResourceValidation {
     /// `openAPIV3Schema`: optional.
-    pub open_apiv3_schema: Option<Box<JSONSchemaProps>>,
+    pub open_apiv3_schema: Option<Shared<JSONSchemaProps>>,
 }
 
 impl Message for CustomResourceValidation {
@@ -781,13 +781,13 @@ impl Message for CustomResourceValidation {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.open_apiv3_schema),
+            0 => refs::opt_shared(&self.open_apiv3_schema),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.open_apiv3_schema.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.open_apiv3_schema),
             _ => Slot::None,
         }
     }
@@ -915,7 +915,7 @@ pub struct JSONSchemaProps {
     /// `anyOf`: optional.
     pub any_of: List<JSONSchemaProps>,
     /// `not`: optional.
-    pub not: Option<Box<JSONSchemaProps>>,
+    pub not: Option<Shared<JSONSchemaProps>>,
     /// `properties`: optional.
     pub properties: Map<JSONSchemaProps>,
     /// `additionalProperties`: optional.
@@ -929,7 +929,7 @@ pub struct JSONSchemaProps {
     /// `definitions`: optional.
     pub definitions: Map<JSONSchemaProps>,
     /// `externalDocs`: optional.
-    pub external_docs: Option<Box<ExternalDocumentation>>,
+    pub external_docs: Option<Shared<ExternalDocumentation>>,
     /// `example`: optional.
     pub example: Option<RawJson>,
     /// `nullable`: optional.
@@ -983,14 +983,14 @@ impl Message for JSONSchemaProps {
             24 => refs::messages(&self.all_of),
             25 => refs::messages(&self.one_of),
             26 => refs::messages(&self.any_of),
-            27 => refs::opt_box(&self.not),
+            27 => refs::opt_shared(&self.not),
             28 => refs::message_map(&self.properties),
             29 => refs::scalar(&self.additional_properties),
             30 => refs::message_map(&self.pattern_properties),
             31 => refs::scalar(&self.dependencies),
             32 => refs::scalar(&self.additional_items),
             33 => refs::message_map(&self.definitions),
-            34 => refs::opt_box(&self.external_docs),
+            34 => refs::opt_shared(&self.external_docs),
             35 => refs::scalar(&self.example),
             36 => refs::opt_bool(self.nullable),
             37 => refs::opt_bool(self.x_kubernetes_preserve_unknown_fields),
@@ -1032,14 +1032,14 @@ impl Message for JSONSchemaProps {
             24 => Slot::Messages(&mut self.all_of),
             25 => Slot::Messages(&mut self.one_of),
             26 => Slot::Messages(&mut self.any_of),
-            27 => Slot::Message(&mut **self.not.get_or_insert_default()),
+            27 => Slot::Shared(&mut self.not),
             28 => Slot::MessageMap(&mut self.properties),
             29 => Slot::Scalar(&mut self.additional_properties),
             30 => Slot::MessageMap(&mut self.pattern_properties),
             31 => Slot::Scalar(&mut self.dependencies),
             32 => Slot::Scalar(&mut self.additional_items),
             33 => Slot::MessageMap(&mut self.definitions),
-            34 => Slot::Message(&mut **self.external_docs.get_or_insert_default()),
+            34 => Slot::Shared(&mut self.external_docs),
             35 => Slot::Scalar(&mut self.example),
             36 => Slot::OptBool(&mut self.nullable),
             37 => Slot::OptBool(&mut self.x_kubernetes_preserve_unknown_fields),
@@ -1429,7 +1429,7 @@ pub struct WebhookClientConfig {
     /// `url`: optional.
     pub url: Option<Str>,
     /// `service`: optional.
-    pub service: Option<Box<ServiceReference>>,
+    pub service: Option<Shared<ServiceReference>>,
     /// `caBundle`: optional.
     pub ca_bundle: Option<ByteString>,
 }
@@ -1441,7 +1441,7 @@ impl Message for WebhookClientConfig {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.url),
-            1 => refs::opt_box(&self.service),
+            1 => refs::opt_shared(&self.service),
             2 => refs::scalar(&self.ca_bundle),
             _ => Ref::Absent,
         }
@@ -1449,7 +1449,7 @@ impl Message for WebhookClientConfig {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.url),
-            1 => Slot::Message(&mut **self.service.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.service),
             2 => Slot::Scalar(&mut self.ca_bundle),
             _ => Slot::None,
         }
@@ -1484,7 +1484,7 @@ pub static WEBHOOK_CLIENT_CONFIG: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct WebhookConversion {
     /// `clientConfig`: optional.
-    pub client_config: Option<Box<WebhookClientConfig>>,
+    pub client_config: Option<Shared<WebhookClientConfig>>,
     /// `conversionReviewVersions`: required.
     pub conversion_review_versions: List<Str>,
 }
@@ -1495,14 +1495,14 @@ impl Message for WebhookConversion {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.client_config),
+            0 => refs::opt_shared(&self.client_config),
             1 => refs::strs(&self.conversion_review_versions),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.client_config.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.client_config),
             1 => Slot::Strs(&mut self.conversion_review_versions),
             _ => Slot::None,
         }

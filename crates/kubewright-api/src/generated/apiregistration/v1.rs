@@ -136,7 +136,7 @@ pub static API_SERVICE_CONDITION: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct APIServiceSpec {
     /// `service`: optional.
-    pub service: Option<Box<ServiceReference>>,
+    pub service: Option<Shared<ServiceReference>>,
     /// `group`: optional.
     pub group: Option<Str>,
     /// `version`: optional.
@@ -157,7 +157,7 @@ impl Message for APIServiceSpec {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.service),
+            0 => refs::opt_shared(&self.service),
             1 => refs::opt_str(&self.group),
             2 => refs::opt_str(&self.version),
             3 => refs::opt_bool(self.insecure_skip_tls_verify),
@@ -169,7 +169,7 @@ impl Message for APIServiceSpec {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.service.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.service),
             1 => Slot::OptStr(&mut self.group),
             2 => Slot::OptStr(&mut self.version),
             3 => Slot::OptBool(&mut self.insecure_skip_tls_verify),

@@ -189,7 +189,7 @@ pub struct DaemonSetSpec {
     /// `template`: required.
     pub template: core_v1::PodTemplateSpec,
     /// `updateStrategy`: optional.
-    pub update_strategy: Option<Box<DaemonSetUpdateStrategy>>,
+    pub update_strategy: Option<Shared<DaemonSetUpdateStrategy>>,
     /// `minReadySeconds`: optional.
     pub min_ready_seconds: Option<i32>,
     /// `revisionHistoryLimit`: optional.
@@ -204,7 +204,7 @@ impl Message for DaemonSetSpec {
         match field {
             0 => Ref::Message(&self.selector),
             1 => Ref::Message(&self.template),
-            2 => refs::opt_box(&self.update_strategy),
+            2 => refs::opt_shared(&self.update_strategy),
             3 => refs::opt_int32(self.min_ready_seconds),
             4 => refs::opt_int32(self.revision_history_limit),
             _ => Ref::Absent,
@@ -214,7 +214,7 @@ impl Message for DaemonSetSpec {
         match field {
             0 => Slot::Message(&mut self.selector),
             1 => Slot::Message(&mut self.template),
-            2 => Slot::Message(&mut **self.update_strategy.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.update_strategy),
             3 => Slot::OptInt32(&mut self.min_ready_seconds),
             4 => Slot::OptInt32(&mut self.revision_history_limit),
             _ => Slot::None,
@@ -383,7 +383,7 @@ pub struct DaemonSetUpdateStrategy {
     /// `type`: optional, one of `OnDelete`, `RollingUpdate`.
     pub type_: Option<Str>,
     /// `rollingUpdate`: optional.
-    pub rolling_update: Option<Box<RollingUpdateDaemonSet>>,
+    pub rolling_update: Option<Shared<RollingUpdateDaemonSet>>,
 }
 
 impl Message for DaemonSetUpdateStrategy {
@@ -393,14 +393,14 @@ impl Message for DaemonSetUpdateStrategy {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.type_),
-            1 => refs::opt_box(&self.rolling_update),
+            1 => refs::opt_shared(&self.rolling_update),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.type_),
-            1 => Slot::Message(&mut **self.rolling_update.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.rolling_update),
             _ => Slot::None,
         }
     }
@@ -571,7 +571,7 @@ pub struct DeploymentSpec {
     /// `template`: required.
     pub template: core_v1::PodTemplateSpec,
     /// `strategy`: optional.
-    pub strategy: Option<Box<DeploymentStrategy>>,
+    pub strategy: Option<Shared<DeploymentStrategy>>,
     /// `minReadySeconds`: optional.
     pub min_ready_seconds: Option<i32>,
     /// `revisionHistoryLimit`: optional.
@@ -591,7 +591,7 @@ impl Message for DeploymentSpec {
             0 => refs::opt_int32(self.replicas),
             1 => Ref::Message(&self.selector),
             2 => Ref::Message(&self.template),
-            3 => refs::opt_box(&self.strategy),
+            3 => refs::opt_shared(&self.strategy),
             4 => refs::opt_int32(self.min_ready_seconds),
             5 => refs::opt_int32(self.revision_history_limit),
             6 => refs::opt_bool(self.paused),
@@ -604,7 +604,7 @@ impl Message for DeploymentSpec {
             0 => Slot::OptInt32(&mut self.replicas),
             1 => Slot::Message(&mut self.selector),
             2 => Slot::Message(&mut self.template),
-            3 => Slot::Message(&mut **self.strategy.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.strategy),
             4 => Slot::OptInt32(&mut self.min_ready_seconds),
             5 => Slot::OptInt32(&mut self.revision_history_limit),
             6 => Slot::OptBool(&mut self.paused),
@@ -770,7 +770,7 @@ pub struct DeploymentStrategy {
     /// `type`: optional, one of `Recreate`, `RollingUpdate`.
     pub type_: Option<Str>,
     /// `rollingUpdate`: optional.
-    pub rolling_update: Option<Box<RollingUpdateDeployment>>,
+    pub rolling_update: Option<Shared<RollingUpdateDeployment>>,
 }
 
 impl Message for DeploymentStrategy {
@@ -780,14 +780,14 @@ impl Message for DeploymentStrategy {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.type_),
-            1 => refs::opt_box(&self.rolling_update),
+            1 => refs::opt_shared(&self.rolling_update),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.type_),
-            1 => Slot::Message(&mut **self.rolling_update.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.rolling_update),
             _ => Slot::None,
         }
     }
@@ -952,7 +952,7 @@ pub struct ReplicaSetSpec {
     /// `selector`: required.
     pub selector: meta_v1::LabelSelector,
     /// `template`: optional.
-    pub template: Option<Box<core_v1::PodTemplateSpec>>,
+    pub template: Option<Shared<core_v1::PodTemplateSpec>>,
 }
 
 impl Message for ReplicaSetSpec {
@@ -964,7 +964,7 @@ impl Message for ReplicaSetSpec {
             0 => refs::opt_int32(self.replicas),
             1 => refs::opt_int32(self.min_ready_seconds),
             2 => Ref::Message(&self.selector),
-            3 => refs::opt_box(&self.template),
+            3 => refs::opt_shared(&self.template),
             _ => Ref::Absent,
         }
     }
@@ -973,7 +973,7 @@ impl Message for ReplicaSetSpec {
             0 => Slot::OptInt32(&mut self.replicas),
             1 => Slot::OptInt32(&mut self.min_ready_seconds),
             2 => Slot::Message(&mut self.selector),
-            3 => Slot::Message(&mut **self.template.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.template),
             _ => Slot::None,
         }
     }
@@ -1452,15 +1452,15 @@ pub struct StatefulSetSpec {
     /// `podManagementPolicy`: optional, one of `OrderedReady`, `Parallel`.
     pub pod_management_policy: Option<Str>,
     /// `updateStrategy`: optional.
-    pub update_strategy: Option<Box<StatefulSetUpdateStrategy>>,
+    pub update_strategy: Option<Shared<StatefulSetUpdateStrategy>>,
     /// `revisionHistoryLimit`: optional.
     pub revision_history_limit: Option<i32>,
     /// `minReadySeconds`: optional.
     pub min_ready_seconds: Option<i32>,
     /// `persistentVolumeClaimRetentionPolicy`: optional.
-    pub persistent_volume_claim_retention_policy: Option<Box<StatefulSetPersistentVolumeClaimRetentionPolicy>>,
+    pub persistent_volume_claim_retention_policy: Option<Shared<StatefulSetPersistentVolumeClaimRetentionPolicy>>,
     /// `ordinals`: optional.
-    pub ordinals: Option<Box<StatefulSetOrdinals>>,
+    pub ordinals: Option<Shared<StatefulSetOrdinals>>,
 }
 
 impl Message for StatefulSetSpec {
@@ -1475,11 +1475,11 @@ impl Message for StatefulSetSpec {
             3 => refs::messages(&self.volume_claim_templates),
             4 => refs::opt_str(&self.service_name),
             5 => refs::opt_str(&self.pod_management_policy),
-            6 => refs::opt_box(&self.update_strategy),
+            6 => refs::opt_shared(&self.update_strategy),
             7 => refs::opt_int32(self.revision_history_limit),
             8 => refs::opt_int32(self.min_ready_seconds),
-            9 => refs::opt_box(&self.persistent_volume_claim_retention_policy),
-            10 => refs::opt_box(&self.ordinals),
+            9 => refs::opt_shared(&self.persistent_volume_claim_retention_policy),
+            10 => refs::opt_shared(&self.ordinals),
             _ => Ref::Absent,
         }
     }
@@ -1491,11 +1491,11 @@ impl Message for StatefulSetSpec {
             3 => Slot::Messages(&mut self.volume_claim_templates),
             4 => Slot::OptStr(&mut self.service_name),
             5 => Slot::OptStr(&mut self.pod_management_policy),
-            6 => Slot::Message(&mut **self.update_strategy.get_or_insert_default()),
+            6 => Slot::Shared(&mut self.update_strategy),
             7 => Slot::OptInt32(&mut self.revision_history_limit),
             8 => Slot::OptInt32(&mut self.min_ready_seconds),
-            9 => Slot::Message(&mut **self.persistent_volume_claim_retention_policy.get_or_insert_default()),
-            10 => Slot::Message(&mut **self.ordinals.get_or_insert_default()),
+            9 => Slot::Shared(&mut self.persistent_volume_claim_retention_policy),
+            10 => Slot::Shared(&mut self.ordinals),
             _ => Slot::None,
         }
     }
@@ -1684,7 +1684,7 @@ pub struct StatefulSetUpdateStrategy {
     /// `type`: optional, one of `OnDelete`, `RollingUpdate`.
     pub type_: Option<Str>,
     /// `rollingUpdate`: optional.
-    pub rolling_update: Option<Box<RollingUpdateStatefulSetStrategy>>,
+    pub rolling_update: Option<Shared<RollingUpdateStatefulSetStrategy>>,
 }
 
 impl Message for StatefulSetUpdateStrategy {
@@ -1694,14 +1694,14 @@ impl Message for StatefulSetUpdateStrategy {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.type_),
-            1 => refs::opt_box(&self.rolling_update),
+            1 => refs::opt_shared(&self.rolling_update),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.type_),
-            1 => Slot::Message(&mut **self.rolling_update.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.rolling_update),
             _ => Slot::None,
         }
     }

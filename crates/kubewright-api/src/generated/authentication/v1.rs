@@ -127,7 +127,7 @@ pub static SELF_SUBJECT_REVIEW: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct SelfSubjectReviewStatus {
     /// `userInfo`: optional.
-    pub user_info: Option<Box<UserInfo>>,
+    pub user_info: Option<Shared<UserInfo>>,
 }
 
 impl Message for SelfSubjectReviewStatus {
@@ -136,13 +136,13 @@ impl Message for SelfSubjectReviewStatus {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.user_info),
+            0 => refs::opt_shared(&self.user_info),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.user_info.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.user_info),
             _ => Slot::None,
         }
     }
@@ -231,7 +231,7 @@ pub struct TokenRequestSpec {
     /// `expirationSeconds`: optional.
     pub expiration_seconds: Option<i64>,
     /// `boundObjectRef`: optional.
-    pub bound_object_ref: Option<Box<BoundObjectReference>>,
+    pub bound_object_ref: Option<Shared<BoundObjectReference>>,
 }
 
 impl Message for TokenRequestSpec {
@@ -242,7 +242,7 @@ impl Message for TokenRequestSpec {
         match field {
             0 => refs::strs(&self.audiences),
             1 => refs::opt_int64(self.expiration_seconds),
-            2 => refs::opt_box(&self.bound_object_ref),
+            2 => refs::opt_shared(&self.bound_object_ref),
             _ => Ref::Absent,
         }
     }
@@ -250,7 +250,7 @@ impl Message for TokenRequestSpec {
         match field {
             0 => Slot::Strs(&mut self.audiences),
             1 => Slot::OptInt64(&mut self.expiration_seconds),
-            2 => Slot::Message(&mut **self.bound_object_ref.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.bound_object_ref),
             _ => Slot::None,
         }
     }
@@ -460,7 +460,7 @@ pub struct TokenReviewStatus {
     /// `authenticated`: optional.
     pub authenticated: Option<bool>,
     /// `user`: optional.
-    pub user: Option<Box<UserInfo>>,
+    pub user: Option<Shared<UserInfo>>,
     /// `audiences`: optional.
     pub audiences: List<Str>,
     /// `error`: optional.
@@ -474,7 +474,7 @@ impl Message for TokenReviewStatus {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_bool(self.authenticated),
-            1 => refs::opt_box(&self.user),
+            1 => refs::opt_shared(&self.user),
             2 => refs::strs(&self.audiences),
             3 => refs::opt_str(&self.error),
             _ => Ref::Absent,
@@ -483,7 +483,7 @@ impl Message for TokenReviewStatus {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptBool(&mut self.authenticated),
-            1 => Slot::Message(&mut **self.user.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.user),
             2 => Slot::Strs(&mut self.audiences),
             3 => Slot::OptStr(&mut self.error),
             _ => Slot::None,

@@ -300,9 +300,9 @@ pub struct ResourceAttributes {
     /// `name`: optional.
     pub name: Option<Str>,
     /// `fieldSelector`: optional.
-    pub field_selector: Option<Box<FieldSelectorAttributes>>,
+    pub field_selector: Option<Shared<FieldSelectorAttributes>>,
     /// `labelSelector`: optional.
-    pub label_selector: Option<Box<LabelSelectorAttributes>>,
+    pub label_selector: Option<Shared<LabelSelectorAttributes>>,
 }
 
 impl Message for ResourceAttributes {
@@ -318,8 +318,8 @@ impl Message for ResourceAttributes {
             4 => refs::opt_str(&self.resource),
             5 => refs::opt_str(&self.subresource),
             6 => refs::opt_str(&self.name),
-            7 => refs::opt_box(&self.field_selector),
-            8 => refs::opt_box(&self.label_selector),
+            7 => refs::opt_shared(&self.field_selector),
+            8 => refs::opt_shared(&self.label_selector),
             _ => Ref::Absent,
         }
     }
@@ -332,8 +332,8 @@ impl Message for ResourceAttributes {
             4 => Slot::OptStr(&mut self.resource),
             5 => Slot::OptStr(&mut self.subresource),
             6 => Slot::OptStr(&mut self.name),
-            7 => Slot::Message(&mut **self.field_selector.get_or_insert_default()),
-            8 => Slot::Message(&mut **self.label_selector.get_or_insert_default()),
+            7 => Slot::Shared(&mut self.field_selector),
+            8 => Slot::Shared(&mut self.label_selector),
             _ => Slot::None,
         }
     }
@@ -538,9 +538,9 @@ pub static SELF_SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct SelfSubjectAccessReviewSpec {
     /// `resourceAttributes`: optional.
-    pub resource_attributes: Option<Box<ResourceAttributes>>,
+    pub resource_attributes: Option<Shared<ResourceAttributes>>,
     /// `nonResourceAttributes`: optional.
-    pub non_resource_attributes: Option<Box<NonResourceAttributes>>,
+    pub non_resource_attributes: Option<Shared<NonResourceAttributes>>,
 }
 
 impl Message for SelfSubjectAccessReviewSpec {
@@ -549,15 +549,15 @@ impl Message for SelfSubjectAccessReviewSpec {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.resource_attributes),
-            1 => refs::opt_box(&self.non_resource_attributes),
+            0 => refs::opt_shared(&self.resource_attributes),
+            1 => refs::opt_shared(&self.non_resource_attributes),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.resource_attributes.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.non_resource_attributes.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.resource_attributes),
+            1 => Slot::Shared(&mut self.non_resource_attributes),
             _ => Slot::None,
         }
     }
@@ -765,9 +765,9 @@ pub static SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct SubjectAccessReviewSpec {
     /// `resourceAttributes`: optional.
-    pub resource_attributes: Option<Box<ResourceAttributes>>,
+    pub resource_attributes: Option<Shared<ResourceAttributes>>,
     /// `nonResourceAttributes`: optional.
-    pub non_resource_attributes: Option<Box<NonResourceAttributes>>,
+    pub non_resource_attributes: Option<Shared<NonResourceAttributes>>,
     /// `user`: optional.
     pub user: Option<Str>,
     /// `groups`: optional.
@@ -784,8 +784,8 @@ impl Message for SubjectAccessReviewSpec {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.resource_attributes),
-            1 => refs::opt_box(&self.non_resource_attributes),
+            0 => refs::opt_shared(&self.resource_attributes),
+            1 => refs::opt_shared(&self.non_resource_attributes),
             2 => refs::opt_str(&self.user),
             3 => refs::strs(&self.groups),
             4 => refs::scalar(&self.extra),
@@ -795,8 +795,8 @@ impl Message for SubjectAccessReviewSpec {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.resource_attributes.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.non_resource_attributes.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.resource_attributes),
+            1 => Slot::Shared(&mut self.non_resource_attributes),
             2 => Slot::OptStr(&mut self.user),
             3 => Slot::Strs(&mut self.groups),
             4 => Slot::Scalar(&mut self.extra),

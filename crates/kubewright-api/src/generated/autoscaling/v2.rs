@@ -476,9 +476,9 @@ pub static HORIZONTAL_POD_AUTOSCALER: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct HorizontalPodAutoscalerBehavior {
     /// `scaleUp`: optional.
-    pub scale_up: Option<Box<HPAScalingRules>>,
+    pub scale_up: Option<Shared<HPAScalingRules>>,
     /// `scaleDown`: optional.
-    pub scale_down: Option<Box<HPAScalingRules>>,
+    pub scale_down: Option<Shared<HPAScalingRules>>,
 }
 
 impl Message for HorizontalPodAutoscalerBehavior {
@@ -487,15 +487,15 @@ impl Message for HorizontalPodAutoscalerBehavior {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.scale_up),
-            1 => refs::opt_box(&self.scale_down),
+            0 => refs::opt_shared(&self.scale_up),
+            1 => refs::opt_shared(&self.scale_down),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.scale_up.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.scale_down.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.scale_up),
+            1 => Slot::Shared(&mut self.scale_down),
             _ => Slot::None,
         }
     }
@@ -606,7 +606,7 @@ pub struct HorizontalPodAutoscalerSpec {
     /// `metrics`: optional.
     pub metrics: List<MetricSpec>,
     /// `behavior`: optional.
-    pub behavior: Option<Box<HorizontalPodAutoscalerBehavior>>,
+    pub behavior: Option<Shared<HorizontalPodAutoscalerBehavior>>,
 }
 
 impl Message for HorizontalPodAutoscalerSpec {
@@ -619,7 +619,7 @@ impl Message for HorizontalPodAutoscalerSpec {
             1 => refs::opt_int32(self.min_replicas),
             2 => Ref::Int(self.max_replicas.into()),
             3 => refs::messages(&self.metrics),
-            4 => refs::opt_box(&self.behavior),
+            4 => refs::opt_shared(&self.behavior),
             _ => Ref::Absent,
         }
     }
@@ -629,7 +629,7 @@ impl Message for HorizontalPodAutoscalerSpec {
             1 => Slot::OptInt32(&mut self.min_replicas),
             2 => Slot::Int32(&mut self.max_replicas),
             3 => Slot::Messages(&mut self.metrics),
-            4 => Slot::Message(&mut **self.behavior.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.behavior),
             _ => Slot::None,
         }
     }
@@ -767,7 +767,7 @@ pub struct MetricIdentifier {
     /// `name`: required.
     pub name: Str,
     /// `selector`: optional.
-    pub selector: Option<Box<meta_v1::LabelSelector>>,
+    pub selector: Option<Shared<meta_v1::LabelSelector>>,
 }
 
 impl Message for MetricIdentifier {
@@ -777,14 +777,14 @@ impl Message for MetricIdentifier {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
-            1 => refs::opt_box(&self.selector),
+            1 => refs::opt_shared(&self.selector),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
-            1 => Slot::Message(&mut **self.selector.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.selector),
             _ => Slot::None,
         }
     }
@@ -816,15 +816,15 @@ pub struct MetricSpec {
     /// `type`: required.
     pub type_: Str,
     /// `object`: optional.
-    pub object: Option<Box<ObjectMetricSource>>,
+    pub object: Option<Shared<ObjectMetricSource>>,
     /// `pods`: optional.
-    pub pods: Option<Box<PodsMetricSource>>,
+    pub pods: Option<Shared<PodsMetricSource>>,
     /// `resource`: optional.
-    pub resource: Option<Box<ResourceMetricSource>>,
+    pub resource: Option<Shared<ResourceMetricSource>>,
     /// `containerResource`: optional.
-    pub container_resource: Option<Box<ContainerResourceMetricSource>>,
+    pub container_resource: Option<Shared<ContainerResourceMetricSource>>,
     /// `external`: optional.
-    pub external: Option<Box<ExternalMetricSource>>,
+    pub external: Option<Shared<ExternalMetricSource>>,
 }
 
 impl Message for MetricSpec {
@@ -834,22 +834,22 @@ impl Message for MetricSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
-            1 => refs::opt_box(&self.object),
-            2 => refs::opt_box(&self.pods),
-            3 => refs::opt_box(&self.resource),
-            4 => refs::opt_box(&self.container_resource),
-            5 => refs::opt_box(&self.external),
+            1 => refs::opt_shared(&self.object),
+            2 => refs::opt_shared(&self.pods),
+            3 => refs::opt_shared(&self.resource),
+            4 => refs::opt_shared(&self.container_resource),
+            5 => refs::opt_shared(&self.external),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
-            1 => Slot::Message(&mut **self.object.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.pods.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.resource.get_or_insert_default()),
-            4 => Slot::Message(&mut **self.container_resource.get_or_insert_default()),
-            5 => Slot::Message(&mut **self.external.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.object),
+            2 => Slot::Shared(&mut self.pods),
+            3 => Slot::Shared(&mut self.resource),
+            4 => Slot::Shared(&mut self.container_resource),
+            5 => Slot::Shared(&mut self.external),
             _ => Slot::None,
         }
     }
@@ -915,15 +915,15 @@ pub struct MetricStatus {
     /// `type`: required.
     pub type_: Str,
     /// `object`: optional.
-    pub object: Option<Box<ObjectMetricStatus>>,
+    pub object: Option<Shared<ObjectMetricStatus>>,
     /// `pods`: optional.
-    pub pods: Option<Box<PodsMetricStatus>>,
+    pub pods: Option<Shared<PodsMetricStatus>>,
     /// `resource`: optional.
-    pub resource: Option<Box<ResourceMetricStatus>>,
+    pub resource: Option<Shared<ResourceMetricStatus>>,
     /// `containerResource`: optional.
-    pub container_resource: Option<Box<ContainerResourceMetricStatus>>,
+    pub container_resource: Option<Shared<ContainerResourceMetricStatus>>,
     /// `external`: optional.
-    pub external: Option<Box<ExternalMetricStatus>>,
+    pub external: Option<Shared<ExternalMetricStatus>>,
 }
 
 impl Message for MetricStatus {
@@ -933,22 +933,22 @@ impl Message for MetricStatus {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
-            1 => refs::opt_box(&self.object),
-            2 => refs::opt_box(&self.pods),
-            3 => refs::opt_box(&self.resource),
-            4 => refs::opt_box(&self.container_resource),
-            5 => refs::opt_box(&self.external),
+            1 => refs::opt_shared(&self.object),
+            2 => refs::opt_shared(&self.pods),
+            3 => refs::opt_shared(&self.resource),
+            4 => refs::opt_shared(&self.container_resource),
+            5 => refs::opt_shared(&self.external),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
-            1 => Slot::Message(&mut **self.object.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.pods.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.resource.get_or_insert_default()),
-            4 => Slot::Message(&mut **self.container_resource.get_or_insert_default()),
-            5 => Slot::Message(&mut **self.external.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.object),
+            2 => Slot::Shared(&mut self.pods),
+            3 => Slot::Shared(&mut self.resource),
+            4 => Slot::Shared(&mut self.container_resource),
+            5 => Slot::Shared(&mut self.external),
             _ => Slot::None,
         }
     }

@@ -370,9 +370,9 @@ pub struct JobSpec {
     /// `activeDeadlineSeconds`: optional.
     pub active_deadline_seconds: Option<i64>,
     /// `podFailurePolicy`: optional.
-    pub pod_failure_policy: Option<Box<PodFailurePolicy>>,
+    pub pod_failure_policy: Option<Shared<PodFailurePolicy>>,
     /// `successPolicy`: optional.
-    pub success_policy: Option<Box<SuccessPolicy>>,
+    pub success_policy: Option<Shared<SuccessPolicy>>,
     /// `backoffLimit`: optional.
     pub backoff_limit: Option<i32>,
     /// `backoffLimitPerIndex`: optional.
@@ -380,7 +380,7 @@ pub struct JobSpec {
     /// `maxFailedIndexes`: optional.
     pub max_failed_indexes: Option<i32>,
     /// `selector`: optional.
-    pub selector: Option<Box<meta_v1::LabelSelector>>,
+    pub selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `manualSelector`: optional.
     pub manual_selector: Option<bool>,
     /// `template`: required.
@@ -406,12 +406,12 @@ impl Message for JobSpec {
             0 => refs::opt_int32(self.parallelism),
             1 => refs::opt_int32(self.completions),
             2 => refs::opt_int64(self.active_deadline_seconds),
-            3 => refs::opt_box(&self.pod_failure_policy),
-            4 => refs::opt_box(&self.success_policy),
+            3 => refs::opt_shared(&self.pod_failure_policy),
+            4 => refs::opt_shared(&self.success_policy),
             5 => refs::opt_int32(self.backoff_limit),
             6 => refs::opt_int32(self.backoff_limit_per_index),
             7 => refs::opt_int32(self.max_failed_indexes),
-            8 => refs::opt_box(&self.selector),
+            8 => refs::opt_shared(&self.selector),
             9 => refs::opt_bool(self.manual_selector),
             10 => Ref::Message(&self.template),
             11 => refs::opt_int32(self.ttl_seconds_after_finished),
@@ -427,12 +427,12 @@ impl Message for JobSpec {
             0 => Slot::OptInt32(&mut self.parallelism),
             1 => Slot::OptInt32(&mut self.completions),
             2 => Slot::OptInt64(&mut self.active_deadline_seconds),
-            3 => Slot::Message(&mut **self.pod_failure_policy.get_or_insert_default()),
-            4 => Slot::Message(&mut **self.success_policy.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.pod_failure_policy),
+            4 => Slot::Shared(&mut self.success_policy),
             5 => Slot::OptInt32(&mut self.backoff_limit),
             6 => Slot::OptInt32(&mut self.backoff_limit_per_index),
             7 => Slot::OptInt32(&mut self.max_failed_indexes),
-            8 => Slot::Message(&mut **self.selector.get_or_insert_default()),
+            8 => Slot::Shared(&mut self.selector),
             9 => Slot::OptBool(&mut self.manual_selector),
             10 => Slot::Message(&mut self.template),
             11 => Slot::OptInt32(&mut self.ttl_seconds_after_finished),
@@ -551,7 +551,7 @@ pub struct JobStatus {
     /// `failedIndexes`: optional.
     pub failed_indexes: Option<Str>,
     /// `uncountedTerminatedPods`: optional.
-    pub uncounted_terminated_pods: Option<Box<UncountedTerminatedPods>>,
+    pub uncounted_terminated_pods: Option<Shared<UncountedTerminatedPods>>,
     /// `ready`: optional.
     pub ready: Option<i32>,
 }
@@ -571,7 +571,7 @@ impl Message for JobStatus {
             6 => refs::opt_int32(self.terminating),
             7 => refs::opt_str(&self.completed_indexes),
             8 => refs::opt_str(&self.failed_indexes),
-            9 => refs::opt_box(&self.uncounted_terminated_pods),
+            9 => refs::opt_shared(&self.uncounted_terminated_pods),
             10 => refs::opt_int32(self.ready),
             _ => Ref::Absent,
         }
@@ -587,7 +587,7 @@ impl Message for JobStatus {
             6 => Slot::OptInt32(&mut self.terminating),
             7 => Slot::OptStr(&mut self.completed_indexes),
             8 => Slot::OptStr(&mut self.failed_indexes),
-            9 => Slot::Message(&mut **self.uncounted_terminated_pods.get_or_insert_default()),
+            9 => Slot::Shared(&mut self.uncounted_terminated_pods),
             10 => Slot::OptInt32(&mut self.ready),
             _ => Slot::None,
         }
@@ -844,7 +844,7 @@ pub struct PodFailurePolicyRule {
     /// `action`: required, one of `Count`, `FailIndex`, `FailJob`, `Ignore`.
     pub action: Str,
     /// `onExitCodes`: optional.
-    pub on_exit_codes: Option<Box<PodFailurePolicyOnExitCodesRequirement>>,
+    pub on_exit_codes: Option<Shared<PodFailurePolicyOnExitCodesRequirement>>,
     /// `onPodConditions`: optional.
     pub on_pod_conditions: List<PodFailurePolicyOnPodConditionsPattern>,
 }
@@ -856,7 +856,7 @@ impl Message for PodFailurePolicyRule {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.action),
-            1 => refs::opt_box(&self.on_exit_codes),
+            1 => refs::opt_shared(&self.on_exit_codes),
             2 => refs::messages(&self.on_pod_conditions),
             _ => Ref::Absent,
         }
@@ -864,7 +864,7 @@ impl Message for PodFailurePolicyRule {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.action),
-            1 => Slot::Message(&mut **self.on_exit_codes.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.on_exit_codes),
             2 => Slot::Messages(&mut self.on_pod_conditions),
             _ => Slot::None,
         }

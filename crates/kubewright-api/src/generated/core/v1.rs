@@ -72,11 +72,11 @@ pub static AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct Affinity {
     /// `nodeAffinity`: optional.
-    pub node_affinity: Option<Box<NodeAffinity>>,
+    pub node_affinity: Option<Shared<NodeAffinity>>,
     /// `podAffinity`: optional.
-    pub pod_affinity: Option<Box<PodAffinity>>,
+    pub pod_affinity: Option<Shared<PodAffinity>>,
     /// `podAntiAffinity`: optional.
-    pub pod_anti_affinity: Option<Box<PodAntiAffinity>>,
+    pub pod_anti_affinity: Option<Shared<PodAntiAffinity>>,
 }
 
 impl Message for Affinity {
@@ -85,17 +85,17 @@ impl Message for Affinity {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.node_affinity),
-            1 => refs::opt_box(&self.pod_affinity),
-            2 => refs::opt_box(&self.pod_anti_affinity),
+            0 => refs::opt_shared(&self.node_affinity),
+            1 => refs::opt_shared(&self.pod_affinity),
+            2 => refs::opt_shared(&self.pod_anti_affinity),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.node_affinity.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.pod_affinity.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.pod_anti_affinity.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.node_affinity),
+            1 => Slot::Shared(&mut self.pod_affinity),
+            2 => Slot::Shared(&mut self.pod_anti_affinity),
             _ => Slot::None,
         }
     }
@@ -505,15 +505,15 @@ pub struct CSIPersistentVolumeSource {
     /// `volumeAttributes`: optional.
     pub volume_attributes: Map<Str>,
     /// `controllerPublishSecretRef`: optional.
-    pub controller_publish_secret_ref: Option<Box<SecretReference>>,
+    pub controller_publish_secret_ref: Option<Shared<SecretReference>>,
     /// `nodeStageSecretRef`: optional.
-    pub node_stage_secret_ref: Option<Box<SecretReference>>,
+    pub node_stage_secret_ref: Option<Shared<SecretReference>>,
     /// `nodePublishSecretRef`: optional.
-    pub node_publish_secret_ref: Option<Box<SecretReference>>,
+    pub node_publish_secret_ref: Option<Shared<SecretReference>>,
     /// `controllerExpandSecretRef`: optional.
-    pub controller_expand_secret_ref: Option<Box<SecretReference>>,
+    pub controller_expand_secret_ref: Option<Shared<SecretReference>>,
     /// `nodeExpandSecretRef`: optional.
-    pub node_expand_secret_ref: Option<Box<SecretReference>>,
+    pub node_expand_secret_ref: Option<Shared<SecretReference>>,
 }
 
 impl Message for CSIPersistentVolumeSource {
@@ -527,11 +527,11 @@ impl Message for CSIPersistentVolumeSource {
             2 => refs::opt_bool(self.read_only),
             3 => refs::opt_str(&self.fs_type),
             4 => refs::str_map(&self.volume_attributes),
-            5 => refs::opt_box(&self.controller_publish_secret_ref),
-            6 => refs::opt_box(&self.node_stage_secret_ref),
-            7 => refs::opt_box(&self.node_publish_secret_ref),
-            8 => refs::opt_box(&self.controller_expand_secret_ref),
-            9 => refs::opt_box(&self.node_expand_secret_ref),
+            5 => refs::opt_shared(&self.controller_publish_secret_ref),
+            6 => refs::opt_shared(&self.node_stage_secret_ref),
+            7 => refs::opt_shared(&self.node_publish_secret_ref),
+            8 => refs::opt_shared(&self.controller_expand_secret_ref),
+            9 => refs::opt_shared(&self.node_expand_secret_ref),
             _ => Ref::Absent,
         }
     }
@@ -542,11 +542,11 @@ impl Message for CSIPersistentVolumeSource {
             2 => Slot::OptBool(&mut self.read_only),
             3 => Slot::OptStr(&mut self.fs_type),
             4 => Slot::StrMap(&mut self.volume_attributes),
-            5 => Slot::Message(&mut **self.controller_publish_secret_ref.get_or_insert_default()),
-            6 => Slot::Message(&mut **self.node_stage_secret_ref.get_or_insert_default()),
-            7 => Slot::Message(&mut **self.node_publish_secret_ref.get_or_insert_default()),
-            8 => Slot::Message(&mut **self.controller_expand_secret_ref.get_or_insert_default()),
-            9 => Slot::Message(&mut **self.node_expand_secret_ref.get_or_insert_default()),
+            5 => Slot::Shared(&mut self.controller_publish_secret_ref),
+            6 => Slot::Shared(&mut self.node_stage_secret_ref),
+            7 => Slot::Shared(&mut self.node_publish_secret_ref),
+            8 => Slot::Shared(&mut self.controller_expand_secret_ref),
+            9 => Slot::Shared(&mut self.node_expand_secret_ref),
             _ => Slot::None,
         }
     }
@@ -626,7 +626,7 @@ pub struct CSIVolumeSource {
     /// `volumeAttributes`: optional.
     pub volume_attributes: Map<Str>,
     /// `nodePublishSecretRef`: optional.
-    pub node_publish_secret_ref: Option<Box<LocalObjectReference>>,
+    pub node_publish_secret_ref: Option<Shared<LocalObjectReference>>,
 }
 
 impl Message for CSIVolumeSource {
@@ -639,7 +639,7 @@ impl Message for CSIVolumeSource {
             1 => refs::opt_bool(self.read_only),
             2 => refs::opt_str(&self.fs_type),
             3 => refs::str_map(&self.volume_attributes),
-            4 => refs::opt_box(&self.node_publish_secret_ref),
+            4 => refs::opt_shared(&self.node_publish_secret_ref),
             _ => Ref::Absent,
         }
     }
@@ -649,7 +649,7 @@ impl Message for CSIVolumeSource {
             1 => Slot::OptBool(&mut self.read_only),
             2 => Slot::OptStr(&mut self.fs_type),
             3 => Slot::StrMap(&mut self.volume_attributes),
-            4 => Slot::Message(&mut **self.node_publish_secret_ref.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.node_publish_secret_ref),
             _ => Slot::None,
         }
     }
@@ -756,7 +756,7 @@ pub struct CephFSPersistentVolumeSource {
     /// `secretFile`: optional.
     pub secret_file: Option<Str>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<SecretReference>>,
+    pub secret_ref: Option<Shared<SecretReference>>,
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
 }
@@ -771,7 +771,7 @@ impl Message for CephFSPersistentVolumeSource {
             1 => refs::opt_str(&self.path),
             2 => refs::opt_str(&self.user),
             3 => refs::opt_str(&self.secret_file),
-            4 => refs::opt_box(&self.secret_ref),
+            4 => refs::opt_shared(&self.secret_ref),
             5 => refs::opt_bool(self.read_only),
             _ => Ref::Absent,
         }
@@ -782,7 +782,7 @@ impl Message for CephFSPersistentVolumeSource {
             1 => Slot::OptStr(&mut self.path),
             2 => Slot::OptStr(&mut self.user),
             3 => Slot::OptStr(&mut self.secret_file),
-            4 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.secret_ref),
             5 => Slot::OptBool(&mut self.read_only),
             _ => Slot::None,
         }
@@ -840,7 +840,7 @@ pub struct CephFSVolumeSource {
     /// `secretFile`: optional.
     pub secret_file: Option<Str>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<LocalObjectReference>>,
+    pub secret_ref: Option<Shared<LocalObjectReference>>,
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
 }
@@ -855,7 +855,7 @@ impl Message for CephFSVolumeSource {
             1 => refs::opt_str(&self.path),
             2 => refs::opt_str(&self.user),
             3 => refs::opt_str(&self.secret_file),
-            4 => refs::opt_box(&self.secret_ref),
+            4 => refs::opt_shared(&self.secret_ref),
             5 => refs::opt_bool(self.read_only),
             _ => Ref::Absent,
         }
@@ -866,7 +866,7 @@ impl Message for CephFSVolumeSource {
             1 => Slot::OptStr(&mut self.path),
             2 => Slot::OptStr(&mut self.user),
             3 => Slot::OptStr(&mut self.secret_file),
-            4 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.secret_ref),
             5 => Slot::OptBool(&mut self.read_only),
             _ => Slot::None,
         }
@@ -922,7 +922,7 @@ pub struct CinderPersistentVolumeSource {
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<SecretReference>>,
+    pub secret_ref: Option<Shared<SecretReference>>,
 }
 
 impl Message for CinderPersistentVolumeSource {
@@ -934,7 +934,7 @@ impl Message for CinderPersistentVolumeSource {
             0 => Ref::Str(&self.volume_id),
             1 => refs::opt_str(&self.fs_type),
             2 => refs::opt_bool(self.read_only),
-            3 => refs::opt_box(&self.secret_ref),
+            3 => refs::opt_shared(&self.secret_ref),
             _ => Ref::Absent,
         }
     }
@@ -943,7 +943,7 @@ impl Message for CinderPersistentVolumeSource {
             0 => Slot::Str(&mut self.volume_id),
             1 => Slot::OptStr(&mut self.fs_type),
             2 => Slot::OptBool(&mut self.read_only),
-            3 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.secret_ref),
             _ => Slot::None,
         }
     }
@@ -989,7 +989,7 @@ pub struct CinderVolumeSource {
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<LocalObjectReference>>,
+    pub secret_ref: Option<Shared<LocalObjectReference>>,
 }
 
 impl Message for CinderVolumeSource {
@@ -1001,7 +1001,7 @@ impl Message for CinderVolumeSource {
             0 => Ref::Str(&self.volume_id),
             1 => refs::opt_str(&self.fs_type),
             2 => refs::opt_bool(self.read_only),
-            3 => refs::opt_box(&self.secret_ref),
+            3 => refs::opt_shared(&self.secret_ref),
             _ => Ref::Absent,
         }
     }
@@ -1010,7 +1010,7 @@ impl Message for CinderVolumeSource {
             0 => Slot::Str(&mut self.volume_id),
             1 => Slot::OptStr(&mut self.fs_type),
             2 => Slot::OptBool(&mut self.read_only),
-            3 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.secret_ref),
             _ => Slot::None,
         }
     }
@@ -1091,7 +1091,7 @@ pub struct ClusterTrustBundleProjection {
     /// `signerName`: optional.
     pub signer_name: Option<Str>,
     /// `labelSelector`: optional.
-    pub label_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub label_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `optional`: optional.
     pub optional: Option<bool>,
     /// `path`: required.
@@ -1106,7 +1106,7 @@ impl Message for ClusterTrustBundleProjection {
         match field {
             0 => refs::opt_str(&self.name),
             1 => refs::opt_str(&self.signer_name),
-            2 => refs::opt_box(&self.label_selector),
+            2 => refs::opt_shared(&self.label_selector),
             3 => refs::opt_bool(self.optional),
             4 => Ref::Str(&self.path),
             _ => Ref::Absent,
@@ -1116,7 +1116,7 @@ impl Message for ClusterTrustBundleProjection {
         match field {
             0 => Slot::OptStr(&mut self.name),
             1 => Slot::OptStr(&mut self.signer_name),
-            2 => Slot::Message(&mut **self.label_selector.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.label_selector),
             3 => Slot::OptBool(&mut self.optional),
             4 => Slot::Str(&mut self.path),
             _ => Slot::None,
@@ -1657,13 +1657,13 @@ pub struct Container {
     /// `env`: optional.
     pub env: List<EnvVar>,
     /// `resources`: optional.
-    pub resources: Option<ResourceRequirements>,
+    pub resources: Option<Shared<ResourceRequirements>>,
     /// `volumeMounts`: optional.
     pub volume_mounts: List<VolumeMount>,
     /// `livenessProbe`: optional.
-    pub liveness_probe: Option<Box<Probe>>,
+    pub liveness_probe: Option<Shared<Probe>>,
     /// `readinessProbe`: optional.
-    pub readiness_probe: Option<Box<Probe>>,
+    pub readiness_probe: Option<Shared<Probe>>,
     /// `terminationMessagePath`: optional.
     pub termination_message_path: Option<Str>,
     /// `terminationMessagePolicy`: optional, one of `FallbackToLogsOnError`, `File`.
@@ -1671,7 +1671,7 @@ pub struct Container {
     /// `imagePullPolicy`: optional, one of `Always`, `IfNotPresent`, `Never`.
     pub image_pull_policy: Option<Str>,
     /// `securityContext`: optional.
-    pub security_context: Option<Box<SecurityContext>>,
+    pub security_context: Option<Shared<SecurityContext>>,
     /// Fields that few objects set.
     pub rare: Rare<ContainerRare>,
 }
@@ -1692,9 +1692,9 @@ pub struct ContainerRare {
     /// `volumeDevices`: optional.
     pub volume_devices: List<VolumeDevice>,
     /// `startupProbe`: optional.
-    pub startup_probe: Option<Box<Probe>>,
+    pub startup_probe: Option<Shared<Probe>>,
     /// `lifecycle`: optional.
-    pub lifecycle: Option<Box<Lifecycle>>,
+    pub lifecycle: Option<Shared<Lifecycle>>,
     /// `stdin`: optional.
     pub stdin: Option<bool>,
     /// `stdinOnce`: optional.
@@ -1718,20 +1718,20 @@ impl Message for Container {
             5 => refs::messages(&self.ports),
             6 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.env_from)),
             7 => refs::messages(&self.env),
-            8 => refs::opt_message(&self.resources),
+            8 => refs::opt_shared(&self.resources),
             9 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.resize_policy)),
             10 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.restart_policy)),
             11 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.restart_policy_rules)),
             12 => refs::messages(&self.volume_mounts),
             13 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.volume_devices)),
-            14 => refs::opt_box(&self.liveness_probe),
-            15 => refs::opt_box(&self.readiness_probe),
-            16 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.startup_probe)),
-            17 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.lifecycle)),
+            14 => refs::opt_shared(&self.liveness_probe),
+            15 => refs::opt_shared(&self.readiness_probe),
+            16 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.startup_probe)),
+            17 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.lifecycle)),
             18 => refs::opt_str(&self.termination_message_path),
             19 => refs::opt_str(&self.termination_message_policy),
             20 => refs::opt_str(&self.image_pull_policy),
-            21 => refs::opt_box(&self.security_context),
+            21 => refs::opt_shared(&self.security_context),
             22 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.stdin)),
             23 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.stdin_once)),
             24 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.tty)),
@@ -1748,20 +1748,20 @@ impl Message for Container {
             5 => Slot::Messages(&mut self.ports),
             6 => Slot::Messages(&mut self.rare.env_from),
             7 => Slot::Messages(&mut self.env),
-            8 => Slot::Message(self.resources.get_or_insert_default()),
+            8 => Slot::Shared(&mut self.resources),
             9 => Slot::Messages(&mut self.rare.resize_policy),
             10 => Slot::OptStr(&mut self.rare.restart_policy),
             11 => Slot::Messages(&mut self.rare.restart_policy_rules),
             12 => Slot::Messages(&mut self.volume_mounts),
             13 => Slot::Messages(&mut self.rare.volume_devices),
-            14 => Slot::Message(&mut **self.liveness_probe.get_or_insert_default()),
-            15 => Slot::Message(&mut **self.readiness_probe.get_or_insert_default()),
-            16 => Slot::Message(&mut **self.rare.startup_probe.get_or_insert_default()),
-            17 => Slot::Message(&mut **self.rare.lifecycle.get_or_insert_default()),
+            14 => Slot::Shared(&mut self.liveness_probe),
+            15 => Slot::Shared(&mut self.readiness_probe),
+            16 => Slot::Shared(&mut self.rare.startup_probe),
+            17 => Slot::Shared(&mut self.rare.lifecycle),
             18 => Slot::OptStr(&mut self.termination_message_path),
             19 => Slot::OptStr(&mut self.termination_message_policy),
             20 => Slot::OptStr(&mut self.image_pull_policy),
-            21 => Slot::Message(&mut **self.security_context.get_or_insert_default()),
+            21 => Slot::Shared(&mut self.security_context),
             22 => Slot::OptBool(&mut self.rare.stdin),
             23 => Slot::OptBool(&mut self.rare.stdin_once),
             24 => Slot::OptBool(&mut self.rare.tty),
@@ -2164,7 +2164,7 @@ pub struct ContainerRestartRule {
     /// `action`: required.
     pub action: Str,
     /// `exitCodes`: optional.
-    pub exit_codes: Option<Box<ContainerRestartRuleOnExitCodes>>,
+    pub exit_codes: Option<Shared<ContainerRestartRuleOnExitCodes>>,
 }
 
 impl Message for ContainerRestartRule {
@@ -2174,14 +2174,14 @@ impl Message for ContainerRestartRule {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.action),
-            1 => refs::opt_box(&self.exit_codes),
+            1 => refs::opt_shared(&self.exit_codes),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.action),
-            1 => Slot::Message(&mut **self.exit_codes.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.exit_codes),
             _ => Slot::None,
         }
     }
@@ -2270,11 +2270,11 @@ pub static CONTAINER_RESTART_RULE_ON_EXIT_CODES: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct ContainerState {
     /// `waiting`: optional.
-    pub waiting: Option<Box<ContainerStateWaiting>>,
+    pub waiting: Option<Shared<ContainerStateWaiting>>,
     /// `running`: optional.
     pub running: Option<ContainerStateRunning>,
     /// `terminated`: optional.
-    pub terminated: Option<Box<ContainerStateTerminated>>,
+    pub terminated: Option<Shared<ContainerStateTerminated>>,
 }
 
 impl Message for ContainerState {
@@ -2283,17 +2283,17 @@ impl Message for ContainerState {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.waiting),
+            0 => refs::opt_shared(&self.waiting),
             1 => refs::opt_message(&self.running),
-            2 => refs::opt_box(&self.terminated),
+            2 => refs::opt_shared(&self.terminated),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.waiting.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.waiting),
             1 => Slot::Message(self.running.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.terminated.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.terminated),
             _ => Slot::None,
         }
     }
@@ -2530,11 +2530,11 @@ pub struct ContainerStatusRare {
     /// `allocatedResources`: optional.
     pub allocated_resources: Map<Quantity>,
     /// `resources`: optional.
-    pub resources: Option<Box<ResourceRequirements>>,
+    pub resources: Option<Shared<ResourceRequirements>>,
     /// `volumeMounts`: optional.
     pub volume_mounts: List<VolumeMountStatus>,
     /// `user`: optional.
-    pub user: Option<Box<ContainerUser>>,
+    pub user: Option<Shared<ContainerUser>>,
     /// `allocatedResourcesStatus`: optional.
     pub allocated_resources_status: List<ResourceStatus>,
     /// `stopSignal`: optional, one of `SIGABRT`, `SIGALRM`, `SIGBUS`, `SIGCHLD`, `SIGCLD`, `SIGCONT`, `SIGFPE`, `SIGHUP`, `SIGILL`, `SIGINT`, `SIGIO`, `SIGIOT`, `SIGKILL`, `SIGPIPE`, `SIGPOLL`, `SIGPROF`, `SIGPWR`, `SIGQUIT`, `SIGRTMAX`, `SIGRTMAX-1`, `SIGRTMAX-10`, `SIGRTMAX-11`, `SIGRTMAX-12`, `SIGRTMAX-13`, `SIGRTMAX-14`, `SIGRTMAX-2`, `SIGRTMAX-3`, `SIGRTMAX-4`, `SIGRTMAX-5`, `SIGRTMAX-6`, `SIGRTMAX-7`, `SIGRTMAX-8`, `SIGRTMAX-9`, `SIGRTMIN`, `SIGRTMIN+1`, `SIGRTMIN+10`, `SIGRTMIN+11`, `SIGRTMIN+12`, `SIGRTMIN+13`, `SIGRTMIN+14`, `SIGRTMIN+15`, `SIGRTMIN+2`, `SIGRTMIN+3`, `SIGRTMIN+4`, `SIGRTMIN+5`, `SIGRTMIN+6`, `SIGRTMIN+7`, `SIGRTMIN+8`, `SIGRTMIN+9`, `SIGSEGV`, `SIGSTKFLT`, `SIGSTOP`, `SIGSYS`, `SIGTERM`, `SIGTRAP`, `SIGTSTP`, `SIGTTIN`, `SIGTTOU`, `SIGURG`, `SIGUSR1`, `SIGUSR2`, `SIGVTALRM`, `SIGWINCH`, `SIGXCPU`, `SIGXFSZ`.
@@ -2558,9 +2558,9 @@ impl Message for ContainerStatus {
             7 => refs::opt_str(&self.container_id),
             8 => refs::opt_bool(self.started),
             9 => self.rare.get().map_or(Ref::Absent, |rare| refs::scalar(&rare.allocated_resources)),
-            10 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.resources)),
+            10 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.resources)),
             11 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.volume_mounts)),
-            12 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.user)),
+            12 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.user)),
             13 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.allocated_resources_status)),
             14 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.stop_signal)),
             _ => Ref::Absent,
@@ -2578,9 +2578,9 @@ impl Message for ContainerStatus {
             7 => Slot::OptStr(&mut self.container_id),
             8 => Slot::OptBool(&mut self.started),
             9 => Slot::Scalar(&mut self.rare.allocated_resources),
-            10 => Slot::Message(&mut **self.rare.resources.get_or_insert_default()),
+            10 => Slot::Shared(&mut self.rare.resources),
             11 => Slot::Messages(&mut self.rare.volume_mounts),
-            12 => Slot::Message(&mut **self.rare.user.get_or_insert_default()),
+            12 => Slot::Shared(&mut self.rare.user),
             13 => Slot::Messages(&mut self.rare.allocated_resources_status),
             14 => Slot::OptStr(&mut self.rare.stop_signal),
             _ => Slot::None,
@@ -2738,7 +2738,7 @@ pub static CONTAINER_STATUS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct ContainerUser {
     /// `linux`: optional.
-    pub linux: Option<Box<LinuxContainerUser>>,
+    pub linux: Option<Shared<LinuxContainerUser>>,
 }
 
 impl Message for ContainerUser {
@@ -2747,13 +2747,13 @@ impl Message for ContainerUser {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.linux),
+            0 => refs::opt_shared(&self.linux),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.linux.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.linux),
             _ => Slot::None,
         }
     }
@@ -2861,9 +2861,9 @@ pub struct DownwardAPIVolumeFile {
     /// `path`: required.
     pub path: Str,
     /// `fieldRef`: optional.
-    pub field_ref: Option<Box<ObjectFieldSelector>>,
+    pub field_ref: Option<Shared<ObjectFieldSelector>>,
     /// `resourceFieldRef`: optional.
-    pub resource_field_ref: Option<Box<ResourceFieldSelector>>,
+    pub resource_field_ref: Option<Shared<ResourceFieldSelector>>,
     /// `mode`: optional.
     pub mode: Option<i32>,
 }
@@ -2875,8 +2875,8 @@ impl Message for DownwardAPIVolumeFile {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.path),
-            1 => refs::opt_box(&self.field_ref),
-            2 => refs::opt_box(&self.resource_field_ref),
+            1 => refs::opt_shared(&self.field_ref),
+            2 => refs::opt_shared(&self.resource_field_ref),
             3 => refs::opt_int32(self.mode),
             _ => Ref::Absent,
         }
@@ -2884,8 +2884,8 @@ impl Message for DownwardAPIVolumeFile {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.path),
-            1 => Slot::Message(&mut **self.field_ref.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.resource_field_ref.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.field_ref),
+            2 => Slot::Shared(&mut self.resource_field_ref),
             3 => Slot::OptInt32(&mut self.mode),
             _ => Slot::None,
         }
@@ -3028,7 +3028,7 @@ pub struct EndpointAddress {
     /// `nodeName`: optional.
     pub node_name: Option<Str>,
     /// `targetRef`: optional.
-    pub target_ref: Option<Box<ObjectReference>>,
+    pub target_ref: Option<Shared<ObjectReference>>,
 }
 
 impl Message for EndpointAddress {
@@ -3040,7 +3040,7 @@ impl Message for EndpointAddress {
             0 => Ref::Str(&self.ip),
             1 => refs::opt_str(&self.hostname),
             2 => refs::opt_str(&self.node_name),
-            3 => refs::opt_box(&self.target_ref),
+            3 => refs::opt_shared(&self.target_ref),
             _ => Ref::Absent,
         }
     }
@@ -3049,7 +3049,7 @@ impl Message for EndpointAddress {
             0 => Slot::Str(&mut self.ip),
             1 => Slot::OptStr(&mut self.hostname),
             2 => Slot::OptStr(&mut self.node_name),
-            3 => Slot::Message(&mut **self.target_ref.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.target_ref),
             _ => Slot::None,
         }
     }
@@ -3279,9 +3279,9 @@ pub struct EnvFromSource {
     /// `prefix`: optional.
     pub prefix: Option<Str>,
     /// `configMapRef`: optional.
-    pub config_map_ref: Option<Box<ConfigMapEnvSource>>,
+    pub config_map_ref: Option<Shared<ConfigMapEnvSource>>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<SecretEnvSource>>,
+    pub secret_ref: Option<Shared<SecretEnvSource>>,
 }
 
 impl Message for EnvFromSource {
@@ -3291,16 +3291,16 @@ impl Message for EnvFromSource {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.prefix),
-            1 => refs::opt_box(&self.config_map_ref),
-            2 => refs::opt_box(&self.secret_ref),
+            1 => refs::opt_shared(&self.config_map_ref),
+            2 => refs::opt_shared(&self.secret_ref),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.prefix),
-            1 => Slot::Message(&mut **self.config_map_ref.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.config_map_ref),
+            2 => Slot::Shared(&mut self.secret_ref),
             _ => Slot::None,
         }
     }
@@ -3343,7 +3343,7 @@ pub struct EnvVar {
     /// `value`: optional.
     pub value: Option<Str>,
     /// `valueFrom`: optional.
-    pub value_from: Option<Box<EnvVarSource>>,
+    pub value_from: Option<Shared<EnvVarSource>>,
 }
 
 impl Message for EnvVar {
@@ -3354,7 +3354,7 @@ impl Message for EnvVar {
         match field {
             0 => Ref::Str(&self.name),
             1 => refs::opt_str(&self.value),
-            2 => refs::opt_box(&self.value_from),
+            2 => refs::opt_shared(&self.value_from),
             _ => Ref::Absent,
         }
     }
@@ -3362,7 +3362,7 @@ impl Message for EnvVar {
         match field {
             0 => Slot::Str(&mut self.name),
             1 => Slot::OptStr(&mut self.value),
-            2 => Slot::Message(&mut **self.value_from.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.value_from),
             _ => Slot::None,
         }
     }
@@ -3398,13 +3398,13 @@ pub struct EnvVarSource {
     /// `fieldRef`: optional.
     pub field_ref: Option<ObjectFieldSelector>,
     /// `resourceFieldRef`: optional.
-    pub resource_field_ref: Option<Box<ResourceFieldSelector>>,
+    pub resource_field_ref: Option<Shared<ResourceFieldSelector>>,
     /// `configMapKeyRef`: optional.
-    pub config_map_key_ref: Option<Box<ConfigMapKeySelector>>,
+    pub config_map_key_ref: Option<Shared<ConfigMapKeySelector>>,
     /// `secretKeyRef`: optional.
-    pub secret_key_ref: Option<Box<SecretKeySelector>>,
+    pub secret_key_ref: Option<Shared<SecretKeySelector>>,
     /// `fileKeyRef`: optional.
-    pub file_key_ref: Option<Box<FileKeySelector>>,
+    pub file_key_ref: Option<Shared<FileKeySelector>>,
 }
 
 impl Message for EnvVarSource {
@@ -3414,20 +3414,20 @@ impl Message for EnvVarSource {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_message(&self.field_ref),
-            1 => refs::opt_box(&self.resource_field_ref),
-            2 => refs::opt_box(&self.config_map_key_ref),
-            3 => refs::opt_box(&self.secret_key_ref),
-            4 => refs::opt_box(&self.file_key_ref),
+            1 => refs::opt_shared(&self.resource_field_ref),
+            2 => refs::opt_shared(&self.config_map_key_ref),
+            3 => refs::opt_shared(&self.secret_key_ref),
+            4 => refs::opt_shared(&self.file_key_ref),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(self.field_ref.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.resource_field_ref.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.config_map_key_ref.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.secret_key_ref.get_or_insert_default()),
-            4 => Slot::Message(&mut **self.file_key_ref.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.resource_field_ref),
+            2 => Slot::Shared(&mut self.config_map_key_ref),
+            3 => Slot::Shared(&mut self.secret_key_ref),
+            4 => Slot::Shared(&mut self.file_key_ref),
             _ => Slot::None,
         }
     }
@@ -3509,7 +3509,7 @@ pub struct EphemeralContainer {
     /// `imagePullPolicy`: optional, one of `Always`, `IfNotPresent`, `Never`.
     pub image_pull_policy: Option<Str>,
     /// `securityContext`: optional.
-    pub security_context: Option<Box<SecurityContext>>,
+    pub security_context: Option<Shared<SecurityContext>>,
     /// `stdin`: optional.
     pub stdin: Option<bool>,
     /// `stdinOnce`: optional.
@@ -3532,7 +3532,7 @@ pub struct EphemeralContainerRare {
     /// `envFrom`: optional.
     pub env_from: List<EnvFromSource>,
     /// `resources`: optional.
-    pub resources: Option<Box<ResourceRequirements>>,
+    pub resources: Option<Shared<ResourceRequirements>>,
     /// `resizePolicy`: optional.
     pub resize_policy: List<ContainerResizePolicy>,
     /// `restartPolicy`: optional.
@@ -3542,13 +3542,13 @@ pub struct EphemeralContainerRare {
     /// `volumeDevices`: optional.
     pub volume_devices: List<VolumeDevice>,
     /// `livenessProbe`: optional.
-    pub liveness_probe: Option<Box<Probe>>,
+    pub liveness_probe: Option<Shared<Probe>>,
     /// `readinessProbe`: optional.
-    pub readiness_probe: Option<Box<Probe>>,
+    pub readiness_probe: Option<Shared<Probe>>,
     /// `startupProbe`: optional.
-    pub startup_probe: Option<Box<Probe>>,
+    pub startup_probe: Option<Shared<Probe>>,
     /// `lifecycle`: optional.
-    pub lifecycle: Option<Box<Lifecycle>>,
+    pub lifecycle: Option<Shared<Lifecycle>>,
 }
 rare_fields!(EphemeralContainer, EphemeralContainerRare);
 
@@ -3566,20 +3566,20 @@ impl Message for EphemeralContainer {
             5 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.ports)),
             6 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.env_from)),
             7 => refs::messages(&self.env),
-            8 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.resources)),
+            8 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.resources)),
             9 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.resize_policy)),
             10 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.restart_policy)),
             11 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.restart_policy_rules)),
             12 => refs::messages(&self.volume_mounts),
             13 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.volume_devices)),
-            14 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.liveness_probe)),
-            15 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.readiness_probe)),
-            16 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.startup_probe)),
-            17 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.lifecycle)),
+            14 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.liveness_probe)),
+            15 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.readiness_probe)),
+            16 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.startup_probe)),
+            17 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.lifecycle)),
             18 => refs::opt_str(&self.termination_message_path),
             19 => refs::opt_str(&self.termination_message_policy),
             20 => refs::opt_str(&self.image_pull_policy),
-            21 => refs::opt_box(&self.security_context),
+            21 => refs::opt_shared(&self.security_context),
             22 => refs::opt_bool(self.stdin),
             23 => refs::opt_bool(self.stdin_once),
             24 => refs::opt_bool(self.tty),
@@ -3597,20 +3597,20 @@ impl Message for EphemeralContainer {
             5 => Slot::Messages(&mut self.rare.ports),
             6 => Slot::Messages(&mut self.rare.env_from),
             7 => Slot::Messages(&mut self.env),
-            8 => Slot::Message(&mut **self.rare.resources.get_or_insert_default()),
+            8 => Slot::Shared(&mut self.rare.resources),
             9 => Slot::Messages(&mut self.rare.resize_policy),
             10 => Slot::OptStr(&mut self.rare.restart_policy),
             11 => Slot::Messages(&mut self.rare.restart_policy_rules),
             12 => Slot::Messages(&mut self.volume_mounts),
             13 => Slot::Messages(&mut self.rare.volume_devices),
-            14 => Slot::Message(&mut **self.rare.liveness_probe.get_or_insert_default()),
-            15 => Slot::Message(&mut **self.rare.readiness_probe.get_or_insert_default()),
-            16 => Slot::Message(&mut **self.rare.startup_probe.get_or_insert_default()),
-            17 => Slot::Message(&mut **self.rare.lifecycle.get_or_insert_default()),
+            14 => Slot::Shared(&mut self.rare.liveness_probe),
+            15 => Slot::Shared(&mut self.rare.readiness_probe),
+            16 => Slot::Shared(&mut self.rare.startup_probe),
+            17 => Slot::Shared(&mut self.rare.lifecycle),
             18 => Slot::OptStr(&mut self.termination_message_path),
             19 => Slot::OptStr(&mut self.termination_message_policy),
             20 => Slot::OptStr(&mut self.image_pull_policy),
-            21 => Slot::Message(&mut **self.security_context.get_or_insert_default()),
+            21 => Slot::Shared(&mut self.security_context),
             22 => Slot::OptBool(&mut self.stdin),
             23 => Slot::OptBool(&mut self.stdin_once),
             24 => Slot::OptBool(&mut self.tty),
@@ -3795,7 +3795,7 @@ pub static EPHEMERAL_CONTAINER: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct EphemeralVolumeSource {
     /// `volumeClaimTemplate`: optional.
-    pub volume_claim_template: Option<Box<PersistentVolumeClaimTemplate>>,
+    pub volume_claim_template: Option<Shared<PersistentVolumeClaimTemplate>>,
 }
 
 impl Message for EphemeralVolumeSource {
@@ -3804,13 +3804,13 @@ impl Message for EphemeralVolumeSource {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.volume_claim_template),
+            0 => refs::opt_shared(&self.volume_claim_template),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.volume_claim_template.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.volume_claim_template),
             _ => Slot::None,
         }
     }
@@ -3845,7 +3845,7 @@ pub struct Event {
     /// `message`: optional.
     pub message: Option<Str>,
     /// `source`: optional.
-    pub source: Option<Box<EventSource>>,
+    pub source: Option<Shared<EventSource>>,
     /// `firstTimestamp`: optional.
     pub first_timestamp: Option<Time>,
     /// `lastTimestamp`: optional.
@@ -3857,11 +3857,11 @@ pub struct Event {
     /// `eventTime`: optional.
     pub event_time: Option<MicroTime>,
     /// `series`: optional.
-    pub series: Option<Box<EventSeries>>,
+    pub series: Option<Shared<EventSeries>>,
     /// `action`: optional.
     pub action: Option<Str>,
     /// `related`: optional.
-    pub related: Option<Box<ObjectReference>>,
+    pub related: Option<Shared<ObjectReference>>,
     /// `reportingComponent`: optional.
     pub reporting_component: Option<Str>,
     /// `reportingInstance`: optional.
@@ -3878,15 +3878,15 @@ impl Message for Event {
             1 => Ref::Message(&self.involved_object),
             2 => refs::opt_str(&self.reason),
             3 => refs::opt_str(&self.message),
-            4 => refs::opt_box(&self.source),
+            4 => refs::opt_shared(&self.source),
             5 => refs::scalar(&self.first_timestamp),
             6 => refs::scalar(&self.last_timestamp),
             7 => refs::opt_int32(self.count),
             8 => refs::opt_str(&self.type_),
             9 => refs::scalar(&self.event_time),
-            10 => refs::opt_box(&self.series),
+            10 => refs::opt_shared(&self.series),
             11 => refs::opt_str(&self.action),
-            12 => refs::opt_box(&self.related),
+            12 => refs::opt_shared(&self.related),
             13 => refs::opt_str(&self.reporting_component),
             14 => refs::opt_str(&self.reporting_instance),
             _ => Ref::Absent,
@@ -3898,15 +3898,15 @@ impl Message for Event {
             1 => Slot::Message(&mut self.involved_object),
             2 => Slot::OptStr(&mut self.reason),
             3 => Slot::OptStr(&mut self.message),
-            4 => Slot::Message(&mut **self.source.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.source),
             5 => Slot::Scalar(&mut self.first_timestamp),
             6 => Slot::Scalar(&mut self.last_timestamp),
             7 => Slot::OptInt32(&mut self.count),
             8 => Slot::OptStr(&mut self.type_),
             9 => Slot::Scalar(&mut self.event_time),
-            10 => Slot::Message(&mut **self.series.get_or_insert_default()),
+            10 => Slot::Shared(&mut self.series),
             11 => Slot::OptStr(&mut self.action),
-            12 => Slot::Message(&mut **self.related.get_or_insert_default()),
+            12 => Slot::Shared(&mut self.related),
             13 => Slot::OptStr(&mut self.reporting_component),
             14 => Slot::OptStr(&mut self.reporting_instance),
             _ => Slot::None,
@@ -4266,7 +4266,7 @@ pub struct FlexPersistentVolumeSource {
     /// `fsType`: optional.
     pub fs_type: Option<Str>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<SecretReference>>,
+    pub secret_ref: Option<Shared<SecretReference>>,
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
     /// `options`: optional.
@@ -4281,7 +4281,7 @@ impl Message for FlexPersistentVolumeSource {
         match field {
             0 => Ref::Str(&self.driver),
             1 => refs::opt_str(&self.fs_type),
-            2 => refs::opt_box(&self.secret_ref),
+            2 => refs::opt_shared(&self.secret_ref),
             3 => refs::opt_bool(self.read_only),
             4 => refs::str_map(&self.options),
             _ => Ref::Absent,
@@ -4291,7 +4291,7 @@ impl Message for FlexPersistentVolumeSource {
         match field {
             0 => Slot::Str(&mut self.driver),
             1 => Slot::OptStr(&mut self.fs_type),
-            2 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.secret_ref),
             3 => Slot::OptBool(&mut self.read_only),
             4 => Slot::StrMap(&mut self.options),
             _ => Slot::None,
@@ -4339,7 +4339,7 @@ pub struct FlexVolumeSource {
     /// `fsType`: optional.
     pub fs_type: Option<Str>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<LocalObjectReference>>,
+    pub secret_ref: Option<Shared<LocalObjectReference>>,
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
     /// `options`: optional.
@@ -4354,7 +4354,7 @@ impl Message for FlexVolumeSource {
         match field {
             0 => Ref::Str(&self.driver),
             1 => refs::opt_str(&self.fs_type),
-            2 => refs::opt_box(&self.secret_ref),
+            2 => refs::opt_shared(&self.secret_ref),
             3 => refs::opt_bool(self.read_only),
             4 => refs::str_map(&self.options),
             _ => Ref::Absent,
@@ -4364,7 +4364,7 @@ impl Message for FlexVolumeSource {
         match field {
             0 => Slot::Str(&mut self.driver),
             1 => Slot::OptStr(&mut self.fs_type),
-            2 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.secret_ref),
             3 => Slot::OptBool(&mut self.read_only),
             4 => Slot::StrMap(&mut self.options),
             _ => Slot::None,
@@ -5023,7 +5023,7 @@ pub struct ISCSIPersistentVolumeSource {
     /// `chapAuthSession`: optional.
     pub chap_auth_session: Option<bool>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<SecretReference>>,
+    pub secret_ref: Option<Shared<SecretReference>>,
     /// `initiatorName`: optional.
     pub initiator_name: Option<Str>,
 }
@@ -5043,7 +5043,7 @@ impl Message for ISCSIPersistentVolumeSource {
             6 => refs::strs(&self.portals),
             7 => refs::opt_bool(self.chap_auth_discovery),
             8 => refs::opt_bool(self.chap_auth_session),
-            9 => refs::opt_box(&self.secret_ref),
+            9 => refs::opt_shared(&self.secret_ref),
             10 => refs::opt_str(&self.initiator_name),
             _ => Ref::Absent,
         }
@@ -5059,7 +5059,7 @@ impl Message for ISCSIPersistentVolumeSource {
             6 => Slot::Strs(&mut self.portals),
             7 => Slot::OptBool(&mut self.chap_auth_discovery),
             8 => Slot::OptBool(&mut self.chap_auth_session),
-            9 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            9 => Slot::Shared(&mut self.secret_ref),
             10 => Slot::OptStr(&mut self.initiator_name),
             _ => Slot::None,
         }
@@ -5142,7 +5142,7 @@ pub struct ISCSIVolumeSource {
     /// `chapAuthSession`: optional.
     pub chap_auth_session: Option<bool>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<LocalObjectReference>>,
+    pub secret_ref: Option<Shared<LocalObjectReference>>,
     /// `initiatorName`: optional.
     pub initiator_name: Option<Str>,
 }
@@ -5162,7 +5162,7 @@ impl Message for ISCSIVolumeSource {
             6 => refs::strs(&self.portals),
             7 => refs::opt_bool(self.chap_auth_discovery),
             8 => refs::opt_bool(self.chap_auth_session),
-            9 => refs::opt_box(&self.secret_ref),
+            9 => refs::opt_shared(&self.secret_ref),
             10 => refs::opt_str(&self.initiator_name),
             _ => Ref::Absent,
         }
@@ -5178,7 +5178,7 @@ impl Message for ISCSIVolumeSource {
             6 => Slot::Strs(&mut self.portals),
             7 => Slot::OptBool(&mut self.chap_auth_discovery),
             8 => Slot::OptBool(&mut self.chap_auth_session),
-            9 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            9 => Slot::Shared(&mut self.secret_ref),
             10 => Slot::OptStr(&mut self.initiator_name),
             _ => Slot::None,
         }
@@ -5389,9 +5389,9 @@ pub static KEY_TO_PATH: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct Lifecycle {
     /// `postStart`: optional.
-    pub post_start: Option<Box<LifecycleHandler>>,
+    pub post_start: Option<Shared<LifecycleHandler>>,
     /// `preStop`: optional.
-    pub pre_stop: Option<Box<LifecycleHandler>>,
+    pub pre_stop: Option<Shared<LifecycleHandler>>,
     /// `stopSignal`: optional, one of `SIGABRT`, `SIGALRM`, `SIGBUS`, `SIGCHLD`, `SIGCLD`, `SIGCONT`, `SIGFPE`, `SIGHUP`, `SIGILL`, `SIGINT`, `SIGIO`, `SIGIOT`, `SIGKILL`, `SIGPIPE`, `SIGPOLL`, `SIGPROF`, `SIGPWR`, `SIGQUIT`, `SIGRTMAX`, `SIGRTMAX-1`, `SIGRTMAX-10`, `SIGRTMAX-11`, `SIGRTMAX-12`, `SIGRTMAX-13`, `SIGRTMAX-14`, `SIGRTMAX-2`, `SIGRTMAX-3`, `SIGRTMAX-4`, `SIGRTMAX-5`, `SIGRTMAX-6`, `SIGRTMAX-7`, `SIGRTMAX-8`, `SIGRTMAX-9`, `SIGRTMIN`, `SIGRTMIN+1`, `SIGRTMIN+10`, `SIGRTMIN+11`, `SIGRTMIN+12`, `SIGRTMIN+13`, `SIGRTMIN+14`, `SIGRTMIN+15`, `SIGRTMIN+2`, `SIGRTMIN+3`, `SIGRTMIN+4`, `SIGRTMIN+5`, `SIGRTMIN+6`, `SIGRTMIN+7`, `SIGRTMIN+8`, `SIGRTMIN+9`, `SIGSEGV`, `SIGSTKFLT`, `SIGSTOP`, `SIGSYS`, `SIGTERM`, `SIGTRAP`, `SIGTSTP`, `SIGTTIN`, `SIGTTOU`, `SIGURG`, `SIGUSR1`, `SIGUSR2`, `SIGVTALRM`, `SIGWINCH`, `SIGXCPU`, `SIGXFSZ`.
     pub stop_signal: Option<Str>,
 }
@@ -5402,16 +5402,16 @@ impl Message for Lifecycle {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.post_start),
-            1 => refs::opt_box(&self.pre_stop),
+            0 => refs::opt_shared(&self.post_start),
+            1 => refs::opt_shared(&self.pre_stop),
             2 => refs::opt_str(&self.stop_signal),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.post_start.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.pre_stop.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.post_start),
+            1 => Slot::Shared(&mut self.pre_stop),
             2 => Slot::OptStr(&mut self.stop_signal),
             _ => Slot::None,
         }
@@ -5525,13 +5525,13 @@ pub static LIFECYCLE: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct LifecycleHandler {
     /// `exec`: optional.
-    pub exec: Option<Box<ExecAction>>,
+    pub exec: Option<Shared<ExecAction>>,
     /// `httpGet`: optional.
-    pub http_get: Option<Box<HTTPGetAction>>,
+    pub http_get: Option<Shared<HTTPGetAction>>,
     /// `tcpSocket`: optional.
-    pub tcp_socket: Option<Box<TCPSocketAction>>,
+    pub tcp_socket: Option<Shared<TCPSocketAction>>,
     /// `sleep`: optional.
-    pub sleep: Option<Box<SleepAction>>,
+    pub sleep: Option<Shared<SleepAction>>,
 }
 
 impl Message for LifecycleHandler {
@@ -5540,19 +5540,19 @@ impl Message for LifecycleHandler {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.exec),
-            1 => refs::opt_box(&self.http_get),
-            2 => refs::opt_box(&self.tcp_socket),
-            3 => refs::opt_box(&self.sleep),
+            0 => refs::opt_shared(&self.exec),
+            1 => refs::opt_shared(&self.http_get),
+            2 => refs::opt_shared(&self.tcp_socket),
+            3 => refs::opt_shared(&self.sleep),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.exec.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.http_get.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.tcp_socket.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.sleep.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.exec),
+            1 => Slot::Shared(&mut self.http_get),
+            2 => Slot::Shared(&mut self.tcp_socket),
+            3 => Slot::Shared(&mut self.sleep),
             _ => Slot::None,
         }
     }
@@ -6436,7 +6436,7 @@ pub static NODE_ADDRESS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct NodeAffinity {
     /// `requiredDuringSchedulingIgnoredDuringExecution`: optional.
-    pub required_during_scheduling_ignored_during_execution: Option<Box<NodeSelector>>,
+    pub required_during_scheduling_ignored_during_execution: Option<Shared<NodeSelector>>,
     /// `preferredDuringSchedulingIgnoredDuringExecution`: optional.
     pub preferred_during_scheduling_ignored_during_execution: List<PreferredSchedulingTerm>,
 }
@@ -6447,14 +6447,14 @@ impl Message for NodeAffinity {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.required_during_scheduling_ignored_during_execution),
+            0 => refs::opt_shared(&self.required_during_scheduling_ignored_during_execution),
             1 => refs::messages(&self.preferred_during_scheduling_ignored_during_execution),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.required_during_scheduling_ignored_during_execution.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.required_during_scheduling_ignored_during_execution),
             1 => Slot::Messages(&mut self.preferred_during_scheduling_ignored_during_execution),
             _ => Slot::None,
         }
@@ -6626,7 +6626,7 @@ pub static NODE_CONDITION: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct NodeConfigSource {
     /// `configMap`: optional.
-    pub config_map: Option<Box<ConfigMapNodeConfigSource>>,
+    pub config_map: Option<Shared<ConfigMapNodeConfigSource>>,
 }
 
 impl Message for NodeConfigSource {
@@ -6635,13 +6635,13 @@ impl Message for NodeConfigSource {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.config_map),
+            0 => refs::opt_shared(&self.config_map),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.config_map.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.config_map),
             _ => Slot::None,
         }
     }
@@ -6668,11 +6668,11 @@ pub static NODE_CONFIG_SOURCE: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct NodeConfigStatus {
     /// `assigned`: optional.
-    pub assigned: Option<Box<NodeConfigSource>>,
+    pub assigned: Option<Shared<NodeConfigSource>>,
     /// `active`: optional.
-    pub active: Option<Box<NodeConfigSource>>,
+    pub active: Option<Shared<NodeConfigSource>>,
     /// `lastKnownGood`: optional.
-    pub last_known_good: Option<Box<NodeConfigSource>>,
+    pub last_known_good: Option<Shared<NodeConfigSource>>,
     /// `error`: optional.
     pub error: Option<Str>,
 }
@@ -6683,18 +6683,18 @@ impl Message for NodeConfigStatus {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.assigned),
-            1 => refs::opt_box(&self.active),
-            2 => refs::opt_box(&self.last_known_good),
+            0 => refs::opt_shared(&self.assigned),
+            1 => refs::opt_shared(&self.active),
+            2 => refs::opt_shared(&self.last_known_good),
             3 => refs::opt_str(&self.error),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.assigned.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.active.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.last_known_good.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.assigned),
+            1 => Slot::Shared(&mut self.active),
+            2 => Slot::Shared(&mut self.last_known_good),
             3 => Slot::OptStr(&mut self.error),
             _ => Slot::None,
         }
@@ -6745,7 +6745,7 @@ pub static NODE_CONFIG_STATUS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct NodeDaemonEndpoints {
     /// `kubeletEndpoint`: optional.
-    pub kubelet_endpoint: Option<Box<DaemonEndpoint>>,
+    pub kubelet_endpoint: Option<Shared<DaemonEndpoint>>,
 }
 
 impl Message for NodeDaemonEndpoints {
@@ -6754,13 +6754,13 @@ impl Message for NodeDaemonEndpoints {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.kubelet_endpoint),
+            0 => refs::opt_shared(&self.kubelet_endpoint),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.kubelet_endpoint.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.kubelet_endpoint),
             _ => Slot::None,
         }
     }
@@ -6831,7 +6831,7 @@ pub struct NodeRuntimeHandler {
     /// `name`: optional.
     pub name: Option<Str>,
     /// `features`: optional.
-    pub features: Option<Box<NodeRuntimeHandlerFeatures>>,
+    pub features: Option<Shared<NodeRuntimeHandlerFeatures>>,
 }
 
 impl Message for NodeRuntimeHandler {
@@ -6841,14 +6841,14 @@ impl Message for NodeRuntimeHandler {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
-            1 => refs::opt_box(&self.features),
+            1 => refs::opt_shared(&self.features),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
-            1 => Slot::Message(&mut **self.features.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.features),
             _ => Slot::None,
         }
     }
@@ -7101,7 +7101,7 @@ pub struct NodeSpec {
     /// `taints`: optional.
     pub taints: List<Taint>,
     /// `configSource`: optional.
-    pub config_source: Option<Box<NodeConfigSource>>,
+    pub config_source: Option<Shared<NodeConfigSource>>,
     /// `externalID`: optional.
     pub external_id: Option<Str>,
 }
@@ -7117,7 +7117,7 @@ impl Message for NodeSpec {
             2 => refs::opt_str(&self.provider_id),
             3 => refs::opt_bool(self.unschedulable),
             4 => refs::messages(&self.taints),
-            5 => refs::opt_box(&self.config_source),
+            5 => refs::opt_shared(&self.config_source),
             6 => refs::opt_str(&self.external_id),
             _ => Ref::Absent,
         }
@@ -7129,7 +7129,7 @@ impl Message for NodeSpec {
             2 => Slot::OptStr(&mut self.provider_id),
             3 => Slot::OptBool(&mut self.unschedulable),
             4 => Slot::Messages(&mut self.taints),
-            5 => Slot::Message(&mut **self.config_source.get_or_insert_default()),
+            5 => Slot::Shared(&mut self.config_source),
             6 => Slot::OptStr(&mut self.external_id),
             _ => Slot::None,
         }
@@ -7196,9 +7196,9 @@ pub struct NodeStatus {
     /// `addresses`: optional.
     pub addresses: List<NodeAddress>,
     /// `daemonEndpoints`: optional.
-    pub daemon_endpoints: Option<Box<NodeDaemonEndpoints>>,
+    pub daemon_endpoints: Option<Shared<NodeDaemonEndpoints>>,
     /// `nodeInfo`: optional.
-    pub node_info: Option<Box<NodeSystemInfo>>,
+    pub node_info: Option<Shared<NodeSystemInfo>>,
     /// `images`: optional.
     pub images: List<ContainerImage>,
     /// `volumesInUse`: optional.
@@ -7206,11 +7206,11 @@ pub struct NodeStatus {
     /// `volumesAttached`: optional.
     pub volumes_attached: List<AttachedVolume>,
     /// `config`: optional.
-    pub config: Option<Box<NodeConfigStatus>>,
+    pub config: Option<Shared<NodeConfigStatus>>,
     /// `runtimeHandlers`: optional.
     pub runtime_handlers: List<NodeRuntimeHandler>,
     /// `features`: optional.
-    pub features: Option<Box<NodeFeatures>>,
+    pub features: Option<Shared<NodeFeatures>>,
     /// `declaredFeatures`: optional.
     pub declared_features: List<Str>,
 }
@@ -7226,14 +7226,14 @@ impl Message for NodeStatus {
             2 => refs::opt_str(&self.phase),
             3 => refs::messages(&self.conditions),
             4 => refs::messages(&self.addresses),
-            5 => refs::opt_box(&self.daemon_endpoints),
-            6 => refs::opt_box(&self.node_info),
+            5 => refs::opt_shared(&self.daemon_endpoints),
+            6 => refs::opt_shared(&self.node_info),
             7 => refs::messages(&self.images),
             8 => refs::strs(&self.volumes_in_use),
             9 => refs::messages(&self.volumes_attached),
-            10 => refs::opt_box(&self.config),
+            10 => refs::opt_shared(&self.config),
             11 => refs::messages(&self.runtime_handlers),
-            12 => refs::opt_box(&self.features),
+            12 => refs::opt_shared(&self.features),
             13 => refs::strs(&self.declared_features),
             _ => Ref::Absent,
         }
@@ -7245,14 +7245,14 @@ impl Message for NodeStatus {
             2 => Slot::OptStr(&mut self.phase),
             3 => Slot::Messages(&mut self.conditions),
             4 => Slot::Messages(&mut self.addresses),
-            5 => Slot::Message(&mut **self.daemon_endpoints.get_or_insert_default()),
-            6 => Slot::Message(&mut **self.node_info.get_or_insert_default()),
+            5 => Slot::Shared(&mut self.daemon_endpoints),
+            6 => Slot::Shared(&mut self.node_info),
             7 => Slot::Messages(&mut self.images),
             8 => Slot::Strs(&mut self.volumes_in_use),
             9 => Slot::Messages(&mut self.volumes_attached),
-            10 => Slot::Message(&mut **self.config.get_or_insert_default()),
+            10 => Slot::Shared(&mut self.config),
             11 => Slot::Messages(&mut self.runtime_handlers),
-            12 => Slot::Message(&mut **self.features.get_or_insert_default()),
+            12 => Slot::Shared(&mut self.features),
             13 => Slot::Strs(&mut self.declared_features),
             _ => Slot::None,
         }
@@ -7420,7 +7420,7 @@ pub struct NodeSystemInfo {
     /// `architecture`: required.
     pub architecture: Str,
     /// `swap`: optional.
-    pub swap: Option<Box<NodeSwapStatus>>,
+    pub swap: Option<Shared<NodeSwapStatus>>,
 }
 
 impl Message for NodeSystemInfo {
@@ -7439,7 +7439,7 @@ impl Message for NodeSystemInfo {
             7 => Ref::Str(&self.kube_proxy_version),
             8 => Ref::Str(&self.operating_system),
             9 => Ref::Str(&self.architecture),
-            10 => refs::opt_box(&self.swap),
+            10 => refs::opt_shared(&self.swap),
             _ => Ref::Absent,
         }
     }
@@ -7455,7 +7455,7 @@ impl Message for NodeSystemInfo {
             7 => Slot::Str(&mut self.kube_proxy_version),
             8 => Slot::Str(&mut self.operating_system),
             9 => Slot::Str(&mut self.architecture),
-            10 => Slot::Message(&mut **self.swap.get_or_insert_default()),
+            10 => Slot::Shared(&mut self.swap),
             _ => Slot::None,
         }
     }
@@ -7838,9 +7838,9 @@ pub struct PersistentVolumeClaimSpec {
     /// `accessModes`: optional.
     pub access_modes: List<Str>,
     /// `selector`: optional.
-    pub selector: Option<Box<meta_v1::LabelSelector>>,
+    pub selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `resources`: optional.
-    pub resources: Option<Box<VolumeResourceRequirements>>,
+    pub resources: Option<Shared<VolumeResourceRequirements>>,
     /// `volumeName`: optional.
     pub volume_name: Option<Str>,
     /// `storageClassName`: optional.
@@ -7848,9 +7848,9 @@ pub struct PersistentVolumeClaimSpec {
     /// `volumeMode`: optional, one of `Block`, `Filesystem`.
     pub volume_mode: Option<Str>,
     /// `dataSource`: optional.
-    pub data_source: Option<Box<TypedLocalObjectReference>>,
+    pub data_source: Option<Shared<TypedLocalObjectReference>>,
     /// `dataSourceRef`: optional.
-    pub data_source_ref: Option<Box<TypedObjectReference>>,
+    pub data_source_ref: Option<Shared<TypedObjectReference>>,
     /// `volumeAttributesClassName`: optional.
     pub volume_attributes_class_name: Option<Str>,
 }
@@ -7862,13 +7862,13 @@ impl Message for PersistentVolumeClaimSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.access_modes),
-            1 => refs::opt_box(&self.selector),
-            2 => refs::opt_box(&self.resources),
+            1 => refs::opt_shared(&self.selector),
+            2 => refs::opt_shared(&self.resources),
             3 => refs::opt_str(&self.volume_name),
             4 => refs::opt_str(&self.storage_class_name),
             5 => refs::opt_str(&self.volume_mode),
-            6 => refs::opt_box(&self.data_source),
-            7 => refs::opt_box(&self.data_source_ref),
+            6 => refs::opt_shared(&self.data_source),
+            7 => refs::opt_shared(&self.data_source_ref),
             8 => refs::opt_str(&self.volume_attributes_class_name),
             _ => Ref::Absent,
         }
@@ -7876,13 +7876,13 @@ impl Message for PersistentVolumeClaimSpec {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.access_modes),
-            1 => Slot::Message(&mut **self.selector.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.resources.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.selector),
+            2 => Slot::Shared(&mut self.resources),
             3 => Slot::OptStr(&mut self.volume_name),
             4 => Slot::OptStr(&mut self.storage_class_name),
             5 => Slot::OptStr(&mut self.volume_mode),
-            6 => Slot::Message(&mut **self.data_source.get_or_insert_default()),
-            7 => Slot::Message(&mut **self.data_source_ref.get_or_insert_default()),
+            6 => Slot::Shared(&mut self.data_source),
+            7 => Slot::Shared(&mut self.data_source_ref),
             8 => Slot::OptStr(&mut self.volume_attributes_class_name),
             _ => Slot::None,
         }
@@ -7981,7 +7981,7 @@ pub struct PersistentVolumeClaimStatus {
     /// `currentVolumeAttributesClassName`: optional.
     pub current_volume_attributes_class_name: Option<Str>,
     /// `modifyVolumeStatus`: optional.
-    pub modify_volume_status: Option<Box<ModifyVolumeStatus>>,
+    pub modify_volume_status: Option<Shared<ModifyVolumeStatus>>,
 }
 
 impl Message for PersistentVolumeClaimStatus {
@@ -7997,7 +7997,7 @@ impl Message for PersistentVolumeClaimStatus {
             4 => refs::scalar(&self.allocated_resources),
             5 => refs::str_map(&self.allocated_resource_statuses),
             6 => refs::opt_str(&self.current_volume_attributes_class_name),
-            7 => refs::opt_box(&self.modify_volume_status),
+            7 => refs::opt_shared(&self.modify_volume_status),
             _ => Ref::Absent,
         }
     }
@@ -8010,7 +8010,7 @@ impl Message for PersistentVolumeClaimStatus {
             4 => Slot::Scalar(&mut self.allocated_resources),
             5 => Slot::StrMap(&mut self.allocated_resource_statuses),
             6 => Slot::OptStr(&mut self.current_volume_attributes_class_name),
-            7 => Slot::Message(&mut **self.modify_volume_status.get_or_insert_default()),
+            7 => Slot::Shared(&mut self.modify_volume_status),
             _ => Slot::None,
         }
     }
@@ -8194,53 +8194,53 @@ pub struct PersistentVolumeSpec {
     /// `capacity`: optional.
     pub capacity: Map<Quantity>,
     /// `gcePersistentDisk`: optional.
-    pub gce_persistent_disk: Option<Box<GCEPersistentDiskVolumeSource>>,
+    pub gce_persistent_disk: Option<Shared<GCEPersistentDiskVolumeSource>>,
     /// `awsElasticBlockStore`: optional.
-    pub aws_elastic_block_store: Option<Box<AWSElasticBlockStoreVolumeSource>>,
+    pub aws_elastic_block_store: Option<Shared<AWSElasticBlockStoreVolumeSource>>,
     /// `hostPath`: optional.
-    pub host_path: Option<Box<HostPathVolumeSource>>,
+    pub host_path: Option<Shared<HostPathVolumeSource>>,
     /// `glusterfs`: optional.
-    pub glusterfs: Option<Box<GlusterfsPersistentVolumeSource>>,
+    pub glusterfs: Option<Shared<GlusterfsPersistentVolumeSource>>,
     /// `nfs`: optional.
-    pub nfs: Option<Box<NFSVolumeSource>>,
+    pub nfs: Option<Shared<NFSVolumeSource>>,
     /// `rbd`: optional.
-    pub rbd: Option<Box<RBDPersistentVolumeSource>>,
+    pub rbd: Option<Shared<RBDPersistentVolumeSource>>,
     /// `iscsi`: optional.
-    pub iscsi: Option<Box<ISCSIPersistentVolumeSource>>,
+    pub iscsi: Option<Shared<ISCSIPersistentVolumeSource>>,
     /// `cinder`: optional.
-    pub cinder: Option<Box<CinderPersistentVolumeSource>>,
+    pub cinder: Option<Shared<CinderPersistentVolumeSource>>,
     /// `cephfs`: optional.
-    pub cephfs: Option<Box<CephFSPersistentVolumeSource>>,
+    pub cephfs: Option<Shared<CephFSPersistentVolumeSource>>,
     /// `fc`: optional.
-    pub fc: Option<Box<FCVolumeSource>>,
+    pub fc: Option<Shared<FCVolumeSource>>,
     /// `flocker`: optional.
-    pub flocker: Option<Box<FlockerVolumeSource>>,
+    pub flocker: Option<Shared<FlockerVolumeSource>>,
     /// `flexVolume`: optional.
-    pub flex_volume: Option<Box<FlexPersistentVolumeSource>>,
+    pub flex_volume: Option<Shared<FlexPersistentVolumeSource>>,
     /// `azureFile`: optional.
-    pub azure_file: Option<Box<AzureFilePersistentVolumeSource>>,
+    pub azure_file: Option<Shared<AzureFilePersistentVolumeSource>>,
     /// `vsphereVolume`: optional.
-    pub vsphere_volume: Option<Box<VsphereVirtualDiskVolumeSource>>,
+    pub vsphere_volume: Option<Shared<VsphereVirtualDiskVolumeSource>>,
     /// `quobyte`: optional.
-    pub quobyte: Option<Box<QuobyteVolumeSource>>,
+    pub quobyte: Option<Shared<QuobyteVolumeSource>>,
     /// `azureDisk`: optional.
-    pub azure_disk: Option<Box<AzureDiskVolumeSource>>,
+    pub azure_disk: Option<Shared<AzureDiskVolumeSource>>,
     /// `photonPersistentDisk`: optional.
-    pub photon_persistent_disk: Option<Box<PhotonPersistentDiskVolumeSource>>,
+    pub photon_persistent_disk: Option<Shared<PhotonPersistentDiskVolumeSource>>,
     /// `portworxVolume`: optional.
-    pub portworx_volume: Option<Box<PortworxVolumeSource>>,
+    pub portworx_volume: Option<Shared<PortworxVolumeSource>>,
     /// `scaleIO`: optional.
-    pub scale_io: Option<Box<ScaleIOPersistentVolumeSource>>,
+    pub scale_io: Option<Shared<ScaleIOPersistentVolumeSource>>,
     /// `local`: optional.
-    pub local: Option<Box<LocalVolumeSource>>,
+    pub local: Option<Shared<LocalVolumeSource>>,
     /// `storageos`: optional.
-    pub storageos: Option<Box<StorageOSPersistentVolumeSource>>,
+    pub storageos: Option<Shared<StorageOSPersistentVolumeSource>>,
     /// `csi`: optional.
-    pub csi: Option<Box<CSIPersistentVolumeSource>>,
+    pub csi: Option<Shared<CSIPersistentVolumeSource>>,
     /// `accessModes`: optional.
     pub access_modes: List<Str>,
     /// `claimRef`: optional.
-    pub claim_ref: Option<Box<ObjectReference>>,
+    pub claim_ref: Option<Shared<ObjectReference>>,
     /// `persistentVolumeReclaimPolicy`: optional, one of `Delete`, `Recycle`, `Retain`.
     pub persistent_volume_reclaim_policy: Option<Str>,
     /// `storageClassName`: optional.
@@ -8250,7 +8250,7 @@ pub struct PersistentVolumeSpec {
     /// `volumeMode`: optional, one of `Block`, `Filesystem`.
     pub volume_mode: Option<Str>,
     /// `nodeAffinity`: optional.
-    pub node_affinity: Option<Box<VolumeNodeAffinity>>,
+    pub node_affinity: Option<Shared<VolumeNodeAffinity>>,
     /// `volumeAttributesClassName`: optional.
     pub volume_attributes_class_name: Option<Str>,
 }
@@ -8262,35 +8262,35 @@ impl Message for PersistentVolumeSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.capacity),
-            1 => refs::opt_box(&self.gce_persistent_disk),
-            2 => refs::opt_box(&self.aws_elastic_block_store),
-            3 => refs::opt_box(&self.host_path),
-            4 => refs::opt_box(&self.glusterfs),
-            5 => refs::opt_box(&self.nfs),
-            6 => refs::opt_box(&self.rbd),
-            7 => refs::opt_box(&self.iscsi),
-            8 => refs::opt_box(&self.cinder),
-            9 => refs::opt_box(&self.cephfs),
-            10 => refs::opt_box(&self.fc),
-            11 => refs::opt_box(&self.flocker),
-            12 => refs::opt_box(&self.flex_volume),
-            13 => refs::opt_box(&self.azure_file),
-            14 => refs::opt_box(&self.vsphere_volume),
-            15 => refs::opt_box(&self.quobyte),
-            16 => refs::opt_box(&self.azure_disk),
-            17 => refs::opt_box(&self.photon_persistent_disk),
-            18 => refs::opt_box(&self.portworx_volume),
-            19 => refs::opt_box(&self.scale_io),
-            20 => refs::opt_box(&self.local),
-            21 => refs::opt_box(&self.storageos),
-            22 => refs::opt_box(&self.csi),
+            1 => refs::opt_shared(&self.gce_persistent_disk),
+            2 => refs::opt_shared(&self.aws_elastic_block_store),
+            3 => refs::opt_shared(&self.host_path),
+            4 => refs::opt_shared(&self.glusterfs),
+            5 => refs::opt_shared(&self.nfs),
+            6 => refs::opt_shared(&self.rbd),
+            7 => refs::opt_shared(&self.iscsi),
+            8 => refs::opt_shared(&self.cinder),
+            9 => refs::opt_shared(&self.cephfs),
+            10 => refs::opt_shared(&self.fc),
+            11 => refs::opt_shared(&self.flocker),
+            12 => refs::opt_shared(&self.flex_volume),
+            13 => refs::opt_shared(&self.azure_file),
+            14 => refs::opt_shared(&self.vsphere_volume),
+            15 => refs::opt_shared(&self.quobyte),
+            16 => refs::opt_shared(&self.azure_disk),
+            17 => refs::opt_shared(&self.photon_persistent_disk),
+            18 => refs::opt_shared(&self.portworx_volume),
+            19 => refs::opt_shared(&self.scale_io),
+            20 => refs::opt_shared(&self.local),
+            21 => refs::opt_shared(&self.storageos),
+            22 => refs::opt_shared(&self.csi),
             23 => refs::strs(&self.access_modes),
-            24 => refs::opt_box(&self.claim_ref),
+            24 => refs::opt_shared(&self.claim_ref),
             25 => refs::opt_str(&self.persistent_volume_reclaim_policy),
             26 => refs::opt_str(&self.storage_class_name),
             27 => refs::strs(&self.mount_options),
             28 => refs::opt_str(&self.volume_mode),
-            29 => refs::opt_box(&self.node_affinity),
+            29 => refs::opt_shared(&self.node_affinity),
             30 => refs::opt_str(&self.volume_attributes_class_name),
             _ => Ref::Absent,
         }
@@ -8298,35 +8298,35 @@ impl Message for PersistentVolumeSpec {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.capacity),
-            1 => Slot::Message(&mut **self.gce_persistent_disk.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.aws_elastic_block_store.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.host_path.get_or_insert_default()),
-            4 => Slot::Message(&mut **self.glusterfs.get_or_insert_default()),
-            5 => Slot::Message(&mut **self.nfs.get_or_insert_default()),
-            6 => Slot::Message(&mut **self.rbd.get_or_insert_default()),
-            7 => Slot::Message(&mut **self.iscsi.get_or_insert_default()),
-            8 => Slot::Message(&mut **self.cinder.get_or_insert_default()),
-            9 => Slot::Message(&mut **self.cephfs.get_or_insert_default()),
-            10 => Slot::Message(&mut **self.fc.get_or_insert_default()),
-            11 => Slot::Message(&mut **self.flocker.get_or_insert_default()),
-            12 => Slot::Message(&mut **self.flex_volume.get_or_insert_default()),
-            13 => Slot::Message(&mut **self.azure_file.get_or_insert_default()),
-            14 => Slot::Message(&mut **self.vsphere_volume.get_or_insert_default()),
-            15 => Slot::Message(&mut **self.quobyte.get_or_insert_default()),
-            16 => Slot::Message(&mut **self.azure_disk.get_or_insert_default()),
-            17 => Slot::Message(&mut **self.photon_persistent_disk.get_or_insert_default()),
-            18 => Slot::Message(&mut **self.portworx_volume.get_or_insert_default()),
-            19 => Slot::Message(&mut **self.scale_io.get_or_insert_default()),
-            20 => Slot::Message(&mut **self.local.get_or_insert_default()),
-            21 => Slot::Message(&mut **self.storageos.get_or_insert_default()),
-            22 => Slot::Message(&mut **self.csi.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.gce_persistent_disk),
+            2 => Slot::Shared(&mut self.aws_elastic_block_store),
+            3 => Slot::Shared(&mut self.host_path),
+            4 => Slot::Shared(&mut self.glusterfs),
+            5 => Slot::Shared(&mut self.nfs),
+            6 => Slot::Shared(&mut self.rbd),
+            7 => Slot::Shared(&mut self.iscsi),
+            8 => Slot::Shared(&mut self.cinder),
+            9 => Slot::Shared(&mut self.cephfs),
+            10 => Slot::Shared(&mut self.fc),
+            11 => Slot::Shared(&mut self.flocker),
+            12 => Slot::Shared(&mut self.flex_volume),
+            13 => Slot::Shared(&mut self.azure_file),
+            14 => Slot::Shared(&mut self.vsphere_volume),
+            15 => Slot::Shared(&mut self.quobyte),
+            16 => Slot::Shared(&mut self.azure_disk),
+            17 => Slot::Shared(&mut self.photon_persistent_disk),
+            18 => Slot::Shared(&mut self.portworx_volume),
+            19 => Slot::Shared(&mut self.scale_io),
+            20 => Slot::Shared(&mut self.local),
+            21 => Slot::Shared(&mut self.storageos),
+            22 => Slot::Shared(&mut self.csi),
             23 => Slot::Strs(&mut self.access_modes),
-            24 => Slot::Message(&mut **self.claim_ref.get_or_insert_default()),
+            24 => Slot::Shared(&mut self.claim_ref),
             25 => Slot::OptStr(&mut self.persistent_volume_reclaim_policy),
             26 => Slot::OptStr(&mut self.storage_class_name),
             27 => Slot::Strs(&mut self.mount_options),
             28 => Slot::OptStr(&mut self.volume_mode),
-            29 => Slot::Message(&mut **self.node_affinity.get_or_insert_default()),
+            29 => Slot::Shared(&mut self.node_affinity),
             30 => Slot::OptStr(&mut self.volume_attributes_class_name),
             _ => Slot::None,
         }
@@ -8799,13 +8799,13 @@ pub static POD_AFFINITY: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct PodAffinityTerm {
     /// `labelSelector`: optional.
-    pub label_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub label_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `namespaces`: optional.
     pub namespaces: List<Str>,
     /// `topologyKey`: required.
     pub topology_key: Str,
     /// `namespaceSelector`: optional.
-    pub namespace_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub namespace_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `matchLabelKeys`: optional.
     pub match_label_keys: List<Str>,
     /// `mismatchLabelKeys`: optional.
@@ -8818,10 +8818,10 @@ impl Message for PodAffinityTerm {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.label_selector),
+            0 => refs::opt_shared(&self.label_selector),
             1 => refs::strs(&self.namespaces),
             2 => Ref::Str(&self.topology_key),
-            3 => refs::opt_box(&self.namespace_selector),
+            3 => refs::opt_shared(&self.namespace_selector),
             4 => refs::strs(&self.match_label_keys),
             5 => refs::strs(&self.mismatch_label_keys),
             _ => Ref::Absent,
@@ -8829,10 +8829,10 @@ impl Message for PodAffinityTerm {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.label_selector.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.label_selector),
             1 => Slot::Strs(&mut self.namespaces),
             2 => Slot::Str(&mut self.topology_key),
-            3 => Slot::Message(&mut **self.namespace_selector.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.namespace_selector),
             4 => Slot::Strs(&mut self.match_label_keys),
             5 => Slot::Strs(&mut self.mismatch_label_keys),
             _ => Slot::None,
@@ -9612,9 +9612,9 @@ pub struct PodSecurityContext {
 #[derive(Clone, Default)]
 pub struct PodSecurityContextRare {
     /// `seLinuxOptions`: optional.
-    pub se_linux_options: Option<Box<SELinuxOptions>>,
+    pub se_linux_options: Option<Shared<SELinuxOptions>>,
     /// `windowsOptions`: optional.
-    pub windows_options: Option<Box<WindowsSecurityContextOptions>>,
+    pub windows_options: Option<Shared<WindowsSecurityContextOptions>>,
     /// `supplementalGroups`: optional.
     pub supplemental_groups: List<i64>,
     /// `supplementalGroupsPolicy`: optional, one of `Merge`, `Strict`.
@@ -9624,7 +9624,7 @@ pub struct PodSecurityContextRare {
     /// `fsGroupChangePolicy`: optional, one of `Always`, `OnRootMismatch`.
     pub fs_group_change_policy: Option<Str>,
     /// `appArmorProfile`: optional.
-    pub app_armor_profile: Option<Box<AppArmorProfile>>,
+    pub app_armor_profile: Option<Shared<AppArmorProfile>>,
     /// `seLinuxChangePolicy`: optional.
     pub se_linux_change_policy: Option<Str>,
 }
@@ -9636,8 +9636,8 @@ impl Message for PodSecurityContext {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.se_linux_options)),
-            1 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.windows_options)),
+            0 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.se_linux_options)),
+            1 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.windows_options)),
             2 => refs::opt_int64(self.run_as_user),
             3 => refs::opt_int64(self.run_as_group),
             4 => refs::opt_bool(self.run_as_non_root),
@@ -9647,15 +9647,15 @@ impl Message for PodSecurityContext {
             8 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.sysctls)),
             9 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.fs_group_change_policy)),
             10 => refs::opt_message(&self.seccomp_profile),
-            11 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.app_armor_profile)),
+            11 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.app_armor_profile)),
             12 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.se_linux_change_policy)),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.rare.se_linux_options.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.rare.windows_options.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.rare.se_linux_options),
+            1 => Slot::Shared(&mut self.rare.windows_options),
             2 => Slot::OptInt64(&mut self.run_as_user),
             3 => Slot::OptInt64(&mut self.run_as_group),
             4 => Slot::OptBool(&mut self.run_as_non_root),
@@ -9665,7 +9665,7 @@ impl Message for PodSecurityContext {
             8 => Slot::Messages(&mut self.rare.sysctls),
             9 => Slot::OptStr(&mut self.rare.fs_group_change_policy),
             10 => Slot::Message(self.seccomp_profile.get_or_insert_default()),
-            11 => Slot::Message(&mut **self.rare.app_armor_profile.get_or_insert_default()),
+            11 => Slot::Shared(&mut self.rare.app_armor_profile),
             12 => Slot::OptStr(&mut self.rare.se_linux_change_policy),
             _ => Slot::None,
         }
@@ -9777,7 +9777,7 @@ pub struct PodSpec {
     /// `nodeName`: optional.
     pub node_name: Option<Str>,
     /// `securityContext`: optional.
-    pub security_context: Option<Box<PodSecurityContext>>,
+    pub security_context: Option<Shared<PodSecurityContext>>,
     /// `schedulerName`: optional.
     pub scheduler_name: Option<Str>,
     /// `tolerations`: optional.
@@ -9820,13 +9820,13 @@ pub struct PodSpecRare {
     /// `subdomain`: optional.
     pub subdomain: Option<Str>,
     /// `affinity`: optional.
-    pub affinity: Option<Box<Affinity>>,
+    pub affinity: Option<Shared<Affinity>>,
     /// `hostAliases`: optional.
     pub host_aliases: List<HostAlias>,
     /// `priorityClassName`: optional.
     pub priority_class_name: Option<Str>,
     /// `dnsConfig`: optional.
-    pub dns_config: Option<Box<PodDNSConfig>>,
+    pub dns_config: Option<Shared<PodDNSConfig>>,
     /// `readinessGates`: optional.
     pub readiness_gates: List<PodReadinessGate>,
     /// `runtimeClassName`: optional.
@@ -9838,7 +9838,7 @@ pub struct PodSpecRare {
     /// `setHostnameAsFQDN`: optional.
     pub set_hostname_as_fqdn: Option<bool>,
     /// `os`: optional.
-    pub os: Option<Box<PodOS>>,
+    pub os: Option<Shared<PodOS>>,
     /// `hostUsers`: optional.
     pub host_users: Option<bool>,
     /// `schedulingGates`: optional.
@@ -9846,11 +9846,11 @@ pub struct PodSpecRare {
     /// `resourceClaims`: optional.
     pub resource_claims: List<PodResourceClaim>,
     /// `resources`: optional.
-    pub resources: Option<Box<ResourceRequirements>>,
+    pub resources: Option<Shared<ResourceRequirements>>,
     /// `hostnameOverride`: optional.
     pub hostname_override: Option<Str>,
     /// `schedulingGroup`: optional.
-    pub scheduling_group: Option<Box<PodSchedulingGroup>>,
+    pub scheduling_group: Option<Shared<PodSchedulingGroup>>,
 }
 rare_fields!(PodSpec, PodSpecRare);
 
@@ -9877,17 +9877,17 @@ impl Message for PodSpec {
             14 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.host_pid)),
             15 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.host_ipc)),
             16 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.share_process_namespace)),
-            17 => refs::opt_box(&self.security_context),
+            17 => refs::opt_shared(&self.security_context),
             18 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.image_pull_secrets)),
             19 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.hostname)),
             20 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.subdomain)),
-            21 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.affinity)),
+            21 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.affinity)),
             22 => refs::opt_str(&self.scheduler_name),
             23 => refs::messages(&self.tolerations),
             24 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.host_aliases)),
             25 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.priority_class_name)),
             26 => refs::opt_int32(self.priority),
-            27 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.dns_config)),
+            27 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.dns_config)),
             28 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.readiness_gates)),
             29 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.runtime_class_name)),
             30 => refs::opt_bool(self.enable_service_links),
@@ -9895,13 +9895,13 @@ impl Message for PodSpec {
             32 => self.rare.get().map_or(Ref::Absent, |rare| refs::scalar(&rare.overhead)),
             33 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.topology_spread_constraints)),
             34 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.set_hostname_as_fqdn)),
-            35 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.os)),
+            35 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.os)),
             36 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.host_users)),
             37 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.scheduling_gates)),
             38 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.resource_claims)),
-            39 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.resources)),
+            39 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.resources)),
             40 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.hostname_override)),
-            41 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.scheduling_group)),
+            41 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.scheduling_group)),
             _ => Ref::Absent,
         }
     }
@@ -9924,17 +9924,17 @@ impl Message for PodSpec {
             14 => Slot::OptBool(&mut self.rare.host_pid),
             15 => Slot::OptBool(&mut self.rare.host_ipc),
             16 => Slot::OptBool(&mut self.rare.share_process_namespace),
-            17 => Slot::Message(&mut **self.security_context.get_or_insert_default()),
+            17 => Slot::Shared(&mut self.security_context),
             18 => Slot::Messages(&mut self.rare.image_pull_secrets),
             19 => Slot::OptStr(&mut self.rare.hostname),
             20 => Slot::OptStr(&mut self.rare.subdomain),
-            21 => Slot::Message(&mut **self.rare.affinity.get_or_insert_default()),
+            21 => Slot::Shared(&mut self.rare.affinity),
             22 => Slot::OptStr(&mut self.scheduler_name),
             23 => Slot::Messages(&mut self.tolerations),
             24 => Slot::Messages(&mut self.rare.host_aliases),
             25 => Slot::OptStr(&mut self.rare.priority_class_name),
             26 => Slot::OptInt32(&mut self.priority),
-            27 => Slot::Message(&mut **self.rare.dns_config.get_or_insert_default()),
+            27 => Slot::Shared(&mut self.rare.dns_config),
             28 => Slot::Messages(&mut self.rare.readiness_gates),
             29 => Slot::OptStr(&mut self.rare.runtime_class_name),
             30 => Slot::OptBool(&mut self.enable_service_links),
@@ -9942,13 +9942,13 @@ impl Message for PodSpec {
             32 => Slot::Scalar(&mut self.rare.overhead),
             33 => Slot::Messages(&mut self.rare.topology_spread_constraints),
             34 => Slot::OptBool(&mut self.rare.set_hostname_as_fqdn),
-            35 => Slot::Message(&mut **self.rare.os.get_or_insert_default()),
+            35 => Slot::Shared(&mut self.rare.os),
             36 => Slot::OptBool(&mut self.rare.host_users),
             37 => Slot::Messages(&mut self.rare.scheduling_gates),
             38 => Slot::Messages(&mut self.rare.resource_claims),
-            39 => Slot::Message(&mut **self.rare.resources.get_or_insert_default()),
+            39 => Slot::Shared(&mut self.rare.resources),
             40 => Slot::OptStr(&mut self.rare.hostname_override),
-            41 => Slot::Message(&mut **self.rare.scheduling_group.get_or_insert_default()),
+            41 => Slot::Shared(&mut self.rare.scheduling_group),
             _ => Slot::None,
         }
     }
@@ -10225,11 +10225,11 @@ pub struct PodStatusRare {
     /// `resourceClaimStatuses`: optional.
     pub resource_claim_statuses: List<PodResourceClaimStatus>,
     /// `extendedResourceClaimStatus`: optional.
-    pub extended_resource_claim_status: Option<Box<PodExtendedResourceClaimStatus>>,
+    pub extended_resource_claim_status: Option<Shared<PodExtendedResourceClaimStatus>>,
     /// `allocatedResources`: optional.
     pub allocated_resources: Map<Quantity>,
     /// `resources`: optional.
-    pub resources: Option<Box<ResourceRequirements>>,
+    pub resources: Option<Shared<ResourceRequirements>>,
     /// `nodeAllocatableResourceClaimStatuses`: optional.
     pub node_allocatable_resource_claim_statuses: List<NodeAllocatableResourceClaimStatus>,
 }
@@ -10258,9 +10258,9 @@ impl Message for PodStatus {
             14 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.ephemeral_container_statuses)),
             15 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.resize)),
             16 => self.rare.get().map_or(Ref::Absent, |rare| refs::messages(&rare.resource_claim_statuses)),
-            17 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.extended_resource_claim_status)),
+            17 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.extended_resource_claim_status)),
             18 => self.rare.get().map_or(Ref::Absent, |rare| refs::scalar(&rare.allocated_resources)),
-            19 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.resources)),
+            19 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.resources)),
             20 => self
                 .rare
                 .get()
@@ -10287,9 +10287,9 @@ impl Message for PodStatus {
             14 => Slot::Messages(&mut self.rare.ephemeral_container_statuses),
             15 => Slot::OptStr(&mut self.rare.resize),
             16 => Slot::Messages(&mut self.rare.resource_claim_statuses),
-            17 => Slot::Message(&mut **self.rare.extended_resource_claim_status.get_or_insert_default()),
+            17 => Slot::Shared(&mut self.rare.extended_resource_claim_status),
             18 => Slot::Scalar(&mut self.rare.allocated_resources),
-            19 => Slot::Message(&mut **self.rare.resources.get_or_insert_default()),
+            19 => Slot::Shared(&mut self.rare.resources),
             20 => Slot::Messages(&mut self.rare.node_allocatable_resource_claim_statuses),
             _ => Slot::None,
         }
@@ -10426,7 +10426,7 @@ pub struct PodTemplate {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `template`: optional.
-    pub template: Option<Box<PodTemplateSpec>>,
+    pub template: Option<Shared<PodTemplateSpec>>,
 }
 
 impl Message for PodTemplate {
@@ -10436,14 +10436,14 @@ impl Message for PodTemplate {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.template),
+            1 => refs::opt_shared(&self.template),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.template.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.template),
             _ => Slot::None,
         }
     }
@@ -10677,13 +10677,13 @@ pub static PREFERRED_SCHEDULING_TERM: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct Probe {
     /// `exec`: optional.
-    pub exec: Option<Box<ExecAction>>,
+    pub exec: Option<Shared<ExecAction>>,
     /// `httpGet`: optional.
     pub http_get: Option<HTTPGetAction>,
     /// `tcpSocket`: optional.
-    pub tcp_socket: Option<Box<TCPSocketAction>>,
+    pub tcp_socket: Option<Shared<TCPSocketAction>>,
     /// `grpc`: optional.
-    pub grpc: Option<Box<GRPCAction>>,
+    pub grpc: Option<Shared<GRPCAction>>,
     /// `initialDelaySeconds`: optional.
     pub initial_delay_seconds: Option<i32>,
     /// `timeoutSeconds`: optional.
@@ -10712,10 +10712,10 @@ impl Message for Probe {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.exec),
+            0 => refs::opt_shared(&self.exec),
             1 => refs::opt_message(&self.http_get),
-            2 => refs::opt_box(&self.tcp_socket),
-            3 => refs::opt_box(&self.grpc),
+            2 => refs::opt_shared(&self.tcp_socket),
+            3 => refs::opt_shared(&self.grpc),
             4 => refs::opt_int32(self.initial_delay_seconds),
             5 => refs::opt_int32(self.timeout_seconds),
             6 => refs::opt_int32(self.period_seconds),
@@ -10727,10 +10727,10 @@ impl Message for Probe {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.exec.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.exec),
             1 => Slot::Message(self.http_get.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.tcp_socket.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.grpc.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.tcp_socket),
+            3 => Slot::Shared(&mut self.grpc),
             4 => Slot::OptInt32(&mut self.initial_delay_seconds),
             5 => Slot::OptInt32(&mut self.timeout_seconds),
             6 => Slot::OptInt32(&mut self.period_seconds),
@@ -10933,7 +10933,7 @@ pub struct RBDPersistentVolumeSource {
     /// `keyring`: optional, default `"/etc/ceph/keyring"`.
     pub keyring: Option<Str>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<SecretReference>>,
+    pub secret_ref: Option<Shared<SecretReference>>,
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
 }
@@ -10950,7 +10950,7 @@ impl Message for RBDPersistentVolumeSource {
             3 => refs::opt_str(&self.pool),
             4 => refs::opt_str(&self.user),
             5 => refs::opt_str(&self.keyring),
-            6 => refs::opt_box(&self.secret_ref),
+            6 => refs::opt_shared(&self.secret_ref),
             7 => refs::opt_bool(self.read_only),
             _ => Ref::Absent,
         }
@@ -10963,7 +10963,7 @@ impl Message for RBDPersistentVolumeSource {
             3 => Slot::OptStr(&mut self.pool),
             4 => Slot::OptStr(&mut self.user),
             5 => Slot::OptStr(&mut self.keyring),
-            6 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            6 => Slot::Shared(&mut self.secret_ref),
             7 => Slot::OptBool(&mut self.read_only),
             _ => Slot::None,
         }
@@ -11044,7 +11044,7 @@ pub struct RBDVolumeSource {
     /// `keyring`: optional, default `"/etc/ceph/keyring"`.
     pub keyring: Option<Str>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<LocalObjectReference>>,
+    pub secret_ref: Option<Shared<LocalObjectReference>>,
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
 }
@@ -11061,7 +11061,7 @@ impl Message for RBDVolumeSource {
             3 => refs::opt_str(&self.pool),
             4 => refs::opt_str(&self.user),
             5 => refs::opt_str(&self.keyring),
-            6 => refs::opt_box(&self.secret_ref),
+            6 => refs::opt_shared(&self.secret_ref),
             7 => refs::opt_bool(self.read_only),
             _ => Ref::Absent,
         }
@@ -11074,7 +11074,7 @@ impl Message for RBDVolumeSource {
             3 => Slot::OptStr(&mut self.pool),
             4 => Slot::OptStr(&mut self.user),
             5 => Slot::OptStr(&mut self.keyring),
-            6 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            6 => Slot::Shared(&mut self.secret_ref),
             7 => Slot::OptBool(&mut self.read_only),
             _ => Slot::None,
         }
@@ -11280,7 +11280,7 @@ pub struct ReplicationControllerSpec {
     /// `selector`: optional.
     pub selector: Map<Str>,
     /// `template`: optional.
-    pub template: Option<Box<PodTemplateSpec>>,
+    pub template: Option<Shared<PodTemplateSpec>>,
 }
 
 impl Message for ReplicationControllerSpec {
@@ -11292,7 +11292,7 @@ impl Message for ReplicationControllerSpec {
             0 => refs::opt_int32(self.replicas),
             1 => refs::opt_int32(self.min_ready_seconds),
             2 => refs::str_map(&self.selector),
-            3 => refs::opt_box(&self.template),
+            3 => refs::opt_shared(&self.template),
             _ => Ref::Absent,
         }
     }
@@ -11301,7 +11301,7 @@ impl Message for ReplicationControllerSpec {
             0 => Slot::OptInt32(&mut self.replicas),
             1 => Slot::OptInt32(&mut self.min_ready_seconds),
             2 => Slot::StrMap(&mut self.selector),
-            3 => Slot::Message(&mut **self.template.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.template),
             _ => Slot::None,
         }
     }
@@ -11647,7 +11647,7 @@ pub struct ResourceQuotaSpec {
     /// `scopes`: optional.
     pub scopes: List<Str>,
     /// `scopeSelector`: optional.
-    pub scope_selector: Option<Box<ScopeSelector>>,
+    pub scope_selector: Option<Shared<ScopeSelector>>,
 }
 
 impl Message for ResourceQuotaSpec {
@@ -11658,7 +11658,7 @@ impl Message for ResourceQuotaSpec {
         match field {
             0 => refs::scalar(&self.hard),
             1 => refs::strs(&self.scopes),
-            2 => refs::opt_box(&self.scope_selector),
+            2 => refs::opt_shared(&self.scope_selector),
             _ => Ref::Absent,
         }
     }
@@ -11666,7 +11666,7 @@ impl Message for ResourceQuotaSpec {
         match field {
             0 => Slot::Scalar(&mut self.hard),
             1 => Slot::Strs(&mut self.scopes),
-            2 => Slot::Message(&mut **self.scope_selector.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.scope_selector),
             _ => Slot::None,
         }
     }
@@ -12710,15 +12710,15 @@ pub struct SecurityContext {
 #[derive(Clone, Default)]
 pub struct SecurityContextRare {
     /// `seLinuxOptions`: optional.
-    pub se_linux_options: Option<Box<SELinuxOptions>>,
+    pub se_linux_options: Option<Shared<SELinuxOptions>>,
     /// `windowsOptions`: optional.
-    pub windows_options: Option<Box<WindowsSecurityContextOptions>>,
+    pub windows_options: Option<Shared<WindowsSecurityContextOptions>>,
     /// `procMount`: optional, one of `Default`, `Unmasked`.
     pub proc_mount: Option<Str>,
     /// `seccompProfile`: optional.
-    pub seccomp_profile: Option<Box<SeccompProfile>>,
+    pub seccomp_profile: Option<Shared<SeccompProfile>>,
     /// `appArmorProfile`: optional.
-    pub app_armor_profile: Option<Box<AppArmorProfile>>,
+    pub app_armor_profile: Option<Shared<AppArmorProfile>>,
 }
 rare_fields!(SecurityContext, SecurityContextRare);
 
@@ -12730,16 +12730,16 @@ impl Message for SecurityContext {
         match field {
             0 => refs::opt_message(&self.capabilities),
             1 => refs::opt_bool(self.privileged),
-            2 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.se_linux_options)),
-            3 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.windows_options)),
+            2 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.se_linux_options)),
+            3 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.windows_options)),
             4 => refs::opt_int64(self.run_as_user),
             5 => refs::opt_int64(self.run_as_group),
             6 => refs::opt_bool(self.run_as_non_root),
             7 => refs::opt_bool(self.read_only_root_filesystem),
             8 => refs::opt_bool(self.allow_privilege_escalation),
             9 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.proc_mount)),
-            10 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.seccomp_profile)),
-            11 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.app_armor_profile)),
+            10 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.seccomp_profile)),
+            11 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.app_armor_profile)),
             _ => Ref::Absent,
         }
     }
@@ -12747,16 +12747,16 @@ impl Message for SecurityContext {
         match field {
             0 => Slot::Message(self.capabilities.get_or_insert_default()),
             1 => Slot::OptBool(&mut self.privileged),
-            2 => Slot::Message(&mut **self.rare.se_linux_options.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.rare.windows_options.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.rare.se_linux_options),
+            3 => Slot::Shared(&mut self.rare.windows_options),
             4 => Slot::OptInt64(&mut self.run_as_user),
             5 => Slot::OptInt64(&mut self.run_as_group),
             6 => Slot::OptBool(&mut self.run_as_non_root),
             7 => Slot::OptBool(&mut self.read_only_root_filesystem),
             8 => Slot::OptBool(&mut self.allow_privilege_escalation),
             9 => Slot::OptStr(&mut self.rare.proc_mount),
-            10 => Slot::Message(&mut **self.rare.seccomp_profile.get_or_insert_default()),
-            11 => Slot::Message(&mut **self.rare.app_armor_profile.get_or_insert_default()),
+            10 => Slot::Shared(&mut self.rare.seccomp_profile),
+            11 => Slot::Shared(&mut self.rare.app_armor_profile),
             _ => Slot::None,
         }
     }
@@ -13145,7 +13145,7 @@ pub struct ServiceSpecRare {
     /// `publishNotReadyAddresses`: optional.
     pub publish_not_ready_addresses: Option<bool>,
     /// `sessionAffinityConfig`: optional.
-    pub session_affinity_config: Option<Box<SessionAffinityConfig>>,
+    pub session_affinity_config: Option<Shared<SessionAffinityConfig>>,
     /// `allocateLoadBalancerNodePorts`: optional.
     pub allocate_load_balancer_node_ports: Option<bool>,
     /// `loadBalancerClass`: optional.
@@ -13174,7 +13174,7 @@ impl Message for ServiceSpec {
             10 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_str(&rare.external_traffic_policy)),
             11 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_int32(rare.health_check_node_port)),
             12 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.publish_not_ready_addresses)),
-            13 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.session_affinity_config)),
+            13 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.session_affinity_config)),
             14 => refs::strs(&self.ip_families),
             15 => refs::opt_str(&self.ip_family_policy),
             16 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_bool(rare.allocate_load_balancer_node_ports)),
@@ -13199,7 +13199,7 @@ impl Message for ServiceSpec {
             10 => Slot::OptStr(&mut self.rare.external_traffic_policy),
             11 => Slot::OptInt32(&mut self.rare.health_check_node_port),
             12 => Slot::OptBool(&mut self.rare.publish_not_ready_addresses),
-            13 => Slot::Message(&mut **self.rare.session_affinity_config.get_or_insert_default()),
+            13 => Slot::Shared(&mut self.rare.session_affinity_config),
             14 => Slot::Strs(&mut self.ip_families),
             15 => Slot::OptStr(&mut self.ip_family_policy),
             16 => Slot::OptBool(&mut self.rare.allocate_load_balancer_node_ports),
@@ -13342,7 +13342,7 @@ pub static SERVICE_SPEC: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct ServiceStatus {
     /// `loadBalancer`: optional.
-    pub load_balancer: Option<Box<LoadBalancerStatus>>,
+    pub load_balancer: Option<Shared<LoadBalancerStatus>>,
     /// `conditions`: optional.
     pub conditions: List<meta_v1::Condition>,
 }
@@ -13353,14 +13353,14 @@ impl Message for ServiceStatus {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.load_balancer),
+            0 => refs::opt_shared(&self.load_balancer),
             1 => refs::messages(&self.conditions),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.load_balancer.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.load_balancer),
             1 => Slot::Messages(&mut self.conditions),
             _ => Slot::None,
         }
@@ -13396,7 +13396,7 @@ pub static SERVICE_STATUS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct SessionAffinityConfig {
     /// `clientIP`: optional.
-    pub client_ip: Option<Box<ClientIPConfig>>,
+    pub client_ip: Option<Shared<ClientIPConfig>>,
 }
 
 impl Message for SessionAffinityConfig {
@@ -13405,13 +13405,13 @@ impl Message for SessionAffinityConfig {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.client_ip),
+            0 => refs::opt_shared(&self.client_ip),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.client_ip.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.client_ip),
             _ => Slot::None,
         }
     }
@@ -13483,7 +13483,7 @@ pub struct StorageOSPersistentVolumeSource {
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<ObjectReference>>,
+    pub secret_ref: Option<Shared<ObjectReference>>,
 }
 
 impl Message for StorageOSPersistentVolumeSource {
@@ -13496,7 +13496,7 @@ impl Message for StorageOSPersistentVolumeSource {
             1 => refs::opt_str(&self.volume_namespace),
             2 => refs::opt_str(&self.fs_type),
             3 => refs::opt_bool(self.read_only),
-            4 => refs::opt_box(&self.secret_ref),
+            4 => refs::opt_shared(&self.secret_ref),
             _ => Ref::Absent,
         }
     }
@@ -13506,7 +13506,7 @@ impl Message for StorageOSPersistentVolumeSource {
             1 => Slot::OptStr(&mut self.volume_namespace),
             2 => Slot::OptStr(&mut self.fs_type),
             3 => Slot::OptBool(&mut self.read_only),
-            4 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.secret_ref),
             _ => Slot::None,
         }
     }
@@ -13556,7 +13556,7 @@ pub struct StorageOSVolumeSource {
     /// `readOnly`: optional.
     pub read_only: Option<bool>,
     /// `secretRef`: optional.
-    pub secret_ref: Option<Box<LocalObjectReference>>,
+    pub secret_ref: Option<Shared<LocalObjectReference>>,
 }
 
 impl Message for StorageOSVolumeSource {
@@ -13569,7 +13569,7 @@ impl Message for StorageOSVolumeSource {
             1 => refs::opt_str(&self.volume_namespace),
             2 => refs::opt_str(&self.fs_type),
             3 => refs::opt_bool(self.read_only),
-            4 => refs::opt_box(&self.secret_ref),
+            4 => refs::opt_shared(&self.secret_ref),
             _ => Ref::Absent,
         }
     }
@@ -13579,7 +13579,7 @@ impl Message for StorageOSVolumeSource {
             1 => Slot::OptStr(&mut self.volume_namespace),
             2 => Slot::OptStr(&mut self.fs_type),
             3 => Slot::OptBool(&mut self.read_only),
-            4 => Slot::Message(&mut **self.secret_ref.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.secret_ref),
             _ => Slot::None,
         }
     }
@@ -13954,7 +13954,7 @@ pub struct TopologySpreadConstraint {
     /// `whenUnsatisfiable`: required, one of `DoNotSchedule`, `ScheduleAnyway`.
     pub when_unsatisfiable: Str,
     /// `labelSelector`: optional.
-    pub label_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub label_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `minDomains`: optional.
     pub min_domains: Option<i32>,
     /// `nodeAffinityPolicy`: optional, one of `Honor`, `Ignore`.
@@ -13974,7 +13974,7 @@ impl Message for TopologySpreadConstraint {
             0 => Ref::Int(self.max_skew.into()),
             1 => Ref::Str(&self.topology_key),
             2 => Ref::Str(&self.when_unsatisfiable),
-            3 => refs::opt_box(&self.label_selector),
+            3 => refs::opt_shared(&self.label_selector),
             4 => refs::opt_int32(self.min_domains),
             5 => refs::opt_str(&self.node_affinity_policy),
             6 => refs::opt_str(&self.node_taints_policy),
@@ -13987,7 +13987,7 @@ impl Message for TopologySpreadConstraint {
             0 => Slot::Int32(&mut self.max_skew),
             1 => Slot::Str(&mut self.topology_key),
             2 => Slot::Str(&mut self.when_unsatisfiable),
-            3 => Slot::Message(&mut **self.label_selector.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.label_selector),
             4 => Slot::OptInt32(&mut self.min_domains),
             5 => Slot::OptStr(&mut self.node_affinity_policy),
             6 => Slot::OptStr(&mut self.node_taints_policy),
@@ -14182,17 +14182,17 @@ pub struct Volume {
     /// `name`: required.
     pub name: Str,
     /// `hostPath`: optional.
-    pub host_path: Option<Box<HostPathVolumeSource>>,
+    pub host_path: Option<Shared<HostPathVolumeSource>>,
     /// `emptyDir`: optional.
-    pub empty_dir: Option<Box<EmptyDirVolumeSource>>,
+    pub empty_dir: Option<Shared<EmptyDirVolumeSource>>,
     /// `secret`: optional.
-    pub secret: Option<Box<SecretVolumeSource>>,
+    pub secret: Option<Shared<SecretVolumeSource>>,
     /// `persistentVolumeClaim`: optional.
-    pub persistent_volume_claim: Option<Box<PersistentVolumeClaimVolumeSource>>,
+    pub persistent_volume_claim: Option<Shared<PersistentVolumeClaimVolumeSource>>,
     /// `configMap`: optional.
-    pub config_map: Option<Box<ConfigMapVolumeSource>>,
+    pub config_map: Option<Shared<ConfigMapVolumeSource>>,
     /// `projected`: optional.
-    pub projected: Option<ProjectedVolumeSource>,
+    pub projected: Option<Shared<ProjectedVolumeSource>>,
     /// Fields that few objects set.
     pub rare: Rare<VolumeRare>,
 }
@@ -14201,53 +14201,53 @@ pub struct Volume {
 #[derive(Clone, Default)]
 pub struct VolumeRare {
     /// `gcePersistentDisk`: optional.
-    pub gce_persistent_disk: Option<Box<GCEPersistentDiskVolumeSource>>,
+    pub gce_persistent_disk: Option<Shared<GCEPersistentDiskVolumeSource>>,
     /// `awsElasticBlockStore`: optional.
-    pub aws_elastic_block_store: Option<Box<AWSElasticBlockStoreVolumeSource>>,
+    pub aws_elastic_block_store: Option<Shared<AWSElasticBlockStoreVolumeSource>>,
     /// `gitRepo`: optional.
-    pub git_repo: Option<Box<GitRepoVolumeSource>>,
+    pub git_repo: Option<Shared<GitRepoVolumeSource>>,
     /// `nfs`: optional.
-    pub nfs: Option<Box<NFSVolumeSource>>,
+    pub nfs: Option<Shared<NFSVolumeSource>>,
     /// `iscsi`: optional.
-    pub iscsi: Option<Box<ISCSIVolumeSource>>,
+    pub iscsi: Option<Shared<ISCSIVolumeSource>>,
     /// `glusterfs`: optional.
-    pub glusterfs: Option<Box<GlusterfsVolumeSource>>,
+    pub glusterfs: Option<Shared<GlusterfsVolumeSource>>,
     /// `rbd`: optional.
-    pub rbd: Option<Box<RBDVolumeSource>>,
+    pub rbd: Option<Shared<RBDVolumeSource>>,
     /// `flexVolume`: optional.
-    pub flex_volume: Option<Box<FlexVolumeSource>>,
+    pub flex_volume: Option<Shared<FlexVolumeSource>>,
     /// `cinder`: optional.
-    pub cinder: Option<Box<CinderVolumeSource>>,
+    pub cinder: Option<Shared<CinderVolumeSource>>,
     /// `cephfs`: optional.
-    pub cephfs: Option<Box<CephFSVolumeSource>>,
+    pub cephfs: Option<Shared<CephFSVolumeSource>>,
     /// `flocker`: optional.
-    pub flocker: Option<Box<FlockerVolumeSource>>,
+    pub flocker: Option<Shared<FlockerVolumeSource>>,
     /// `downwardAPI`: optional.
-    pub downward_api: Option<Box<DownwardAPIVolumeSource>>,
+    pub downward_api: Option<Shared<DownwardAPIVolumeSource>>,
     /// `fc`: optional.
-    pub fc: Option<Box<FCVolumeSource>>,
+    pub fc: Option<Shared<FCVolumeSource>>,
     /// `azureFile`: optional.
-    pub azure_file: Option<Box<AzureFileVolumeSource>>,
+    pub azure_file: Option<Shared<AzureFileVolumeSource>>,
     /// `vsphereVolume`: optional.
-    pub vsphere_volume: Option<Box<VsphereVirtualDiskVolumeSource>>,
+    pub vsphere_volume: Option<Shared<VsphereVirtualDiskVolumeSource>>,
     /// `quobyte`: optional.
-    pub quobyte: Option<Box<QuobyteVolumeSource>>,
+    pub quobyte: Option<Shared<QuobyteVolumeSource>>,
     /// `azureDisk`: optional.
-    pub azure_disk: Option<Box<AzureDiskVolumeSource>>,
+    pub azure_disk: Option<Shared<AzureDiskVolumeSource>>,
     /// `photonPersistentDisk`: optional.
-    pub photon_persistent_disk: Option<Box<PhotonPersistentDiskVolumeSource>>,
+    pub photon_persistent_disk: Option<Shared<PhotonPersistentDiskVolumeSource>>,
     /// `portworxVolume`: optional.
-    pub portworx_volume: Option<Box<PortworxVolumeSource>>,
+    pub portworx_volume: Option<Shared<PortworxVolumeSource>>,
     /// `scaleIO`: optional.
-    pub scale_io: Option<Box<ScaleIOVolumeSource>>,
+    pub scale_io: Option<Shared<ScaleIOVolumeSource>>,
     /// `storageos`: optional.
-    pub storageos: Option<Box<StorageOSVolumeSource>>,
+    pub storageos: Option<Shared<StorageOSVolumeSource>>,
     /// `csi`: optional.
-    pub csi: Option<Box<CSIVolumeSource>>,
+    pub csi: Option<Shared<CSIVolumeSource>>,
     /// `ephemeral`: optional.
-    pub ephemeral: Option<Box<EphemeralVolumeSource>>,
+    pub ephemeral: Option<Shared<EphemeralVolumeSource>>,
     /// `image`: optional.
-    pub image: Option<Box<ImageVolumeSource>>,
+    pub image: Option<Shared<ImageVolumeSource>>,
 }
 rare_fields!(Volume, VolumeRare);
 
@@ -14258,72 +14258,72 @@ impl Message for Volume {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
-            1 => refs::opt_box(&self.host_path),
-            2 => refs::opt_box(&self.empty_dir),
-            3 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.gce_persistent_disk)),
-            4 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.aws_elastic_block_store)),
-            5 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.git_repo)),
-            6 => refs::opt_box(&self.secret),
-            7 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.nfs)),
-            8 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.iscsi)),
-            9 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.glusterfs)),
-            10 => refs::opt_box(&self.persistent_volume_claim),
-            11 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.rbd)),
-            12 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.flex_volume)),
-            13 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.cinder)),
-            14 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.cephfs)),
-            15 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.flocker)),
-            16 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.downward_api)),
-            17 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.fc)),
-            18 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.azure_file)),
-            19 => refs::opt_box(&self.config_map),
-            20 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.vsphere_volume)),
-            21 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.quobyte)),
-            22 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.azure_disk)),
-            23 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.photon_persistent_disk)),
-            24 => refs::opt_message(&self.projected),
-            25 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.portworx_volume)),
-            26 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.scale_io)),
-            27 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.storageos)),
-            28 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.csi)),
-            29 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.ephemeral)),
-            30 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_box(&rare.image)),
+            1 => refs::opt_shared(&self.host_path),
+            2 => refs::opt_shared(&self.empty_dir),
+            3 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.gce_persistent_disk)),
+            4 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.aws_elastic_block_store)),
+            5 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.git_repo)),
+            6 => refs::opt_shared(&self.secret),
+            7 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.nfs)),
+            8 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.iscsi)),
+            9 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.glusterfs)),
+            10 => refs::opt_shared(&self.persistent_volume_claim),
+            11 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.rbd)),
+            12 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.flex_volume)),
+            13 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.cinder)),
+            14 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.cephfs)),
+            15 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.flocker)),
+            16 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.downward_api)),
+            17 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.fc)),
+            18 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.azure_file)),
+            19 => refs::opt_shared(&self.config_map),
+            20 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.vsphere_volume)),
+            21 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.quobyte)),
+            22 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.azure_disk)),
+            23 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.photon_persistent_disk)),
+            24 => refs::opt_shared(&self.projected),
+            25 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.portworx_volume)),
+            26 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.scale_io)),
+            27 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.storageos)),
+            28 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.csi)),
+            29 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.ephemeral)),
+            30 => self.rare.get().map_or(Ref::Absent, |rare| refs::opt_shared(&rare.image)),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
-            1 => Slot::Message(&mut **self.host_path.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.empty_dir.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.rare.gce_persistent_disk.get_or_insert_default()),
-            4 => Slot::Message(&mut **self.rare.aws_elastic_block_store.get_or_insert_default()),
-            5 => Slot::Message(&mut **self.rare.git_repo.get_or_insert_default()),
-            6 => Slot::Message(&mut **self.secret.get_or_insert_default()),
-            7 => Slot::Message(&mut **self.rare.nfs.get_or_insert_default()),
-            8 => Slot::Message(&mut **self.rare.iscsi.get_or_insert_default()),
-            9 => Slot::Message(&mut **self.rare.glusterfs.get_or_insert_default()),
-            10 => Slot::Message(&mut **self.persistent_volume_claim.get_or_insert_default()),
-            11 => Slot::Message(&mut **self.rare.rbd.get_or_insert_default()),
-            12 => Slot::Message(&mut **self.rare.flex_volume.get_or_insert_default()),
-            13 => Slot::Message(&mut **self.rare.cinder.get_or_insert_default()),
-            14 => Slot::Message(&mut **self.rare.cephfs.get_or_insert_default()),
-            15 => Slot::Message(&mut **self.rare.flocker.get_or_insert_default()),
-            16 => Slot::Message(&mut **self.rare.downward_api.get_or_insert_default()),
-            17 => Slot::Message(&mut **self.rare.fc.get_or_insert_default()),
-            18 => Slot::Message(&mut **self.rare.azure_file.get_or_insert_default()),
-            19 => Slot::Message(&mut **self.config_map.get_or_insert_default()),
-            20 => Slot::Message(&mut **self.rare.vsphere_volume.get_or_insert_default()),
-            21 => Slot::Message(&mut **self.rare.quobyte.get_or_insert_default()),
-            22 => Slot::Message(&mut **self.rare.azure_disk.get_or_insert_default()),
-            23 => Slot::Message(&mut **self.rare.photon_persistent_disk.get_or_insert_default()),
-            24 => Slot::Message(self.projected.get_or_insert_default()),
-            25 => Slot::Message(&mut **self.rare.portworx_volume.get_or_insert_default()),
-            26 => Slot::Message(&mut **self.rare.scale_io.get_or_insert_default()),
-            27 => Slot::Message(&mut **self.rare.storageos.get_or_insert_default()),
-            28 => Slot::Message(&mut **self.rare.csi.get_or_insert_default()),
-            29 => Slot::Message(&mut **self.rare.ephemeral.get_or_insert_default()),
-            30 => Slot::Message(&mut **self.rare.image.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.host_path),
+            2 => Slot::Shared(&mut self.empty_dir),
+            3 => Slot::Shared(&mut self.rare.gce_persistent_disk),
+            4 => Slot::Shared(&mut self.rare.aws_elastic_block_store),
+            5 => Slot::Shared(&mut self.rare.git_repo),
+            6 => Slot::Shared(&mut self.secret),
+            7 => Slot::Shared(&mut self.rare.nfs),
+            8 => Slot::Shared(&mut self.rare.iscsi),
+            9 => Slot::Shared(&mut self.rare.glusterfs),
+            10 => Slot::Shared(&mut self.persistent_volume_claim),
+            11 => Slot::Shared(&mut self.rare.rbd),
+            12 => Slot::Shared(&mut self.rare.flex_volume),
+            13 => Slot::Shared(&mut self.rare.cinder),
+            14 => Slot::Shared(&mut self.rare.cephfs),
+            15 => Slot::Shared(&mut self.rare.flocker),
+            16 => Slot::Shared(&mut self.rare.downward_api),
+            17 => Slot::Shared(&mut self.rare.fc),
+            18 => Slot::Shared(&mut self.rare.azure_file),
+            19 => Slot::Shared(&mut self.config_map),
+            20 => Slot::Shared(&mut self.rare.vsphere_volume),
+            21 => Slot::Shared(&mut self.rare.quobyte),
+            22 => Slot::Shared(&mut self.rare.azure_disk),
+            23 => Slot::Shared(&mut self.rare.photon_persistent_disk),
+            24 => Slot::Shared(&mut self.projected),
+            25 => Slot::Shared(&mut self.rare.portworx_volume),
+            26 => Slot::Shared(&mut self.rare.scale_io),
+            27 => Slot::Shared(&mut self.rare.storageos),
+            28 => Slot::Shared(&mut self.rare.csi),
+            29 => Slot::Shared(&mut self.rare.ephemeral),
+            30 => Slot::Shared(&mut self.rare.image),
             _ => Slot::None,
         }
     }
@@ -14711,7 +14711,7 @@ pub struct VolumeMountStatus {
     /// `recursiveReadOnly`: optional.
     pub recursive_read_only: Option<Str>,
     /// `volumeStatus`: optional.
-    pub volume_status: Option<Box<VolumeStatus>>,
+    pub volume_status: Option<Shared<VolumeStatus>>,
 }
 
 impl Message for VolumeMountStatus {
@@ -14724,7 +14724,7 @@ impl Message for VolumeMountStatus {
             1 => Ref::Str(&self.mount_path),
             2 => refs::opt_bool(self.read_only),
             3 => refs::opt_str(&self.recursive_read_only),
-            4 => refs::opt_box(&self.volume_status),
+            4 => refs::opt_shared(&self.volume_status),
             _ => Ref::Absent,
         }
     }
@@ -14734,7 +14734,7 @@ impl Message for VolumeMountStatus {
             1 => Slot::Str(&mut self.mount_path),
             2 => Slot::OptBool(&mut self.read_only),
             3 => Slot::OptStr(&mut self.recursive_read_only),
-            4 => Slot::Message(&mut **self.volume_status.get_or_insert_default()),
+            4 => Slot::Shared(&mut self.volume_status),
             _ => Slot::None,
         }
     }
@@ -14776,7 +14776,7 @@ pub static VOLUME_MOUNT_STATUS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct VolumeNodeAffinity {
     /// `required`: optional.
-    pub required: Option<Box<NodeSelector>>,
+    pub required: Option<Shared<NodeSelector>>,
 }
 
 impl Message for VolumeNodeAffinity {
@@ -14785,13 +14785,13 @@ impl Message for VolumeNodeAffinity {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.required),
+            0 => refs::opt_shared(&self.required),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.required.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.required),
             _ => Slot::None,
         }
     }
@@ -14818,17 +14818,17 @@ pub static VOLUME_NODE_AFFINITY: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct VolumeProjection {
     /// `secret`: optional.
-    pub secret: Option<Box<SecretProjection>>,
+    pub secret: Option<Shared<SecretProjection>>,
     /// `downwardAPI`: optional.
-    pub downward_api: Option<Box<DownwardAPIProjection>>,
+    pub downward_api: Option<Shared<DownwardAPIProjection>>,
     /// `configMap`: optional.
-    pub config_map: Option<Box<ConfigMapProjection>>,
+    pub config_map: Option<Shared<ConfigMapProjection>>,
     /// `serviceAccountToken`: optional.
-    pub service_account_token: Option<Box<ServiceAccountTokenProjection>>,
+    pub service_account_token: Option<Shared<ServiceAccountTokenProjection>>,
     /// `clusterTrustBundle`: optional.
-    pub cluster_trust_bundle: Option<Box<ClusterTrustBundleProjection>>,
+    pub cluster_trust_bundle: Option<Shared<ClusterTrustBundleProjection>>,
     /// `podCertificate`: optional.
-    pub pod_certificate: Option<Box<PodCertificateProjection>>,
+    pub pod_certificate: Option<Shared<PodCertificateProjection>>,
 }
 
 impl Message for VolumeProjection {
@@ -14837,23 +14837,23 @@ impl Message for VolumeProjection {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.secret),
-            1 => refs::opt_box(&self.downward_api),
-            2 => refs::opt_box(&self.config_map),
-            3 => refs::opt_box(&self.service_account_token),
-            4 => refs::opt_box(&self.cluster_trust_bundle),
-            5 => refs::opt_box(&self.pod_certificate),
+            0 => refs::opt_shared(&self.secret),
+            1 => refs::opt_shared(&self.downward_api),
+            2 => refs::opt_shared(&self.config_map),
+            3 => refs::opt_shared(&self.service_account_token),
+            4 => refs::opt_shared(&self.cluster_trust_bundle),
+            5 => refs::opt_shared(&self.pod_certificate),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.secret.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.downward_api.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.config_map.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.service_account_token.get_or_insert_default()),
-            4 => Slot::Message(&mut **self.cluster_trust_bundle.get_or_insert_default()),
-            5 => Slot::Message(&mut **self.pod_certificate.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.secret),
+            1 => Slot::Shared(&mut self.downward_api),
+            2 => Slot::Shared(&mut self.config_map),
+            3 => Slot::Shared(&mut self.service_account_token),
+            4 => Slot::Shared(&mut self.cluster_trust_bundle),
+            5 => Slot::Shared(&mut self.pod_certificate),
             _ => Slot::None,
         }
     }
@@ -14969,7 +14969,7 @@ pub static VOLUME_RESOURCE_REQUIREMENTS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct VolumeStatus {
     /// `image`: optional.
-    pub image: Option<Box<ImageVolumeStatus>>,
+    pub image: Option<Shared<ImageVolumeStatus>>,
 }
 
 impl Message for VolumeStatus {
@@ -14978,13 +14978,13 @@ impl Message for VolumeStatus {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.image),
+            0 => refs::opt_shared(&self.image),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.image.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.image),
             _ => Slot::None,
         }
     }

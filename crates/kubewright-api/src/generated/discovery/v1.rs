@@ -13,11 +13,11 @@ pub struct Endpoint {
     /// `addresses`: required.
     pub addresses: List<Str>,
     /// `conditions`: optional.
-    pub conditions: Option<Box<EndpointConditions>>,
+    pub conditions: Option<Shared<EndpointConditions>>,
     /// `hostname`: optional.
     pub hostname: Option<Str>,
     /// `targetRef`: optional.
-    pub target_ref: Option<Box<core_v1::ObjectReference>>,
+    pub target_ref: Option<Shared<core_v1::ObjectReference>>,
     /// `deprecatedTopology`: optional.
     pub deprecated_topology: Map<Str>,
     /// `nodeName`: optional.
@@ -25,7 +25,7 @@ pub struct Endpoint {
     /// `zone`: optional.
     pub zone: Option<Str>,
     /// `hints`: optional.
-    pub hints: Option<Box<EndpointHints>>,
+    pub hints: Option<Shared<EndpointHints>>,
 }
 
 impl Message for Endpoint {
@@ -35,26 +35,26 @@ impl Message for Endpoint {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.addresses),
-            1 => refs::opt_box(&self.conditions),
+            1 => refs::opt_shared(&self.conditions),
             2 => refs::opt_str(&self.hostname),
-            3 => refs::opt_box(&self.target_ref),
+            3 => refs::opt_shared(&self.target_ref),
             4 => refs::str_map(&self.deprecated_topology),
             5 => refs::opt_str(&self.node_name),
             6 => refs::opt_str(&self.zone),
-            7 => refs::opt_box(&self.hints),
+            7 => refs::opt_shared(&self.hints),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.addresses),
-            1 => Slot::Message(&mut **self.conditions.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.conditions),
             2 => Slot::OptStr(&mut self.hostname),
-            3 => Slot::Message(&mut **self.target_ref.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.target_ref),
             4 => Slot::StrMap(&mut self.deprecated_topology),
             5 => Slot::OptStr(&mut self.node_name),
             6 => Slot::OptStr(&mut self.zone),
-            7 => Slot::Message(&mut **self.hints.get_or_insert_default()),
+            7 => Slot::Shared(&mut self.hints),
             _ => Slot::None,
         }
     }

@@ -15,7 +15,7 @@ pub struct Event {
     /// `eventTime`: required.
     pub event_time: Option<MicroTime>,
     /// `series`: optional.
-    pub series: Option<Box<EventSeries>>,
+    pub series: Option<Shared<EventSeries>>,
     /// `reportingController`: optional.
     pub reporting_controller: Option<Str>,
     /// `reportingInstance`: optional.
@@ -25,15 +25,15 @@ pub struct Event {
     /// `reason`: optional.
     pub reason: Option<Str>,
     /// `regarding`: optional.
-    pub regarding: Option<Box<core_v1::ObjectReference>>,
+    pub regarding: Option<Shared<core_v1::ObjectReference>>,
     /// `related`: optional.
-    pub related: Option<Box<core_v1::ObjectReference>>,
+    pub related: Option<Shared<core_v1::ObjectReference>>,
     /// `note`: optional.
     pub note: Option<Str>,
     /// `type`: optional.
     pub type_: Option<Str>,
     /// `deprecatedSource`: optional.
-    pub deprecated_source: Option<Box<core_v1::EventSource>>,
+    pub deprecated_source: Option<Shared<core_v1::EventSource>>,
     /// `deprecatedFirstTimestamp`: optional.
     pub deprecated_first_timestamp: Option<Time>,
     /// `deprecatedLastTimestamp`: optional.
@@ -50,16 +50,16 @@ impl Message for Event {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => refs::scalar(&self.event_time),
-            2 => refs::opt_box(&self.series),
+            2 => refs::opt_shared(&self.series),
             3 => refs::opt_str(&self.reporting_controller),
             4 => refs::opt_str(&self.reporting_instance),
             5 => refs::opt_str(&self.action),
             6 => refs::opt_str(&self.reason),
-            7 => refs::opt_box(&self.regarding),
-            8 => refs::opt_box(&self.related),
+            7 => refs::opt_shared(&self.regarding),
+            8 => refs::opt_shared(&self.related),
             9 => refs::opt_str(&self.note),
             10 => refs::opt_str(&self.type_),
-            11 => refs::opt_box(&self.deprecated_source),
+            11 => refs::opt_shared(&self.deprecated_source),
             12 => refs::scalar(&self.deprecated_first_timestamp),
             13 => refs::scalar(&self.deprecated_last_timestamp),
             14 => refs::opt_int32(self.deprecated_count),
@@ -70,16 +70,16 @@ impl Message for Event {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Scalar(&mut self.event_time),
-            2 => Slot::Message(&mut **self.series.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.series),
             3 => Slot::OptStr(&mut self.reporting_controller),
             4 => Slot::OptStr(&mut self.reporting_instance),
             5 => Slot::OptStr(&mut self.action),
             6 => Slot::OptStr(&mut self.reason),
-            7 => Slot::Message(&mut **self.regarding.get_or_insert_default()),
-            8 => Slot::Message(&mut **self.related.get_or_insert_default()),
+            7 => Slot::Shared(&mut self.regarding),
+            8 => Slot::Shared(&mut self.related),
             9 => Slot::OptStr(&mut self.note),
             10 => Slot::OptStr(&mut self.type_),
-            11 => Slot::Message(&mut **self.deprecated_source.get_or_insert_default()),
+            11 => Slot::Shared(&mut self.deprecated_source),
             12 => Slot::Scalar(&mut self.deprecated_first_timestamp),
             13 => Slot::Scalar(&mut self.deprecated_last_timestamp),
             14 => Slot::OptInt32(&mut self.deprecated_count),

@@ -226,7 +226,7 @@ pub struct FlowSchemaSpec {
     /// `matchingPrecedence`: optional.
     pub matching_precedence: Option<i32>,
     /// `distinguisherMethod`: optional.
-    pub distinguisher_method: Option<Box<FlowDistinguisherMethod>>,
+    pub distinguisher_method: Option<Shared<FlowDistinguisherMethod>>,
     /// `rules`: optional.
     pub rules: List<PolicyRulesWithSubjects>,
 }
@@ -239,7 +239,7 @@ impl Message for FlowSchemaSpec {
         match field {
             0 => Ref::Message(&self.priority_level_configuration),
             1 => refs::opt_int32(self.matching_precedence),
-            2 => refs::opt_box(&self.distinguisher_method),
+            2 => refs::opt_shared(&self.distinguisher_method),
             3 => refs::messages(&self.rules),
             _ => Ref::Absent,
         }
@@ -248,7 +248,7 @@ impl Message for FlowSchemaSpec {
         match field {
             0 => Slot::Message(&mut self.priority_level_configuration),
             1 => Slot::OptInt32(&mut self.matching_precedence),
-            2 => Slot::Message(&mut **self.distinguisher_method.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.distinguisher_method),
             3 => Slot::Messages(&mut self.rules),
             _ => Slot::None,
         }
@@ -380,7 +380,7 @@ pub struct LimitResponse {
     /// `type`: required.
     pub type_: Str,
     /// `queuing`: optional.
-    pub queuing: Option<Box<QueuingConfiguration>>,
+    pub queuing: Option<Shared<QueuingConfiguration>>,
 }
 
 impl Message for LimitResponse {
@@ -390,14 +390,14 @@ impl Message for LimitResponse {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
-            1 => refs::opt_box(&self.queuing),
+            1 => refs::opt_shared(&self.queuing),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
-            1 => Slot::Message(&mut **self.queuing.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.queuing),
             _ => Slot::None,
         }
     }
@@ -429,7 +429,7 @@ pub struct LimitedPriorityLevelConfiguration {
     /// `nominalConcurrencyShares`: optional.
     pub nominal_concurrency_shares: Option<i32>,
     /// `limitResponse`: optional.
-    pub limit_response: Option<Box<LimitResponse>>,
+    pub limit_response: Option<Shared<LimitResponse>>,
     /// `lendablePercent`: optional.
     pub lendable_percent: Option<i32>,
     /// `borrowingLimitPercent`: optional.
@@ -443,7 +443,7 @@ impl Message for LimitedPriorityLevelConfiguration {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.nominal_concurrency_shares),
-            1 => refs::opt_box(&self.limit_response),
+            1 => refs::opt_shared(&self.limit_response),
             2 => refs::opt_int32(self.lendable_percent),
             3 => refs::opt_int32(self.borrowing_limit_percent),
             _ => Ref::Absent,
@@ -452,7 +452,7 @@ impl Message for LimitedPriorityLevelConfiguration {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.nominal_concurrency_shares),
-            1 => Slot::Message(&mut **self.limit_response.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.limit_response),
             2 => Slot::OptInt32(&mut self.lendable_percent),
             3 => Slot::OptInt32(&mut self.borrowing_limit_percent),
             _ => Slot::None,
@@ -792,9 +792,9 @@ pub struct PriorityLevelConfigurationSpec {
     /// `type`: required.
     pub type_: Str,
     /// `limited`: optional.
-    pub limited: Option<Box<LimitedPriorityLevelConfiguration>>,
+    pub limited: Option<Shared<LimitedPriorityLevelConfiguration>>,
     /// `exempt`: optional.
-    pub exempt: Option<Box<ExemptPriorityLevelConfiguration>>,
+    pub exempt: Option<Shared<ExemptPriorityLevelConfiguration>>,
 }
 
 impl Message for PriorityLevelConfigurationSpec {
@@ -804,16 +804,16 @@ impl Message for PriorityLevelConfigurationSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
-            1 => refs::opt_box(&self.limited),
-            2 => refs::opt_box(&self.exempt),
+            1 => refs::opt_shared(&self.limited),
+            2 => refs::opt_shared(&self.exempt),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
-            1 => Slot::Message(&mut **self.limited.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.exempt.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.limited),
+            2 => Slot::Shared(&mut self.exempt),
             _ => Slot::None,
         }
     }
@@ -1084,11 +1084,11 @@ pub struct Subject {
     /// `kind`: required.
     pub kind: Str,
     /// `user`: optional.
-    pub user: Option<Box<UserSubject>>,
+    pub user: Option<Shared<UserSubject>>,
     /// `group`: optional.
-    pub group: Option<Box<GroupSubject>>,
+    pub group: Option<Shared<GroupSubject>>,
     /// `serviceAccount`: optional.
-    pub service_account: Option<Box<ServiceAccountSubject>>,
+    pub service_account: Option<Shared<ServiceAccountSubject>>,
 }
 
 impl Message for Subject {
@@ -1098,18 +1098,18 @@ impl Message for Subject {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.kind),
-            1 => refs::opt_box(&self.user),
-            2 => refs::opt_box(&self.group),
-            3 => refs::opt_box(&self.service_account),
+            1 => refs::opt_shared(&self.user),
+            2 => refs::opt_shared(&self.group),
+            3 => refs::opt_shared(&self.service_account),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.kind),
-            1 => Slot::Message(&mut **self.user.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.group.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.service_account.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.user),
+            2 => Slot::Shared(&mut self.group),
+            3 => Slot::Shared(&mut self.service_account),
             _ => Slot::None,
         }
     }

@@ -319,9 +319,9 @@ pub static INGRESS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct IngressBackend {
     /// `service`: optional.
-    pub service: Option<Box<IngressServiceBackend>>,
+    pub service: Option<Shared<IngressServiceBackend>>,
     /// `resource`: optional.
-    pub resource: Option<Box<core_v1::TypedLocalObjectReference>>,
+    pub resource: Option<Shared<core_v1::TypedLocalObjectReference>>,
 }
 
 impl Message for IngressBackend {
@@ -330,15 +330,15 @@ impl Message for IngressBackend {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.service),
-            1 => refs::opt_box(&self.resource),
+            0 => refs::opt_shared(&self.service),
+            1 => refs::opt_shared(&self.resource),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.service.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.resource.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.service),
+            1 => Slot::Shared(&mut self.resource),
             _ => Slot::None,
         }
     }
@@ -498,7 +498,7 @@ pub struct IngressClassSpec {
     /// `controller`: optional.
     pub controller: Option<Str>,
     /// `parameters`: optional.
-    pub parameters: Option<Box<IngressClassParametersReference>>,
+    pub parameters: Option<Shared<IngressClassParametersReference>>,
 }
 
 impl Message for IngressClassSpec {
@@ -508,14 +508,14 @@ impl Message for IngressClassSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.controller),
-            1 => refs::opt_box(&self.parameters),
+            1 => refs::opt_shared(&self.parameters),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.controller),
-            1 => Slot::Message(&mut **self.parameters.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.parameters),
             _ => Slot::None,
         }
     }
@@ -710,7 +710,7 @@ pub struct IngressRule {
     /// `host`: optional.
     pub host: Option<Str>,
     /// `http`: optional.
-    pub http: Option<Box<HTTPIngressRuleValue>>,
+    pub http: Option<Shared<HTTPIngressRuleValue>>,
 }
 
 impl Message for IngressRule {
@@ -720,14 +720,14 @@ impl Message for IngressRule {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.host),
-            1 => refs::opt_box(&self.http),
+            1 => refs::opt_shared(&self.http),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.host),
-            1 => Slot::Message(&mut **self.http.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.http),
             _ => Slot::None,
         }
     }
@@ -762,7 +762,7 @@ pub struct IngressServiceBackend {
     /// `name`: required.
     pub name: Str,
     /// `port`: optional.
-    pub port: Option<Box<ServiceBackendPort>>,
+    pub port: Option<Shared<ServiceBackendPort>>,
 }
 
 impl Message for IngressServiceBackend {
@@ -772,14 +772,14 @@ impl Message for IngressServiceBackend {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
-            1 => refs::opt_box(&self.port),
+            1 => refs::opt_shared(&self.port),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
-            1 => Slot::Message(&mut **self.port.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.port),
             _ => Slot::None,
         }
     }
@@ -806,7 +806,7 @@ pub struct IngressSpec {
     /// `ingressClassName`: optional.
     pub ingress_class_name: Option<Str>,
     /// `defaultBackend`: optional.
-    pub default_backend: Option<Box<IngressBackend>>,
+    pub default_backend: Option<Shared<IngressBackend>>,
     /// `tls`: optional.
     pub tls: List<IngressTLS>,
     /// `rules`: optional.
@@ -820,7 +820,7 @@ impl Message for IngressSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.ingress_class_name),
-            1 => refs::opt_box(&self.default_backend),
+            1 => refs::opt_shared(&self.default_backend),
             2 => refs::messages(&self.tls),
             3 => refs::messages(&self.rules),
             _ => Ref::Absent,
@@ -829,7 +829,7 @@ impl Message for IngressSpec {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.ingress_class_name),
-            1 => Slot::Message(&mut **self.default_backend.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.default_backend),
             2 => Slot::Messages(&mut self.tls),
             3 => Slot::Messages(&mut self.rules),
             _ => Slot::None,
@@ -881,7 +881,7 @@ pub static INGRESS_SPEC: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct IngressStatus {
     /// `loadBalancer`: optional.
-    pub load_balancer: Option<Box<IngressLoadBalancerStatus>>,
+    pub load_balancer: Option<Shared<IngressLoadBalancerStatus>>,
 }
 
 impl Message for IngressStatus {
@@ -890,13 +890,13 @@ impl Message for IngressStatus {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.load_balancer),
+            0 => refs::opt_shared(&self.load_balancer),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.load_balancer.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.load_balancer),
             _ => Slot::None,
         }
     }
@@ -1139,11 +1139,11 @@ pub static NETWORK_POLICY_INGRESS_RULE: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct NetworkPolicyPeer {
     /// `podSelector`: optional.
-    pub pod_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub pod_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `namespaceSelector`: optional.
-    pub namespace_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub namespace_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `ipBlock`: optional.
-    pub ip_block: Option<Box<IPBlock>>,
+    pub ip_block: Option<Shared<IPBlock>>,
 }
 
 impl Message for NetworkPolicyPeer {
@@ -1152,17 +1152,17 @@ impl Message for NetworkPolicyPeer {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.pod_selector),
-            1 => refs::opt_box(&self.namespace_selector),
-            2 => refs::opt_box(&self.ip_block),
+            0 => refs::opt_shared(&self.pod_selector),
+            1 => refs::opt_shared(&self.namespace_selector),
+            2 => refs::opt_shared(&self.ip_block),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.pod_selector.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.namespace_selector.get_or_insert_default()),
-            2 => Slot::Message(&mut **self.ip_block.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.pod_selector),
+            1 => Slot::Shared(&mut self.namespace_selector),
+            2 => Slot::Shared(&mut self.ip_block),
             _ => Slot::None,
         }
     }
@@ -1258,7 +1258,7 @@ pub static NETWORK_POLICY_PORT: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct NetworkPolicySpec {
     /// `podSelector`: optional.
-    pub pod_selector: Option<Box<meta_v1::LabelSelector>>,
+    pub pod_selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `ingress`: optional.
     pub ingress: List<NetworkPolicyIngressRule>,
     /// `egress`: optional.
@@ -1273,7 +1273,7 @@ impl Message for NetworkPolicySpec {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.pod_selector),
+            0 => refs::opt_shared(&self.pod_selector),
             1 => refs::messages(&self.ingress),
             2 => refs::messages(&self.egress),
             3 => refs::strs(&self.policy_types),
@@ -1282,7 +1282,7 @@ impl Message for NetworkPolicySpec {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.pod_selector.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.pod_selector),
             1 => Slot::Messages(&mut self.ingress),
             2 => Slot::Messages(&mut self.egress),
             3 => Slot::Strs(&mut self.policy_types),

@@ -52,9 +52,9 @@ pub struct RuntimeClass {
     /// `handler`: required.
     pub handler: Str,
     /// `overhead`: optional.
-    pub overhead: Option<Box<Overhead>>,
+    pub overhead: Option<Shared<Overhead>>,
     /// `scheduling`: optional.
-    pub scheduling: Option<Box<Scheduling>>,
+    pub scheduling: Option<Shared<Scheduling>>,
 }
 
 impl Message for RuntimeClass {
@@ -65,8 +65,8 @@ impl Message for RuntimeClass {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => Ref::Str(&self.handler),
-            2 => refs::opt_box(&self.overhead),
-            3 => refs::opt_box(&self.scheduling),
+            2 => refs::opt_shared(&self.overhead),
+            3 => refs::opt_shared(&self.scheduling),
             _ => Ref::Absent,
         }
     }
@@ -74,8 +74,8 @@ impl Message for RuntimeClass {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Str(&mut self.handler),
-            2 => Slot::Message(&mut **self.overhead.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.scheduling.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.overhead),
+            3 => Slot::Shared(&mut self.scheduling),
             _ => Slot::None,
         }
     }

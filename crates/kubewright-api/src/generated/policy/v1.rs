@@ -12,7 +12,7 @@ pub struct Eviction {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `deleteOptions`: optional.
-    pub delete_options: Option<Box<meta_v1::DeleteOptions>>,
+    pub delete_options: Option<Shared<meta_v1::DeleteOptions>>,
 }
 
 impl Message for Eviction {
@@ -22,14 +22,14 @@ impl Message for Eviction {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.delete_options),
+            1 => refs::opt_shared(&self.delete_options),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.delete_options.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.delete_options),
             _ => Slot::None,
         }
     }
@@ -125,7 +125,7 @@ pub struct PodDisruptionBudgetSpec {
     /// `minAvailable`: optional.
     pub min_available: Option<IntOrString>,
     /// `selector`: optional.
-    pub selector: Option<Box<meta_v1::LabelSelector>>,
+    pub selector: Option<Shared<meta_v1::LabelSelector>>,
     /// `maxUnavailable`: optional.
     pub max_unavailable: Option<IntOrString>,
     /// `unhealthyPodEvictionPolicy`: optional, one of `AlwaysAllow`, `IfHealthyBudget`.
@@ -139,7 +139,7 @@ impl Message for PodDisruptionBudgetSpec {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.min_available),
-            1 => refs::opt_box(&self.selector),
+            1 => refs::opt_shared(&self.selector),
             2 => refs::scalar(&self.max_unavailable),
             3 => refs::opt_str(&self.unhealthy_pod_eviction_policy),
             _ => Ref::Absent,
@@ -148,7 +148,7 @@ impl Message for PodDisruptionBudgetSpec {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.min_available),
-            1 => Slot::Message(&mut **self.selector.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.selector),
             2 => Slot::Scalar(&mut self.max_unavailable),
             3 => Slot::OptStr(&mut self.unhealthy_pod_eviction_policy),
             _ => Slot::None,

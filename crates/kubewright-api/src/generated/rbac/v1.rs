@@ -56,7 +56,7 @@ pub struct ClusterRole {
     /// `rules`: optional.
     pub rules: List<PolicyRule>,
     /// `aggregationRule`: optional.
-    pub aggregation_rule: Option<Box<AggregationRule>>,
+    pub aggregation_rule: Option<Shared<AggregationRule>>,
 }
 
 impl Message for ClusterRole {
@@ -67,7 +67,7 @@ impl Message for ClusterRole {
         match field {
             0 => Ref::Message(&self.metadata),
             1 => refs::messages(&self.rules),
-            2 => refs::opt_box(&self.aggregation_rule),
+            2 => refs::opt_shared(&self.aggregation_rule),
             _ => Ref::Absent,
         }
     }
@@ -75,7 +75,7 @@ impl Message for ClusterRole {
         match field {
             0 => Slot::Message(&mut self.metadata),
             1 => Slot::Messages(&mut self.rules),
-            2 => Slot::Message(&mut **self.aggregation_rule.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.aggregation_rule),
             _ => Slot::None,
         }
     }

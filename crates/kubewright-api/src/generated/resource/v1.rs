@@ -23,7 +23,7 @@ pub struct AllocatedDeviceStatus {
     /// `data`: optional.
     pub data: Option<RawJson>,
     /// `networkData`: optional.
-    pub network_data: Option<Box<NetworkDeviceData>>,
+    pub network_data: Option<Shared<NetworkDeviceData>>,
 }
 
 impl Message for AllocatedDeviceStatus {
@@ -38,7 +38,7 @@ impl Message for AllocatedDeviceStatus {
             3 => refs::opt_str(&self.share_id),
             4 => refs::messages(&self.conditions),
             5 => refs::scalar(&self.data),
-            6 => refs::opt_box(&self.network_data),
+            6 => refs::opt_shared(&self.network_data),
             _ => Ref::Absent,
         }
     }
@@ -50,7 +50,7 @@ impl Message for AllocatedDeviceStatus {
             3 => Slot::OptStr(&mut self.share_id),
             4 => Slot::Messages(&mut self.conditions),
             5 => Slot::Scalar(&mut self.data),
-            6 => Slot::Message(&mut **self.network_data.get_or_insert_default()),
+            6 => Slot::Shared(&mut self.network_data),
             _ => Slot::None,
         }
     }
@@ -101,9 +101,9 @@ pub static ALLOCATED_DEVICE_STATUS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct AllocationResult {
     /// `devices`: optional.
-    pub devices: Option<Box<DeviceAllocationResult>>,
+    pub devices: Option<Shared<DeviceAllocationResult>>,
     /// `nodeSelector`: optional.
-    pub node_selector: Option<Box<core_v1::NodeSelector>>,
+    pub node_selector: Option<Shared<core_v1::NodeSelector>>,
     /// `allocationTimestamp`: optional.
     pub allocation_timestamp: Option<Time>,
 }
@@ -114,16 +114,16 @@ impl Message for AllocationResult {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.devices),
-            1 => refs::opt_box(&self.node_selector),
+            0 => refs::opt_shared(&self.devices),
+            1 => refs::opt_shared(&self.node_selector),
             2 => refs::scalar(&self.allocation_timestamp),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.devices.get_or_insert_default()),
-            1 => Slot::Message(&mut **self.node_selector.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.devices),
+            1 => Slot::Shared(&mut self.node_selector),
             2 => Slot::Scalar(&mut self.allocation_timestamp),
             _ => Slot::None,
         }
@@ -204,7 +204,7 @@ pub struct CapacityRequestPolicy {
     /// `validValues`: optional.
     pub valid_values: List<Quantity>,
     /// `validRange`: optional.
-    pub valid_range: Option<Box<CapacityRequestPolicyRange>>,
+    pub valid_range: Option<Shared<CapacityRequestPolicyRange>>,
 }
 
 impl Message for CapacityRequestPolicy {
@@ -215,7 +215,7 @@ impl Message for CapacityRequestPolicy {
         match field {
             0 => refs::scalar(&self.default),
             1 => refs::scalar(&self.valid_values),
-            2 => refs::opt_box(&self.valid_range),
+            2 => refs::opt_shared(&self.valid_range),
             _ => Ref::Absent,
         }
     }
@@ -223,7 +223,7 @@ impl Message for CapacityRequestPolicy {
         match field {
             0 => Slot::Scalar(&mut self.default),
             1 => Slot::Scalar(&mut self.valid_values),
-            2 => Slot::Message(&mut **self.valid_range.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.valid_range),
             _ => Slot::None,
         }
     }
@@ -457,7 +457,7 @@ pub struct Device {
     /// `nodeName`: optional.
     pub node_name: Option<Str>,
     /// `nodeSelector`: optional.
-    pub node_selector: Option<Box<core_v1::NodeSelector>>,
+    pub node_selector: Option<Shared<core_v1::NodeSelector>>,
     /// `allNodes`: optional.
     pub all_nodes: Option<bool>,
     /// `taints`: optional.
@@ -485,7 +485,7 @@ impl Message for Device {
             2 => refs::message_map(&self.capacity),
             3 => refs::messages(&self.consumes_counters),
             4 => refs::opt_str(&self.node_name),
-            5 => refs::opt_box(&self.node_selector),
+            5 => refs::opt_shared(&self.node_selector),
             6 => refs::opt_bool(self.all_nodes),
             7 => refs::messages(&self.taints),
             8 => refs::opt_bool(self.binds_to_node),
@@ -503,7 +503,7 @@ impl Message for Device {
             2 => Slot::MessageMap(&mut self.capacity),
             3 => Slot::Messages(&mut self.consumes_counters),
             4 => Slot::OptStr(&mut self.node_name),
-            5 => Slot::Message(&mut **self.node_selector.get_or_insert_default()),
+            5 => Slot::Shared(&mut self.node_selector),
             6 => Slot::OptBool(&mut self.all_nodes),
             7 => Slot::Messages(&mut self.taints),
             8 => Slot::OptBool(&mut self.binds_to_node),
@@ -612,7 +612,7 @@ pub struct DeviceAllocationConfiguration {
     /// `requests`: optional.
     pub requests: List<Str>,
     /// `opaque`: optional.
-    pub opaque: Option<Box<OpaqueDeviceConfiguration>>,
+    pub opaque: Option<Shared<OpaqueDeviceConfiguration>>,
 }
 
 impl Message for DeviceAllocationConfiguration {
@@ -623,7 +623,7 @@ impl Message for DeviceAllocationConfiguration {
         match field {
             0 => Ref::Str(&self.source),
             1 => refs::strs(&self.requests),
-            2 => refs::opt_box(&self.opaque),
+            2 => refs::opt_shared(&self.opaque),
             _ => Ref::Absent,
         }
     }
@@ -631,7 +631,7 @@ impl Message for DeviceAllocationConfiguration {
         match field {
             0 => Slot::Str(&mut self.source),
             1 => Slot::Strs(&mut self.requests),
-            2 => Slot::Message(&mut **self.opaque.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.opaque),
             _ => Slot::None,
         }
     }
@@ -840,7 +840,7 @@ pub struct DeviceCapacity {
     /// `value`: required.
     pub value: Quantity,
     /// `requestPolicy`: optional.
-    pub request_policy: Option<Box<CapacityRequestPolicy>>,
+    pub request_policy: Option<Shared<CapacityRequestPolicy>>,
 }
 
 impl Message for DeviceCapacity {
@@ -850,14 +850,14 @@ impl Message for DeviceCapacity {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.value),
-            1 => refs::opt_box(&self.request_policy),
+            1 => refs::opt_shared(&self.request_policy),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.value),
-            1 => Slot::Message(&mut **self.request_policy.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.request_policy),
             _ => Slot::None,
         }
     }
@@ -960,7 +960,7 @@ pub struct DeviceClaimConfiguration {
     /// `requests`: optional.
     pub requests: List<Str>,
     /// `opaque`: optional.
-    pub opaque: Option<Box<OpaqueDeviceConfiguration>>,
+    pub opaque: Option<Shared<OpaqueDeviceConfiguration>>,
 }
 
 impl Message for DeviceClaimConfiguration {
@@ -970,14 +970,14 @@ impl Message for DeviceClaimConfiguration {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.requests),
-            1 => refs::opt_box(&self.opaque),
+            1 => refs::opt_shared(&self.opaque),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.requests),
-            1 => Slot::Message(&mut **self.opaque.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.opaque),
             _ => Slot::None,
         }
     }
@@ -1067,7 +1067,7 @@ pub static DEVICE_CLASS: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct DeviceClassConfiguration {
     /// `opaque`: optional.
-    pub opaque: Option<Box<OpaqueDeviceConfiguration>>,
+    pub opaque: Option<Shared<OpaqueDeviceConfiguration>>,
 }
 
 impl Message for DeviceClassConfiguration {
@@ -1076,13 +1076,13 @@ impl Message for DeviceClassConfiguration {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.opaque),
+            0 => refs::opt_shared(&self.opaque),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.opaque.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.opaque),
             _ => Slot::None,
         }
     }
@@ -1279,7 +1279,7 @@ pub struct DeviceRequest {
     /// `name`: required.
     pub name: Str,
     /// `exactly`: optional.
-    pub exactly: Option<Box<ExactDeviceRequest>>,
+    pub exactly: Option<Shared<ExactDeviceRequest>>,
     /// `firstAvailable`: optional.
     pub first_available: List<DeviceSubRequest>,
 }
@@ -1291,7 +1291,7 @@ impl Message for DeviceRequest {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
-            1 => refs::opt_box(&self.exactly),
+            1 => refs::opt_shared(&self.exactly),
             2 => refs::messages(&self.first_available),
             _ => Ref::Absent,
         }
@@ -1299,7 +1299,7 @@ impl Message for DeviceRequest {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
-            1 => Slot::Message(&mut **self.exactly.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.exactly),
             2 => Slot::Messages(&mut self.first_available),
             _ => Slot::None,
         }
@@ -1452,7 +1452,7 @@ pub static DEVICE_REQUEST_ALLOCATION_RESULT: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct DeviceSelector {
     /// `cel`: optional.
-    pub cel: Option<Box<CELDeviceSelector>>,
+    pub cel: Option<Shared<CELDeviceSelector>>,
 }
 
 impl Message for DeviceSelector {
@@ -1461,13 +1461,13 @@ impl Message for DeviceSelector {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.cel),
+            0 => refs::opt_shared(&self.cel),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.cel.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.cel),
             _ => Slot::None,
         }
     }
@@ -1506,7 +1506,7 @@ pub struct DeviceSubRequest {
     /// `tolerations`: optional.
     pub tolerations: List<DeviceToleration>,
     /// `capacity`: optional.
-    pub capacity: Option<Box<CapacityRequirements>>,
+    pub capacity: Option<Shared<CapacityRequirements>>,
 }
 
 impl Message for DeviceSubRequest {
@@ -1521,7 +1521,7 @@ impl Message for DeviceSubRequest {
             3 => refs::opt_str(&self.allocation_mode),
             4 => refs::opt_int64(self.count),
             5 => refs::messages(&self.tolerations),
-            6 => refs::opt_box(&self.capacity),
+            6 => refs::opt_shared(&self.capacity),
             _ => Ref::Absent,
         }
     }
@@ -1533,7 +1533,7 @@ impl Message for DeviceSubRequest {
             3 => Slot::OptStr(&mut self.allocation_mode),
             4 => Slot::OptInt64(&mut self.count),
             5 => Slot::Messages(&mut self.tolerations),
-            6 => Slot::Message(&mut **self.capacity.get_or_insert_default()),
+            6 => Slot::Shared(&mut self.capacity),
             _ => Slot::None,
         }
     }
@@ -1751,7 +1751,7 @@ pub struct ExactDeviceRequest {
     /// `tolerations`: optional.
     pub tolerations: List<DeviceToleration>,
     /// `capacity`: optional.
-    pub capacity: Option<Box<CapacityRequirements>>,
+    pub capacity: Option<Shared<CapacityRequirements>>,
 }
 
 impl Message for ExactDeviceRequest {
@@ -1766,7 +1766,7 @@ impl Message for ExactDeviceRequest {
             3 => refs::opt_int64(self.count),
             4 => refs::opt_bool(self.admin_access),
             5 => refs::messages(&self.tolerations),
-            6 => refs::opt_box(&self.capacity),
+            6 => refs::opt_shared(&self.capacity),
             _ => Ref::Absent,
         }
     }
@@ -1778,7 +1778,7 @@ impl Message for ExactDeviceRequest {
             3 => Slot::OptInt64(&mut self.count),
             4 => Slot::OptBool(&mut self.admin_access),
             5 => Slot::Messages(&mut self.tolerations),
-            6 => Slot::Message(&mut **self.capacity.get_or_insert_default()),
+            6 => Slot::Shared(&mut self.capacity),
             _ => Slot::None,
         }
     }
@@ -2118,7 +2118,7 @@ pub static RESOURCE_CLAIM_CONSUMER_REFERENCE: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct ResourceClaimSpec {
     /// `devices`: optional.
-    pub devices: Option<Box<DeviceClaim>>,
+    pub devices: Option<Shared<DeviceClaim>>,
 }
 
 impl Message for ResourceClaimSpec {
@@ -2127,13 +2127,13 @@ impl Message for ResourceClaimSpec {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.devices),
+            0 => refs::opt_shared(&self.devices),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.devices.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.devices),
             _ => Slot::None,
         }
     }
@@ -2160,7 +2160,7 @@ pub static RESOURCE_CLAIM_SPEC: TypeInfo = TypeInfo {
 #[derive(Clone, Default)]
 pub struct ResourceClaimStatus {
     /// `allocation`: optional.
-    pub allocation: Option<Box<AllocationResult>>,
+    pub allocation: Option<Shared<AllocationResult>>,
     /// `reservedFor`: optional.
     pub reserved_for: List<ResourceClaimConsumerReference>,
     /// `devices`: optional.
@@ -2173,7 +2173,7 @@ impl Message for ResourceClaimStatus {
     }
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
-            0 => refs::opt_box(&self.allocation),
+            0 => refs::opt_shared(&self.allocation),
             1 => refs::messages(&self.reserved_for),
             2 => refs::messages(&self.devices),
             _ => Ref::Absent,
@@ -2181,7 +2181,7 @@ impl Message for ResourceClaimStatus {
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
-            0 => Slot::Message(&mut **self.allocation.get_or_insert_default()),
+            0 => Slot::Shared(&mut self.allocation),
             1 => Slot::Messages(&mut self.reserved_for),
             2 => Slot::Messages(&mut self.devices),
             _ => Slot::None,
@@ -2444,7 +2444,7 @@ pub struct ResourceSliceSpec {
     /// `nodeName`: optional.
     pub node_name: Option<Str>,
     /// `nodeSelector`: optional.
-    pub node_selector: Option<Box<core_v1::NodeSelector>>,
+    pub node_selector: Option<Shared<core_v1::NodeSelector>>,
     /// `allNodes`: optional.
     pub all_nodes: Option<bool>,
     /// `devices`: optional.
@@ -2464,7 +2464,7 @@ impl Message for ResourceSliceSpec {
             0 => Ref::Str(&self.driver),
             1 => Ref::Message(&self.pool),
             2 => refs::opt_str(&self.node_name),
-            3 => refs::opt_box(&self.node_selector),
+            3 => refs::opt_shared(&self.node_selector),
             4 => refs::opt_bool(self.all_nodes),
             5 => refs::messages(&self.devices),
             6 => refs::opt_bool(self.per_device_node_selection),
@@ -2477,7 +2477,7 @@ impl Message for ResourceSliceSpec {
             0 => Slot::Str(&mut self.driver),
             1 => Slot::Message(&mut self.pool),
             2 => Slot::OptStr(&mut self.node_name),
-            3 => Slot::Message(&mut **self.node_selector.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.node_selector),
             4 => Slot::OptBool(&mut self.all_nodes),
             5 => Slot::Messages(&mut self.devices),
             6 => Slot::OptBool(&mut self.per_device_node_selection),

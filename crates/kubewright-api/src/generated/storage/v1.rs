@@ -251,7 +251,7 @@ pub struct CSINodeDriver {
     /// `topologyKeys`: optional.
     pub topology_keys: List<Str>,
     /// `allocatable`: optional.
-    pub allocatable: Option<Box<VolumeNodeResources>>,
+    pub allocatable: Option<Shared<VolumeNodeResources>>,
 }
 
 impl Message for CSINodeDriver {
@@ -263,7 +263,7 @@ impl Message for CSINodeDriver {
             0 => Ref::Str(&self.name),
             1 => Ref::Str(&self.node_id),
             2 => refs::strs(&self.topology_keys),
-            3 => refs::opt_box(&self.allocatable),
+            3 => refs::opt_shared(&self.allocatable),
             _ => Ref::Absent,
         }
     }
@@ -272,7 +272,7 @@ impl Message for CSINodeDriver {
             0 => Slot::Str(&mut self.name),
             1 => Slot::Str(&mut self.node_id),
             2 => Slot::Strs(&mut self.topology_keys),
-            3 => Slot::Message(&mut **self.allocatable.get_or_insert_default()),
+            3 => Slot::Shared(&mut self.allocatable),
             _ => Slot::None,
         }
     }
@@ -361,7 +361,7 @@ pub struct CSIStorageCapacity {
     /// `metadata`: optional.
     pub metadata: meta_v1::ObjectMeta,
     /// `nodeTopology`: optional.
-    pub node_topology: Option<Box<meta_v1::LabelSelector>>,
+    pub node_topology: Option<Shared<meta_v1::LabelSelector>>,
     /// `storageClassName`: required.
     pub storage_class_name: Str,
     /// `capacity`: optional.
@@ -377,7 +377,7 @@ impl Message for CSIStorageCapacity {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
-            1 => refs::opt_box(&self.node_topology),
+            1 => refs::opt_shared(&self.node_topology),
             2 => Ref::Str(&self.storage_class_name),
             3 => refs::scalar(&self.capacity),
             4 => refs::scalar(&self.maximum_volume_size),
@@ -387,7 +387,7 @@ impl Message for CSIStorageCapacity {
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
-            1 => Slot::Message(&mut **self.node_topology.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.node_topology),
             2 => Slot::Str(&mut self.storage_class_name),
             3 => Slot::Scalar(&mut self.capacity),
             4 => Slot::Scalar(&mut self.maximum_volume_size),
@@ -664,7 +664,7 @@ pub struct VolumeAttachmentSource {
     /// `persistentVolumeName`: optional.
     pub persistent_volume_name: Option<Str>,
     /// `inlineVolumeSpec`: optional.
-    pub inline_volume_spec: Option<Box<core_v1::PersistentVolumeSpec>>,
+    pub inline_volume_spec: Option<Shared<core_v1::PersistentVolumeSpec>>,
 }
 
 impl Message for VolumeAttachmentSource {
@@ -674,14 +674,14 @@ impl Message for VolumeAttachmentSource {
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.persistent_volume_name),
-            1 => refs::opt_box(&self.inline_volume_spec),
+            1 => refs::opt_shared(&self.inline_volume_spec),
             _ => Ref::Absent,
         }
     }
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.persistent_volume_name),
-            1 => Slot::Message(&mut **self.inline_volume_spec.get_or_insert_default()),
+            1 => Slot::Shared(&mut self.inline_volume_spec),
             _ => Slot::None,
         }
     }
@@ -772,9 +772,9 @@ pub struct VolumeAttachmentStatus {
     /// `attachmentMetadata`: optional.
     pub attachment_metadata: Map<Str>,
     /// `attachError`: optional.
-    pub attach_error: Option<Box<VolumeError>>,
+    pub attach_error: Option<Shared<VolumeError>>,
     /// `detachError`: optional.
-    pub detach_error: Option<Box<VolumeError>>,
+    pub detach_error: Option<Shared<VolumeError>>,
 }
 
 impl Message for VolumeAttachmentStatus {
@@ -785,8 +785,8 @@ impl Message for VolumeAttachmentStatus {
         match field {
             0 => Ref::Bool(self.attached),
             1 => refs::str_map(&self.attachment_metadata),
-            2 => refs::opt_box(&self.attach_error),
-            3 => refs::opt_box(&self.detach_error),
+            2 => refs::opt_shared(&self.attach_error),
+            3 => refs::opt_shared(&self.detach_error),
             _ => Ref::Absent,
         }
     }
@@ -794,8 +794,8 @@ impl Message for VolumeAttachmentStatus {
         match field {
             0 => Slot::Bool(&mut self.attached),
             1 => Slot::StrMap(&mut self.attachment_metadata),
-            2 => Slot::Message(&mut **self.attach_error.get_or_insert_default()),
-            3 => Slot::Message(&mut **self.detach_error.get_or_insert_default()),
+            2 => Slot::Shared(&mut self.attach_error),
+            3 => Slot::Shared(&mut self.detach_error),
             _ => Slot::None,
         }
     }

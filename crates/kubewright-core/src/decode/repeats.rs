@@ -1,0 +1,155 @@
+//! Finds sub-objects and lists that come again from object to object, so that they are decoded and stored once.
+//!
+//! Pods of one template differ in their names and status; their probes, resources, tolerations and most of their containers are
+//! the same bytes each time. So each field remembers the bytes of its last few values beside the values: where the
+//! bytes come again, the value is shared instead of decoded. Nothing is hashed: in protobuf a value's length is
+//! known, and in JSON the text of an object or array tells its own end, so that a comparison with the text ahead
+//! answers at once. Fields whose values never repeat, such as those of a status, are hardly remembered after a while.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::shared::{Kept, Sharing};
+
+/// How many values of a field are remembered. Lists of containers have a few kinds of them.
+const WAYS: usize = 4;
+/// Longer values are seldom equal and slow to copy.
+const LONGEST: usize = 2048;
+/// Shorter ones are decoded as quickly.
+const SHORTEST: usize = 8;
+/// Deeper in an object nothing is shared; bounds how deep values can grow out of each other.
+const DEEPEST: u32 = 16;
+/// What a field may miss at first before it is taken for one that never repeats, and the most it can earn.
+const CREDIT: i8 = 8;
+/// Of such a field one value in so many is remembered, because times change.
+const SAMPLE: i8 = 64;
+
+/// The last values of each field.
+#[derive(Default)]
+pub(crate) struct Repeats(HashMap<usize, Field, BuildHasherDefault<AddressHasher>>);
+
+impl fmt::Debug for Repeats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repeats").field("fields", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+struct Field {
+    credit: i8,
+    /// The one that was met last comes first.
+    values: Vec<(Vec<u8>, Kept)>,
+}
+
+impl Repeats {
+    /// Whether values of this length and depth take part.
+    #[inline]
+    pub(crate) fn takes(length: usize, depth: u32) -> bool {
+        (SHORTEST..=LONGEST).contains(&length) && depth <= DEEPEST
+    }
+
+    /// Gives `place` a value of `field` whose bytes satisfy `is`, and returns their length.
+    #[inline]
+    pub(crate) fn recall(
+        &mut self,
+        field: usize,
+        place: &mut dyn Sharing,
+        is: impl Fn(&[u8]) -> bool,
+    ) -> Option<usize> {
+        let field = self.0.get_mut(&field)?;
+        let at = field.values.iter().position(|(bytes, _)| is(bytes))?;
+        field.values[..=at].rotate_right(1);
+        field.credit = field.credit.saturating_add(2).clamp(2, CREDIT);
+        let (bytes, kept) = &field.values[0];
+        place.adopt(kept).then_some(bytes.len())
+    }
+
+    /// Remembers what `field` was, in `place`, and which bytes it was decoded from.
+    pub(crate) fn remember(&mut self, field: usize, bytes: &[u8], place: &mut dyn Sharing) {
+        let field = self.0.entry(field).or_insert_with(|| Field { credit: CREDIT, values: Vec::new() });
+        field.credit -= 1;
+        match field.credit {
+            0.. => {}
+            credit if credit > -SAMPLE => return,
+            _ => field.credit = 0,
+        }
+        let mut room = match field.values.len() {
+            WAYS => field.values.pop().map(|(room, _)| room).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        room.clear();
+        room.extend_from_slice(bytes);
+        field.values.insert(0, (room, place.share()));
+    }
+}
+
+/// Spreads the addresses of tables, which is all that is hashed.
+#[derive(Default)]
+pub(crate) struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+    fn write_usize(&mut self, address: usize) {
+        self.0 = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::meta::v1::PartialObjectMetadata;
+    use crate::protobuf::encode_message;
+    use crate::{Decoder, StringPool};
+
+    const LABELS: &str = r#"{"app.kubernetes.io/name": "shop", "tier": "web"}"#;
+
+    fn json(name: &str, labels: &str) -> String {
+        format!(r#"{{"metadata": {{"name": "{name}", "labels": {labels}, "finalizers": ["example.com/keep"]}}}}"#)
+    }
+
+    #[test]
+    fn values_that_come_again_are_shared_until_one_is_changed() {
+        let mut decoder = Decoder::new().pool(StringPool::default());
+        let texts = ["a", "b"].map(|name| json(name, LABELS));
+        let from_json = texts.each_ref().map(|text| decoder.json::<PartialObjectMetadata>(text.as_bytes()).unwrap());
+        let from_protobuf = from_json.each_ref().map(|object| {
+            let (mut bytes, mut again) = (Vec::new(), PartialObjectMetadata::default());
+            encode_message(object, &mut bytes);
+            decoder.protobuf_message_into(&mut again, &bytes).unwrap();
+            again
+        });
+        for [first, mut second] in [from_json, from_protobuf] {
+            assert_eq!(second.metadata.name.as_deref(), Some("b"));
+            assert!(std::ptr::eq(&*first.metadata.finalizers, &*second.metadata.finalizers));
+            assert!(std::ptr::eq(first.metadata.labels.at(0).0, second.metadata.labels.at(0).0));
+            second.metadata.labels.insert("tier", "cache".into());
+            assert_eq!(first.metadata.labels.get("tier").map(|tier| tier.as_str()), Some("web"));
+            assert_eq!(second.metadata.labels.get("tier").map(|tier| tier.as_str()), Some("cache"));
+        }
+    }
+
+    #[test]
+    fn a_value_that_only_begins_alike_is_decoded() {
+        let mut decoder = Decoder::new().pool(StringPool::default());
+        let texts = [LABELS, r#"{"app.kubernetes.io/name": "shop", "tier": "web", "zone": "a"}"#, r#"{}"#, LABELS];
+        let lengths = texts.map(|labels| {
+            let object: PartialObjectMetadata = decoder.json(json("x", labels).as_bytes()).unwrap();
+            object.metadata.labels.len()
+        });
+        assert_eq!(lengths, [2, 3, 0, 2]);
+    }
+
+    #[test]
+    fn what_is_over_an_object_that_has_values_is_merged_as_ever() {
+        let mut decoder = Decoder::new().pool(StringPool::default());
+        let text = json("x", LABELS);
+        let mut object: PartialObjectMetadata = decoder.json(text.as_bytes()).unwrap();
+        decoder.json_into(&mut object, json("x", r#"{"zone": "a"}"#).as_bytes()).unwrap();
+        decoder.json_into(&mut object, text.as_bytes()).unwrap();
+        assert_eq!(object.metadata.labels.len(), 3);
+    }
+}
