@@ -17,6 +17,10 @@ use kubewright::{Api, Client, Config, Kind};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     // Pairs of `--name value`.
     let words: Vec<String> = std::env::args().skip(1).collect();
