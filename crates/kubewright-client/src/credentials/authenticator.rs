@@ -52,7 +52,7 @@ impl Authenticator {
         if credentials.has_basic() {
             return Ok(Authenticator::Fixed(Secret::new(basic(credentials)?)));
         }
-        if credentials.client_certificate.is_some() {
+        if credentials.has_certificate() {
             return Ok(Authenticator::None);
         }
         if let Some(exec) = &credentials.exec {

@@ -27,6 +27,7 @@ use ::http::{Request, Response};
 use bytes::Bytes;
 
 pub use self::http::{HttpTransport, RequestTimeout};
+pub(crate) use self::tls::certified;
 pub use body::Body;
 pub use connector::Protocol;
 pub use stream::ByteStream;
