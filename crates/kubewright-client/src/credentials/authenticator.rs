@@ -56,7 +56,7 @@ impl Authenticator {
             return Ok(Authenticator::None);
         }
         if let Some(exec) = &credentials.exec {
-            return Ok(Authenticator::Exec(ExecPlugin::new(exec.clone())?));
+            return Ok(Authenticator::Exec(ExecPlugin::new(exec.clone(), config.observer.clone())?));
         }
         if let Some(oidc) = &credentials.oidc {
             return Ok(Authenticator::Oidc(Box::new(OidcProvider::new(oidc, config)?)));

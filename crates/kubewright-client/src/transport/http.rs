@@ -112,6 +112,7 @@ impl HttpTransport {
             connect_timeout: config.connect_timeout,
             tls_timeout: config.tls_timeout,
             http2: environment.get("DISABLE_HTTP2").is_none(),
+            observer: config.observer.clone(),
         };
         let shared = Shared {
             address: Address::new(config)?,

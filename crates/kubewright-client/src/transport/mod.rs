@@ -9,6 +9,7 @@ mod connector;
 mod failure;
 mod gzip;
 mod http;
+mod observer;
 mod pool;
 pub(crate) mod proxy;
 mod response;
@@ -30,6 +31,7 @@ pub use self::http::{HttpTransport, RequestTimeout};
 pub(crate) use self::tls::certified;
 pub use body::Body;
 pub use connector::Protocol;
+pub use observer::{ExecOutcome, TransportMetrics, TransportObserver};
 pub use stream::ByteStream;
 pub use upgrade::{Upgrade, UpgradeFuture, Upgraded};
 
