@@ -283,9 +283,18 @@ async fn resources_are_found_by_all_their_names() {
 async fn a_miss_asks_the_server_again() {
     // DI-5
     let server = test_client().await;
+    let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let definitions = server.client.dynamic(definitions);
+    // An earlier run on a server that lives on may have been interrupted.
+    if definitions.delete("foos.example.com").await.is_ok() {
+        while definitions.get_opt("foos.example.com").await.unwrap().is_some()
+            || server.client.rest_mapper().find("foos").await.is_ok()
+        {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
     let mapper = RestMapper::new(CachedDiscovery::new(server.client.discovery()));
     assert!(mapper.find("foos").await.is_err());
-    let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let definition: DynamicObject = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
         "metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
         "names":{"plural":"foos","singular":"foo","kind":"Foo","shortNames":["fo"]},
@@ -293,7 +302,7 @@ async fn a_miss_asks_the_server_again() {
         "x-kubernetes-preserve-unknown-fields":true}}}]}}"#
         .parse()
         .unwrap();
-    server.client.dynamic(definitions).create(&definition).await.unwrap();
+    definitions.create(&definition).await.unwrap();
     // Other servers take a moment to serve what was defined.
     let mut found = mapper.find("fo").await;
     for _ in 0..50 {
@@ -309,4 +318,5 @@ async fn a_miss_asks_the_server_again() {
     // DY-1
     let created = foos.create(&foo).await.unwrap();
     assert_eq!(created.get(&["spec"]), foo.get(&["spec"]), "integers and floats stay what they are");
+    definitions.delete("foos.example.com").await.unwrap();
 }
