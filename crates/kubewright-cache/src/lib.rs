@@ -35,6 +35,7 @@ mod reflector;
 mod store;
 pub mod synctrack;
 mod undelta_store;
+mod until;
 
 pub use compact::Compact;
 pub use delta::{Deleted, Delta};
@@ -59,3 +60,4 @@ pub use store::{
     Change, IndexerConflict, Indexers, NAMESPACE_INDEX, Objects, Query, Snapshot, Store, Transaction, UnknownIndex,
 };
 pub use undelta_store::UndeltaStore;
+pub use until::{InformerWatcher, Precondition, indexer_informer_watcher, until_with_sync};

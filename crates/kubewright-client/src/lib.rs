@@ -8,6 +8,8 @@
 pub mod api;
 #[cfg(feature = "apply")]
 pub mod apply;
+#[cfg(feature = "certificate-manager")]
+pub mod certificate;
 mod client;
 pub mod clientset;
 pub mod config;

@@ -15,3 +15,4 @@ mod reflector;
 mod script;
 mod store;
 mod support;
+mod until;

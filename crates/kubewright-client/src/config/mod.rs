@@ -32,6 +32,7 @@ pub use overrides::Overrides;
 pub use user::{AuthInfo, AuthProvider, ExecConfig, ExecEnv, InteractiveMode};
 
 use crate::credentials::{Credentials, Impersonation};
+use crate::transport::TransportObserver;
 
 /// Which server to talk to, as whom, and how. What is secret in it does not show in `Debug`.
 ///
@@ -75,6 +76,8 @@ pub struct Config {
     pub disable_compression: bool,
     /// The namespace of requests that name none.
     pub default_namespace: String,
+    /// Who is told of look-ups of names and runs of plugins. Nobody by default.
+    pub observer: Option<TransportObserver>,
 }
 
 /// How a server proves what it is.
@@ -131,6 +134,7 @@ impl Config {
             tls_timeout: Duration::from_secs(10),
             disable_compression: false,
             default_namespace: "default".to_owned(),
+            observer: None,
         })
     }
 

@@ -52,11 +52,11 @@ impl Authenticator {
         if credentials.has_basic() {
             return Ok(Authenticator::Fixed(Secret::new(basic(credentials)?)));
         }
-        if credentials.client_certificate.is_some() {
+        if credentials.has_certificate() {
             return Ok(Authenticator::None);
         }
         if let Some(exec) = &credentials.exec {
-            return Ok(Authenticator::Exec(ExecPlugin::new(exec.clone())?));
+            return Ok(Authenticator::Exec(ExecPlugin::new(exec.clone(), config.observer.clone())?));
         }
         if let Some(oidc) = &credentials.oidc {
             return Ok(Authenticator::Oidc(Box::new(OidcProvider::new(oidc, config)?)));

@@ -34,6 +34,11 @@ impl Identity {
         Ok(Identity { chain, key, certificate_pem: certificate.to_vec() })
     }
 
+    /// Refuses a key that is not the one of the certificate.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        crate::transport::certified(self).map(drop)
+    }
+
     /// Reads what a configuration names.
     pub(crate) fn load(source: &ClientCertificate) -> Result<Self, ConfigError> {
         let read = |file: &std::path::Path| {

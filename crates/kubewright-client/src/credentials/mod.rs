@@ -7,6 +7,7 @@ mod authenticator;
 pub(crate) mod exec;
 mod identity;
 mod impersonation;
+mod live;
 mod oidc;
 mod token_file;
 
@@ -18,6 +19,7 @@ pub(crate) use authenticator::{Authenticator, Shown};
 pub use exec::{Exec, ExecError, ExecPolicy};
 pub(crate) use identity::Identity;
 pub use impersonation::Impersonation;
+pub use live::LiveCertificate;
 pub use oidc::{Oidc, OidcError};
 
 use crate::config::{CertificateSource, ConfigError};
@@ -30,6 +32,8 @@ use crate::secret::Secret;
 pub struct Credentials {
     /// A certificate, shown in the TLS handshake.
     pub client_certificate: Option<ClientCertificate>,
+    /// A certificate that is renewed while connections live. Only shown if there is no `client_certificate`.
+    pub live_certificate: Option<LiveCertificate>,
     /// A bearer token. If there is a token file as well, this counts only until the file has been read.
     pub token: Option<Secret<String>>,
     /// A file with a bearer token, read again each minute.
@@ -65,11 +69,11 @@ pub enum KeySource {
 impl Credentials {
     /// Whether there is anything to show.
     pub fn is_empty(&self) -> bool {
-        self.client_certificate.is_none()
-            && !self.has_token()
-            && !self.has_basic()
-            && self.exec.is_none()
-            && self.oidc.is_none()
+        !self.has_certificate() && !self.has_token() && !self.has_basic() && self.exec.is_none() && self.oidc.is_none()
+    }
+
+    pub(crate) fn has_certificate(&self) -> bool {
+        self.client_certificate.is_some() || self.live_certificate.is_some()
     }
 
     fn has_token(&self) -> bool {

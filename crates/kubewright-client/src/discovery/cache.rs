@@ -38,6 +38,7 @@ impl CachedDiscovery {
     /// Also remembers on disk. Off by default.
     #[must_use]
     pub fn disk(mut self, disk: DiskCache) -> Self {
+        self.client = self.client.documents_on(disk.clone());
         self.disk = Some(disk);
         self
     }

@@ -1,17 +1,19 @@
 //! Asks a server what it has.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::ACCEPT;
 use kubewright_core::meta::v1::{APIGroupList, APIResourceList, APIVersions};
 use kubewright_core::{Decoder, GroupVersion, Value};
 
 use super::catalog::{Discovery, Resource};
+use super::disk::DiskCache;
+use super::documents::{Document, Documents};
 use super::version::ServerVersion;
 use super::{aggregated, legacy};
 use crate::client::Client;
 use crate::error::Result;
-use crate::rest::Response;
 
 /// How long one document may take: servers ask others for theirs.
 const TIMEOUT: Duration = Duration::from_secs(32);
@@ -22,6 +24,8 @@ pub struct DiscoveryClient {
     client: Client,
     aggregated: bool,
     peers: bool,
+    /// What was answered before; clones share it.
+    documents: Arc<Documents>,
 }
 
 impl Client {
@@ -41,7 +45,7 @@ impl Client {
         if client.settings().timeout.is_none() {
             client = client.request_timeout(TIMEOUT);
         }
-        DiscoveryClient { client, aggregated: true, peers: true }
+        DiscoveryClient { client, aggregated: true, peers: true, documents: Arc::default() }
     }
 }
 
@@ -65,6 +69,12 @@ impl DiscoveryClient {
     #[doc(alias = "nopeer")]
     pub fn without_peers(mut self) -> Self {
         self.peers = false;
+        self
+    }
+
+    /// Also keeps the large documents on disk.
+    pub(super) fn documents_on(mut self, disk: DiskCache) -> Self {
+        self.documents = Arc::new(Documents::on(disk));
         self
     }
 
@@ -106,12 +116,9 @@ impl DiscoveryClient {
     async fn roots(&self) -> Result<Roots> {
         let (core, groups) = (self.root("/api").await?, self.root("/apis").await?);
         let roots = [&core, &groups];
-        let is_aggregated = |answer: &Response| {
-            let media_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-            media_type.is_some_and(aggregated::is_aggregated)
-        };
+        let is_aggregated = |document: &Document| aggregated::is_aggregated(&document.media_type);
         if roots.iter().all(|root| root.as_ref().is_none_or(is_aggregated)) && roots.iter().any(|root| root.is_some()) {
-            let documents = [core, groups].into_iter().flatten().map(|answer| Value::from_json(&answer.bytes()));
+            let documents = [core, groups].into_iter().flatten().map(|document| Value::from_json(&document.body));
             return Ok(Roots::Aggregated(documents.collect::<Result<_, _>>()?));
         }
         // Where one place has the aggregated document alone, both are asked again for the form that both have.
@@ -120,22 +127,24 @@ impl DiscoveryClient {
             true => (self.plain_root("/api").await?, self.plain_root("/apis").await?),
             false => (core, groups),
         };
-        let core = core.map(Response::into_message).transpose()?;
-        Ok(Roots::Legacy(core, groups.map(Response::into_message).transpose()?))
+        let core = core.map(|document| Decoder::new().json(&document.body)).transpose()?;
+        Ok(Roots::Legacy(core, groups.map(|document| Decoder::new().json(&document.body)).transpose()?))
     }
 
     /// A root document; servers may lack either place.
-    async fn root(&self, path: &str) -> Result<Option<Response>> {
-        let accept = match (self.aggregated, self.peers) {
+    async fn root(&self, path: &str) -> Result<Option<Document>> {
+        let (accept, names) = match (self.aggregated, self.peers) {
             (false, _) => return self.plain_root(path).await,
-            (true, true) => aggregated::ACCEPT,
-            (true, false) => aggregated::ACCEPT_WITHOUT_PEERS,
+            (true, true) => (aggregated::ACCEPT, ["api.http", "apis.http"]),
+            (true, false) => (aggregated::ACCEPT_WITHOUT_PEERS, ["api-nopeer.http", "apis-nopeer.http"]),
         };
-        found(self.client.rest().get().absolute_path(path).header(ACCEPT, accept).send().await)
+        let name = names[usize::from(path == "/apis")];
+        let request = self.client.rest().get().absolute_path(path).header(ACCEPT, accept);
+        found(self.documents.ask(name, request).await)
     }
 
-    async fn plain_root(&self, path: &str) -> Result<Option<Response>> {
-        found(self.client.rest().get().absolute_path(path).send().await)
+    async fn plain_root(&self, path: &str) -> Result<Option<Document>> {
+        found(self.client.rest().get().absolute_path(path).send().await.map(Document::from))
     }
 
     /// The resources of one version of a group.
@@ -154,7 +163,7 @@ impl DiscoveryClient {
     }
 }
 
-fn found(answer: Result<Response>) -> Result<Option<Response>> {
+fn found(answer: Result<Document>) -> Result<Option<Document>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.is_not_found() => Ok(None),

@@ -9,6 +9,7 @@ use kubewright_core::Value;
 
 use super::aggregated;
 use super::catalog::Discovery;
+use super::documents::Document;
 
 /// The name of the file in the directory of a server.
 const FILE: &str = "discovery.json";
@@ -16,7 +17,8 @@ const FILE: &str = "discovery.json";
 /// A file that remembers what one server has.
 ///
 /// It is as old as its time of change says. It is replaced whole, so that a reader never sees half of it, and only a complete
-/// discovery is kept. A file that cannot be read is no file; one that cannot be written is passed over.
+/// discovery is kept. A file that cannot be read is no file; one that cannot be written is passed over. The documents of the
+/// server lie beside it with their tags: what has grown too old is asked for again, and sent again only if it has changed.
 #[derive(Debug, Clone)]
 #[doc(alias = "NewCachedDiscoveryClientForConfig")]
 pub struct DiskCache {
@@ -48,9 +50,24 @@ impl DiskCache {
     pub(super) async fn write(&self, discovery: &Discovery) {
         let text = aggregated::write(discovery).to_string();
         let this = self.clone();
-        let written = tokio::task::spawn_blocking(move || this.replace_file(text.as_bytes())).await;
+        let written = tokio::task::spawn_blocking(move || this.replace_file(FILE, text.as_bytes())).await;
         if let Ok(Err(error)) = written {
             tracing::debug!(error = &error as &dyn std::error::Error, "discovery is not kept on disk");
+        }
+    }
+
+    /// A document that a server has named the state of, however old: the server says whether it still holds.
+    pub(super) async fn read_document(&self, name: &str) -> Option<Document> {
+        let path = self.directory.join(name);
+        let read = tokio::task::spawn_blocking(move || fs::read(path)).await.ok()?;
+        Document::from_file(&read.ok()?)
+    }
+
+    pub(super) async fn write_document(&self, name: &'static str, document: &Document) {
+        let (this, file) = (self.clone(), document.to_file());
+        let written = tokio::task::spawn_blocking(move || this.replace_file(name, &file)).await;
+        if let Ok(Err(error)) = written {
+            tracing::debug!(error = &error as &dyn std::error::Error, "a document of discovery is not kept on disk");
         }
     }
 
@@ -71,10 +88,10 @@ impl DiskCache {
         (!discovery.groups.is_empty()).then_some(discovery)
     }
 
-    fn replace_file(&self, text: &[u8]) -> io::Result<()> {
+    fn replace_file(&self, name: &str, text: &[u8]) -> io::Result<()> {
         create_directory(&self.directory)?;
-        let temporary = self.directory.join(format!(".{FILE}.{}", std::process::id()));
-        let result = write_file(&temporary, text).and_then(|()| fs::rename(&temporary, self.directory.join(FILE)));
+        let temporary = self.directory.join(format!(".{name}.{}", std::process::id()));
+        let result = write_file(&temporary, text).and_then(|()| fs::rename(&temporary, self.directory.join(name)));
         if result.is_err() {
             let _ = fs::remove_file(&temporary);
         }

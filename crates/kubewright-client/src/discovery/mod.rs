@@ -10,6 +10,7 @@ mod cache;
 mod catalog;
 mod client;
 mod disk;
+mod documents;
 mod legacy;
 mod mapper;
 mod version;

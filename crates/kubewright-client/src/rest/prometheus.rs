@@ -8,6 +8,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{AttemptReport, RequestMetrics};
+use crate::transport::{ExecOutcome, TransportMetrics};
 
 type Labels<const N: usize> = [(&'static str, String); N];
 type Histograms = Family<Labels<2>, Histogram, fn() -> Histogram>;
@@ -25,6 +26,8 @@ const BYTES: [f64; 10] = [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 
 /// client.metrics(PrometheusMetrics::register(&mut registry, "cluster.example:6443"))
 /// # }
 /// ```
+///
+/// As the observer of a [`Config`](crate::Config) it also tells of look-ups of names and runs of exec plugins.
 #[derive(Debug, Clone)]
 pub struct PrometheusMetrics {
     host: String,
@@ -34,6 +37,8 @@ pub struct PrometheusMetrics {
     throttled: Histograms,
     request_size: Histograms,
     response_size: Histograms,
+    resolved: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    exec_calls: Family<Labels<2>, Counter>,
 }
 
 impl PrometheusMetrics {
@@ -49,6 +54,8 @@ impl PrometheusMetrics {
             throttled: Family::new_with_constructor(seconds),
             request_size: Family::new_with_constructor(bytes),
             response_size: Family::new_with_constructor(bytes),
+            resolved: Family::new_with_constructor(seconds),
+            exec_calls: Family::default(),
         };
         // The encoder adds `_total` to the names of counters.
         for (name, help, family) in [
@@ -65,6 +72,10 @@ impl PrometheusMetrics {
         ] {
             registry.register(name, help, family.clone());
         }
+        let (name, help) = ("rest_client_dns_resolution_duration_seconds", "Time to look up the addresses of a host");
+        registry.register(name, help, metrics.resolved.clone());
+        let (name, help) = ("rest_client_exec_plugin_call", "Number of runs of exec plugins, by exit code and outcome");
+        registry.register(name, help, metrics.exec_calls.clone());
         metrics
     }
 
@@ -98,6 +109,23 @@ impl RequestMetrics for PrometheusMetrics {
     }
 }
 
+impl TransportMetrics for PrometheusMetrics {
+    fn resolved(&self, host: &str, took: Duration) {
+        self.resolved.get_or_create(&[("host", host.to_owned())]).observe(took.as_secs_f64());
+    }
+
+    fn exec_plugin_called(&self, outcome: ExecOutcome) {
+        // As Go has it, the code is 0 if and only if all went well.
+        let (code, status) = match outcome {
+            ExecOutcome::Done => (0, "no_error"),
+            ExecOutcome::Failed { code } => (code.unwrap_or(1), "plugin_execution_error"),
+            ExecOutcome::NotFound => (1, "plugin_not_found_error"),
+            _ => (1, "client_internal_error"),
+        };
+        self.exec_calls.get_or_create(&[("code", code.to_string()), ("call_status", status.to_owned())]).inc();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::text::encode;
@@ -110,6 +138,10 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = PrometheusMetrics::register(&mut registry, "h");
         let duration = Duration::from_millis(20);
+        metrics.resolved("h", duration);
+        for outcome in [ExecOutcome::Done, ExecOutcome::Failed { code: Some(3) }, ExecOutcome::NotFound] {
+            metrics.exec_plugin_called(outcome);
+        }
         for code in [Some(200), None] {
             metrics.attempt(&AttemptReport { method: "GET", code, duration, request_size: 0, response_size: Some(9) });
         }
@@ -123,6 +155,10 @@ mod tests {
             r#"rest_client_request_retries_total{code="429",method="GET",host="h"} 1"#,
             r#"rest_client_request_duration_seconds_count{verb="GET",host="h"} 2"#,
             r#"rest_client_rate_limiter_duration_seconds_count{verb="GET",host="h"} 1"#,
+            r#"rest_client_dns_resolution_duration_seconds_count{host="h"} 1"#,
+            r#"rest_client_exec_plugin_call_total{code="0",call_status="no_error"} 1"#,
+            r#"rest_client_exec_plugin_call_total{code="3",call_status="plugin_execution_error"} 1"#,
+            r#"rest_client_exec_plugin_call_total{code="1",call_status="plugin_not_found_error"} 1"#,
             r#"rest_client_request_size_bytes_count{verb="GET",host="h"} 2"#,
             r#"rest_client_response_size_bytes_count{verb="GET",host="h"} 2"#,
         ] {

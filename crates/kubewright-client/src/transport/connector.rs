@@ -9,8 +9,10 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
+use super::observer::TransportObserver;
 use super::proxy::Proxy;
 use super::stream::{BoxedStream, Opener};
 use super::tls::Tls;
@@ -29,6 +31,7 @@ pub(super) struct Connector {
     pub(super) tls_timeout: Duration,
     /// Whether HTTP/2 may be chosen in the handshake.
     pub(super) http2: bool,
+    pub(super) observer: Option<TransportObserver>,
 }
 
 /// Where connections lead.
@@ -57,7 +60,7 @@ impl Connector {
                 (opened.map_err(|error| failed(TransportErrorKind::Connect, error))?, *protocol)
             }
             Place::Network { host, port, proxy } => {
-                let opened = within(self.connect_timeout, open(host, *port, proxy.as_ref())).await;
+                let opened = within(self.connect_timeout, self.open(host, *port, proxy.as_ref())).await;
                 (opened.map_err(|error| failed(TransportErrorKind::Connect, error))?, Protocol::Http1)
             }
         };
@@ -70,6 +73,16 @@ impl Connector {
         let stream = within(self.tls_timeout, handshake).await.map_err(|error| failed(tls_kind(&error), error))?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok((Box::new(stream), if is_http2 { Protocol::Http2 } else { Protocol::Http1 }))
+    }
+
+    async fn open(&self, host: &str, port: u16, proxy: Option<&Proxy>) -> io::Result<BoxedStream> {
+        match proxy {
+            None => Ok(Box::new(dial(host, port, self.observer.as_ref()).await?)),
+            Some(proxy) => {
+                let stream = dial(&proxy.host, proxy.port, self.observer.as_ref()).await?;
+                proxy.pass(Box::new(stream), host, port).await
+            }
+        }
     }
 }
 
@@ -101,19 +114,13 @@ fn tls_kind(error: &io::Error) -> TransportErrorKind {
     }
 }
 
-async fn open(host: &str, port: u16, proxy: Option<&Proxy>) -> io::Result<BoxedStream> {
-    match proxy {
-        None => Ok(Box::new(dial(host, port).await?)),
-        Some(proxy) => {
-            let stream = dial(&proxy.host, proxy.port).await?;
-            proxy.pass(Box::new(stream), host, port).await
-        }
-    }
-}
-
 /// Connects to the first address of a name that answers. A silent one does not hold up the others.
-async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
+async fn dial(host: &str, port: u16, observer: Option<&TransportObserver>) -> io::Result<TcpStream> {
+    let started = Instant::now();
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
+    if let Some(observer) = observer {
+        observer.resolved(host, started.elapsed());
+    }
     let mut attempts = JoinSet::new();
     for (place, address) in (0..).zip(addresses) {
         attempts.spawn(async move {

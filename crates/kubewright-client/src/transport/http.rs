@@ -91,7 +91,7 @@ impl Config {
     where
         F: Future<Output = io::Result<S>> + Send + 'static,
     {
-        if self.credentials.client_certificate.is_some() || self.tls.authority.is_some() || self.tls.insecure {
+        if self.credentials.has_certificate() || self.tls.authority.is_some() || self.tls.insecure {
             return Err(ConfigError::Invalid("TLS options make no sense for given streams".to_owned()));
         }
         HttpTransport::new(self, Place::Streams(Opener::new(open), protocol), None, true)
@@ -112,6 +112,7 @@ impl HttpTransport {
             connect_timeout: config.connect_timeout,
             tls_timeout: config.tls_timeout,
             http2: environment.get("DISABLE_HTTP2").is_none(),
+            observer: config.observer.clone(),
         };
         let shared = Shared {
             address: Address::new(config)?,
@@ -200,8 +201,13 @@ impl Shared {
 
     /// Sends a request until a server has seen it.
     async fn attempt(&self, request: &Request<Bytes>, shown: &Shown) -> Result<Response<Chunks>, TransportError> {
-        if self.pool.connector().tls.as_ref().is_some_and(|tls| tls.check_authority() == Change::Authority) {
-            self.pool.retire_all();
+        if let Some(tls) = &self.pool.connector().tls {
+            if tls.check_authority() == Change::Authority {
+                self.pool.retire_all();
+            }
+            if tls.check_live() == Change::Identity {
+                self.pool.close_all();
+            }
         }
         let asks_gzip = self.address.asks_gzip(request);
         let mut last = None;

@@ -9,6 +9,7 @@ mod connector;
 mod failure;
 mod gzip;
 mod http;
+mod observer;
 mod pool;
 pub(crate) mod proxy;
 mod response;
@@ -27,8 +28,10 @@ use ::http::{Request, Response};
 use bytes::Bytes;
 
 pub use self::http::{HttpTransport, RequestTimeout};
+pub(crate) use self::tls::certified;
 pub use body::Body;
 pub use connector::Protocol;
+pub use observer::{ExecOutcome, TransportMetrics, TransportObserver};
 pub use stream::ByteStream;
 pub use upgrade::{Upgrade, UpgradeFuture, Upgraded};
 

@@ -15,6 +15,7 @@ use super::connector::{Connector, Protocol};
 use super::stream::BoxedStream;
 use super::tls::Change;
 use super::{TransportError, TransportErrorKind};
+use crate::credentials::LiveCertificate;
 
 /// A connection that nobody uses is closed after this time.
 const IDLE: Duration = Duration::from_secs(90);
@@ -237,6 +238,8 @@ impl Pool {
             return;
         }
         let (pool, mut alive) = (Arc::downgrade(self), state.kill.subscribe());
+        let live = self.connector.tls.as_ref().and_then(|tls| tls.live());
+        let mut renewed = live.map(LiveCertificate::subscribe);
         tokio::spawn(async move {
             let mut identity_checked = Instant::now();
             loop {
@@ -244,8 +247,12 @@ impl Pool {
                     () = tokio::time::sleep(REAP_INTERVAL) => {}
                     // When the sender is gone, the pool is; when it has been replaced, there is a new one.
                     changed = alive.changed() => if changed.is_err() && pool.strong_count() == 0 { return },
+                    () = changed(&mut renewed) => {}
                 }
                 let Some(pool) = pool.upgrade() else { return };
+                if pool.connector.tls.as_ref().is_some_and(|tls| tls.check_live() == Change::Identity) {
+                    pool.close_all();
+                }
                 if identity_checked.elapsed() >= IDENTITY_INTERVAL {
                     identity_checked = Instant::now();
                     if pool.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
@@ -258,6 +265,18 @@ impl Pool {
                 alive = state.kill.subscribe();
             }
         });
+    }
+}
+
+/// Waits for another certificate, for ever if there is none that changes.
+async fn changed<T>(renewed: &mut Option<watch::Receiver<T>>) {
+    let is_over = match renewed {
+        Some(renewed) => renewed.changed().await.is_err(),
+        None => true,
+    };
+    if is_over {
+        *renewed = None;
+        std::future::pending().await
     }
 }
 

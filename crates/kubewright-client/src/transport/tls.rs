@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::verifier::AnyCertificate;
 use crate::config::{CertificateSource, Config, ConfigError, TlsOptions};
-use crate::credentials::{ClientCertificate, Identity};
+use crate::credentials::{ClientCertificate, Identity, LiveCertificate};
 
 /// How often the file of authorities is looked at.
 const AUTHORITY_INTERVAL: Duration = Duration::from_secs(300);
@@ -22,6 +22,7 @@ const IDENTITY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Tls {
     options: TlsOptions,
     certificate: Option<ClientCertificate>,
+    live: Option<LiveCertificate>,
     server_name: ServerName<'static>,
     state: Mutex<State>,
 }
@@ -66,11 +67,16 @@ impl Tls {
             }
             _ => None,
         };
-        let identity = certificate.as_ref().map(Identity::load).transpose()?.map(Arc::new);
+        // A certificate that was given for good wins over one that changes.
+        let live = config.credentials.live_certificate.clone().filter(|_| certificate.is_none());
+        let identity = match &live {
+            Some(live) => live.current(),
+            None => certificate.as_ref().map(Identity::load).transpose()?.map(Arc::new),
+        };
         let client = client(&options, authority.as_deref(), identity.as_deref())?;
         let now = Instant::now();
         let state = State { client, authority, authority_checked: now, identity, identity_checked: now };
-        Ok(Tls { options, certificate, server_name, state: Mutex::new(state) })
+        Ok(Tls { options, certificate, live, server_name, state: Mutex::new(state) })
     }
 
     /// The name that the server's certificate has to have.
@@ -114,8 +120,36 @@ impl Tls {
         }
     }
 
+    /// The client certificate that is renewed while connections live, if there is one.
+    pub(super) fn live(&self) -> Option<&LiveCertificate> {
+        self.live.as_ref()
+    }
+
+    /// Takes note of what has become of a live certificate.
+    pub(super) fn check_live(&self) -> Change {
+        let Some(live) = &self.live else { return Change::None };
+        let (current, mut state) = (live.current(), self.state());
+        if state.identity == current {
+            return Change::None;
+        }
+        // Here the first one counts too: connections may have been made without any.
+        match client(&self.options, state.authority.as_deref(), current.as_deref()) {
+            Ok(client) => {
+                (state.client, state.identity) = (client, current);
+                Change::Identity
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the client certificate stays as it was");
+                Change::None
+            }
+        }
+    }
+
     /// Looks at the files of the client certificate, if they may change and that is due.
     pub(super) fn check_identity(&self) -> Change {
+        if self.live.is_some() {
+            return self.check_live();
+        }
         let Some(source) = self.certificate.as_ref().filter(|source| source.is_reloadable()) else {
             return Change::None;
         };
@@ -160,6 +194,12 @@ impl Tls {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics under this lock")
     }
+}
+
+/// A certificate chain and its key, after a look at whether they belong together.
+pub(crate) fn certified(identity: &Identity) -> Result<rustls::sign::CertifiedKey, ConfigError> {
+    rustls::sign::CertifiedKey::from_der(identity.chain.clone(), identity.key.clone_key(), &provider())
+        .map_err(|error| unusable("the client certificate", error))
 }
 
 /// TLS to a proxy: the authorities of the machine and of the configuration are trusted, and nothing is shown.

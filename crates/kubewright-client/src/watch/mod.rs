@@ -2,7 +2,8 @@
 //!
 //! [`RetryWatcher`] opens a watch again where it ended and misses nothing; it ends only when the server no longer
 //! remembers the version, or refuses. [`until`] waits on one for conditions. Waiting on a cache, which recovers from
-//! forgotten versions but may miss what lay between, is for the crate of caches: it is [`until_on`] over other [`Events`].
+//! forgotten versions but may miss what lay between, is for the crate of caches: its `until_with_sync` is [`until_on`] over
+//! other [`Events`].
 
 mod retry_watcher;
 mod until;

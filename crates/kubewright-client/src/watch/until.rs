@@ -59,8 +59,7 @@ pub async fn until<T: Object>(
 ///
 /// Returns `None` if there are no conditions.
 #[doc(alias = "UntilWithoutRetry")]
-#[doc(alias = "UntilWithSync")]
-pub async fn until_on<T: Object>(
+pub async fn until_on<T>(
     events: &mut impl Events<T>,
     conditions: Vec<Condition<'_, T>>,
 ) -> Result<Option<WatchEvent<T>>, UntilError> {

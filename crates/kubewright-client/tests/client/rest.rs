@@ -37,7 +37,7 @@ async fn requests_reach_any_path_and_their_answers_any_form() {
     let list = namespaces.accept_protobuf().send().await.unwrap().into_list::<DynamicObject>();
     assert!(list.is_err(), "a dynamic object has no protobuf form");
     let list = rest.get().resource("namespaces").send().await.unwrap().into_list::<DynamicObject>().unwrap();
-    assert!(list.items.iter().any(|one| one.name() == "default"));
+    assert!(list.items.iter().any(|one| one.name() == server.namespace));
     let apps = server.client.rest().group_version(GroupVersion::new("apps", "v1"));
     let missing =
         apps.get().namespace(server.namespace.as_str()).resource("deployments").name("web").send().await.unwrap_err();

@@ -1,5 +1,6 @@
 //! What the tests stand on.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kubewright_api::core::v1::{ConfigMap, Namespace};
@@ -37,6 +38,36 @@ async fn in_new_namespace(client: Client, embedded: Option<RunningServer>) -> Te
     object.set_name(&namespace);
     Api::<Namespace>::all(&client).create(&object).await.expect("the namespace is new");
     TestServer { client: client.namespace(namespace.as_str()), namespace, _embedded: embedded }
+}
+
+impl TestServer {
+    /// Whether it is ours, which has everything.
+    pub fn is_embedded(&self) -> bool {
+        self._embedded.is_some()
+    }
+
+    /// Whether the server serves all of these, each as `apps/v1 deployments/scale`. What is missing is said aloud, because
+    /// the test goes on without it; ours may miss nothing.
+    pub async fn serves(&self, wanted: &[&str]) -> bool {
+        let discovery = self.client.discovery().discover().await.expect("it says what it serves");
+        let is_served = |wanted: &&&str| {
+            let (version, resource) = wanted.split_once(' ').expect("a version and a resource");
+            let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
+            discovery.resources().any(|(served, one)| {
+                served.to_string() == version
+                    && one.plural == resource
+                    && (part.is_empty() || one.subresource(part).is_some())
+            })
+        };
+        let missing: Vec<_> = wanted.iter().filter(|wanted| !is_served(wanted)).collect();
+        if missing.is_empty() {
+            return true;
+        }
+        assert!(!self.is_embedded(), "the embedded server does not serve {missing:?}");
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        let _ = writeln!(std::io::stderr(), "SKIPPED in {test}: the server does not serve {missing:?}");
+        false
+    }
 }
 
 pub fn config_map(name: &str) -> ConfigMap {

@@ -7,7 +7,8 @@ use hyper::body::Incoming;
 use kubewright_client::Config;
 use kubewright_client::config::{ExecConfig, ExecEnv, InteractiveMode};
 use kubewright_client::credentials::{Exec, ExecPolicy};
-use kubewright_client::transport::{HttpTransport, Transport, TransportError, TransportErrorKind};
+use kubewright_client::rest::PrometheusMetrics;
+use kubewright_client::transport::{HttpTransport, Transport, TransportError, TransportErrorKind, TransportObserver};
 use kubewright_core::{ByteString, Value};
 
 use crate::authorities::pass;
@@ -226,5 +227,36 @@ fn other_versions_of_the_exchange_are_refused() {
         let mut config = crate::scripted::config("https://server", Some(&Authority::new()));
         config.credentials.exec = Some(exec);
         assert!(config.connect().expect_err("it is not known").to_string().contains("v1beta1"));
+    }
+}
+
+// RC-13
+#[tokio::test]
+async fn runs_and_look_ups_are_counted() {
+    let (authority, directory) = (Authority::new(), Directory::new());
+    let server = server(&authority).await;
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = PrometheusMetrics::register(&mut registry, "here");
+    let mut config = server.config(Some(&authority));
+    config.observer = Some(TransportObserver::new(metrics));
+    assert_eq!(
+        ask(&with(config.clone(), plugin(&directory, &print(r#""token":"new""#))), get("/")).await.0,
+        StatusCode::OK
+    );
+    assert!(with(config.clone(), plugin(&directory, "exit 7")).send(get("/")).await.is_err());
+    assert!(with(config.clone(), plugin(&directory, "echo nonsense")).send(get("/")).await.is_err());
+    let mut missing = plugin(&directory, "");
+    missing.config.command = Some(directory.path("nothing").to_string_lossy().into_owned());
+    assert!(with(config, missing).send(get("/")).await.is_err());
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("it is text");
+    for line in [
+        r#"rest_client_exec_plugin_call_total{code="0",call_status="no_error"} 1"#,
+        r#"rest_client_exec_plugin_call_total{code="7",call_status="plugin_execution_error"} 1"#,
+        r#"rest_client_exec_plugin_call_total{code="1",call_status="client_internal_error"} 1"#,
+        r#"rest_client_exec_plugin_call_total{code="1",call_status="plugin_not_found_error"} 1"#,
+        r#"rest_client_dns_resolution_duration_seconds_count{host="127.0.0.1"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
     }
 }

@@ -1,6 +1,8 @@
 //! Configuration, credentials and connections, against the embedded server and against servers that misbehave.
 
 mod authorities;
+mod certificate_files;
+mod certificate_manager;
 mod certificates;
 mod directory;
 mod exec;
@@ -14,6 +16,7 @@ mod pooling;
 mod proxies;
 mod scripted;
 mod shrinking;
+mod signer;
 mod talking;
 mod tokens;
 mod validation;

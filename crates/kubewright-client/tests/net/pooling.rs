@@ -156,3 +156,29 @@ async fn a_transport_that_is_dropped_leaves_no_task_behind() {
         assert_eq!(tasks(), before, "{protocol:?}");
     }
 }
+
+// TR-6: there is no cache of transports behind the user's back. Who wants to share connections clones the handle, and
+// they are gone with the last one, so that nothing can grow without bound.
+#[tokio::test]
+async fn clones_share_connections_and_the_last_one_closes_them() {
+    let answer = |request: Request<_>, _| async move { echo(&request) };
+    let server = Scripted::start(None, answer).await;
+    let config = server.config(None);
+    let transport = config.connect().expect("fine");
+    let (first, second) = (transport.clone(), transport.clone());
+    assert_eq!(ask(&first, get("/")).await.0, StatusCode::OK);
+    settle(&second, 1).await;
+    assert_eq!(ask(&second, get("/")).await.0, StatusCode::OK);
+    assert_eq!(server.connections(), 1, "clones share them");
+    drop((transport, first));
+    settle(&second, 1).await;
+    assert_eq!(ask(&second, get("/")).await.0, StatusCode::OK);
+    assert_eq!(server.connections(), 1, "they live as long as one of them");
+    // The same configuration once more is another transport, whatever it says.
+    for more in 2..=4 {
+        let another = config.connect().expect("fine");
+        assert_eq!(ask(&another, get("/")).await.0, StatusCode::OK);
+        assert_eq!(server.connections(), more);
+        settle(&another, 1).await;
+    }
+}

@@ -18,7 +18,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use kubewright_client::Config;
 use kubewright_client::config::{CertificateSource, Environment};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair, PublicKeyData,
+    SanType,
+};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -72,6 +75,13 @@ impl Authority {
         }
     }
 
+    /// A certificate in PEM for the key of somebody else: a point on P-256.
+    pub fn sign_key(&self, point: Vec<u8>, name: &str, change: impl FnOnce(&mut CertificateParams)) -> String {
+        let mut params = named(name);
+        change(&mut params);
+        params.signed_by(&Point(point), &self.0).expect("fine").pem()
+    }
+
     /// TLS of a server that shows `pair` and believes client certificates of this authority.
     pub fn server(&self, pair: &Pair) -> Arc<ServerConfig> {
         let mut roots = RootCertStore::empty();
@@ -87,6 +97,18 @@ impl Authority {
             .expect("fine");
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Arc::new(config)
+    }
+}
+
+struct Point(Vec<u8>);
+
+impl PublicKeyData for Point {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
+        &rcgen::PKCS_ECDSA_P256_SHA256
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::Identity;
 use crate::config::{ConfigError, ExecConfig};
 use crate::secret::Secret;
+use crate::transport::{ExecOutcome, TransportObserver};
 
 /// The present version of the exchange.
 pub(crate) const V1: &str = "client.authentication.k8s.io/v1";
@@ -86,6 +87,8 @@ pub enum ExecError {
         command: String,
         /// Its exit status.
         status: String,
+        /// Its exit code, if it had one.
+        code: Option<i32>,
     },
     /// The program took too long and was ended.
     #[error("exec plugin {command:?} did not finish within {limit:?}")]
@@ -133,11 +136,12 @@ pub(crate) struct ExecCredential {
 /// A program and what it has printed last. One run at a time, whose result all wait for.
 pub(crate) struct ExecPlugin {
     exec: Exec,
+    observer: Option<TransportObserver>,
     current: Mutex<Option<ExecCredential>>,
 }
 
 impl ExecPlugin {
-    pub(crate) fn new(exec: Exec) -> Result<Self, ConfigError> {
+    pub(crate) fn new(exec: Exec, observer: Option<TransportObserver>) -> Result<Self, ConfigError> {
         let refuse = |problem: &str| Err(ConfigError::Invalid(format!("exec plugin: {problem}")));
         if exec.config.command.is_none() {
             return refuse("no command is given");
@@ -145,7 +149,7 @@ impl ExecPlugin {
         if !exec.config.api_version.as_deref().is_some_and(is_supported) {
             return refuse("the version of the exchange is neither v1 nor v1beta1");
         }
-        Ok(ExecPlugin { exec, current: Mutex::new(None) })
+        Ok(ExecPlugin { exec, observer, current: Mutex::new(None) })
     }
 
     /// What the program has printed, run again if that has expired.
@@ -155,9 +159,23 @@ impl ExecPlugin {
             return Ok(credential.clone());
         }
         // If the caller gives up here, the program is ended, and the next caller runs it again.
-        let credential = run::run(&self.exec).await?;
+        let credential = self.run().await?;
         *current = Some(credential.clone());
         Ok(credential)
+    }
+
+    async fn run(&self) -> Result<ExecCredential, ExecError> {
+        let ended = run::run(&self.exec).await;
+        if let Some(observer) = &self.observer {
+            observer.exec_plugin_called(match &ended {
+                Ok(_) => ExecOutcome::Done,
+                Err(ExecError::NotFound { .. }) => ExecOutcome::NotFound,
+                Err(ExecError::Failed { code, .. }) => ExecOutcome::Failed { code: *code },
+                Err(ExecError::Timeout { .. } | ExecError::Start { .. }) => ExecOutcome::Failed { code: None },
+                Err(_) => ExecOutcome::Internal,
+            });
+        }
+        ended
     }
 
     /// Runs the program after a refusal, unless somebody has done so meanwhile. Whether its word is another now.
@@ -166,7 +184,7 @@ impl ExecPlugin {
         if current.as_ref().is_some_and(|credential| credential.differs(token, identity)) {
             return true;
         }
-        match run::run(&self.exec).await {
+        match self.run().await {
             Ok(credential) => {
                 let is_new = credential.differs(token, identity);
                 *current = Some(credential);

@@ -48,7 +48,7 @@ pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
         Ok(Ok(finished)) => finished,
     };
     if !status.success() {
-        return Err(ExecError::Failed { command, status: status.to_string() });
+        return Err(ExecError::Failed { command, status: status.to_string(), code: status.code() });
     }
     exchange::read(version, &output).map_err(|problem| ExecError::Output { command, problem })
 }
