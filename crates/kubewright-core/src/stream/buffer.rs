@@ -14,6 +14,10 @@ pub(super) struct Buffer {
     failure: Option<DecodeError>,
     /// Whether the last error was about one object that has been passed over.
     has_passed_over: bool,
+    /// Whether the last value ended its line, as those of an API server do.
+    in_lines: bool,
+    /// How far the bytes have been looked through for the end of a line.
+    line: usize,
 }
 
 /// How much a step of JSON reads, at the most.
@@ -29,6 +33,7 @@ impl Buffer {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 && (self.start == self.bytes.len() || self.start >= self.bytes.len() / 2) {
             self.bytes.drain(..self.start);
+            self.line = self.line.saturating_sub(self.start);
             self.start = 0;
         }
         self.bytes.extend_from_slice(bytes);
@@ -40,6 +45,23 @@ impl Buffer {
 
     pub(super) fn consume(&mut self, count: usize) {
         self.start += count;
+    }
+
+    /// Whether it is worth trying to read a value: where each has stood on a line of its own so far, one whose line has no
+    /// end yet is not complete, and decoding it to find that out would cost as much as decoding it. What ends as an
+    /// object does is tried nevertheless, for the one whose line never ends.
+    pub(super) fn may_hold_value(&mut self) -> bool {
+        if !self.in_lines || self.scan.is_some() {
+            return true;
+        }
+        let bytes = &self.bytes[self.start..];
+        let space = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        self.start += space;
+        let bytes = &bytes[space..];
+        let from = self.line.saturating_sub(self.start).min(bytes.len());
+        let found = bytes.last() == Some(&b'}') || bytes[from..].contains(&b'\n');
+        self.line = if found { self.start } else { self.bytes.len() };
+        found
     }
 
     /// Reads one step of JSON, all of it or, if the bytes end too early, nothing.
@@ -70,6 +92,7 @@ impl Buffer {
         match read(&mut reader) {
             Ok(result) => {
                 self.start += reader.position();
+                self.in_lines = self.bytes.get(self.start) == Some(&b'\n');
                 Ok(Some(result))
             }
             Err(error) if error.is_truncated() => {

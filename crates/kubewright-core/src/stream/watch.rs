@@ -51,6 +51,7 @@ impl<T: Object> WatchDecoder<T> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
         match self.encoding {
+            Encoding::Json if !self.buffer.may_hold_value() => Ok(None),
             Encoding::Json => self.buffer.read(decoder, Extent::Value, json_event),
             Encoding::Protobuf => self.protobuf(decoder),
         }
@@ -194,6 +195,27 @@ mod tests {
         let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json);
         watch.push(b"<html> {} ");
         assert!(watch.next(&mut Decoder::new()).is_err() && !watch.can_go_on());
+    }
+
+    #[test]
+    fn events_come_with_or_without_lines_of_their_own() {
+        let event = |name: &str| format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"{name}"}}}}}}"#);
+        for separators in [["\n", "\n"], ["\n", ""], ["", "\n"], ["", ""], ["\r\n", "\n\n"]] {
+            let [first, second] = separators;
+            let stream = [&event("a"), first, &event("b"), second, &event("c")].concat();
+            for size in 1..stream.len() {
+                let (mut watch, mut decoder) = (WatchDecoder::new(Encoding::Json), Decoder::new());
+                let mut names = Vec::new();
+                for piece in stream.as_bytes().chunks(size) {
+                    watch.push(piece);
+                    while let Some(event) = watch.next(&mut decoder).expect("well formed") {
+                        let WatchEvent::Added(object) = event else { panic!("{event:?}") };
+                        names.push(PartialObjectMetadata::name(&object).to_owned());
+                    }
+                }
+                assert_eq!(names, ["a", "b", "c"], "{separators:?} in pieces of {size}");
+            }
+        }
     }
 
     #[test]
