@@ -19,6 +19,8 @@ pub mod ownership;
 mod random;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "webhook")]
+pub mod webhook;
 
 pub use consistency::{Freshness, Operation, OwnApi};
 pub use controller::{BoxError, Context, Controller, ControllerHandle, Outcome, Predicate};

@@ -38,6 +38,8 @@ pub use reason::{Change, Reason, Reasons};
 pub use running::{ControllerError, RunnableController};
 pub use shared::ControllerHandle;
 pub(crate) use shared::Shared;
+#[cfg(feature = "webhook")]
+pub(crate) use unwind::CatchUnwind;
 
 use relation::{Attach, Mapping};
 use work::{Feed, Plan};

@@ -1,6 +1,6 @@
 //! Runs everything that one process does: caches, controllers, other tasks, and what tells how they are.
 //!
-//! Order of the start: the HTTP endpoints, caches, tasks that need not lead, and once this process leads the controllers. The
+//! Order of the start: the HTTP endpoints, webhooks, caches, tasks that need not lead, and once this process leads the controllers. The
 //! end goes the other way round: controllers and tasks finish what they have in hand, then the caches stop, then the
 //! endpoints, and the lease is freed last, when nothing can act any more.
 
@@ -62,6 +62,8 @@ pub struct Manager {
     leading_tasks: Vec<(Str, Task)>,
     elector: Option<LeaderElector>,
     checks: Checks,
+    #[cfg(feature = "webhook")]
+    webhooks: Vec<crate::webhook::WebhookServer>,
 }
 
 impl Manager {
@@ -86,6 +88,8 @@ impl Manager {
             leading_tasks: Vec::new(),
             elector: None,
             checks: Checks::default(),
+            #[cfg(feature = "webhook")]
+            webhooks: Vec::new(),
         }
     }
 
@@ -167,6 +171,27 @@ impl Manager {
         Ok(self)
     }
 
+    /// Serves webhooks, whether this process leads or not. Ready once they are served.
+    ///
+    /// They are served before caches are filled and until those have stopped, since the server may need a conversion to answer
+    /// a list.
+    ///
+    /// # Errors
+    /// If there is something of the same name.
+    #[cfg(feature = "webhook")]
+    #[doc(alias = "GetWebhookServer")]
+    pub fn add_webhooks(
+        &mut self,
+        name: impl Into<Str>,
+        server: crate::webhook::WebhookServer,
+    ) -> Result<&mut Self, ManagerError> {
+        let name = name.into();
+        self.claim(name.clone())?;
+        self.checks.readiness(name, server.started_checker());
+        self.webhooks.push(if server.has_metrics() { server } else { server.metrics(&self.metrics.webhooks) });
+        Ok(self)
+    }
+
     fn claim(&mut self, name: Str) -> Result<(), ManagerError> {
         match self.names.insert(name.clone()) {
             true => Ok(()),
@@ -197,6 +222,11 @@ impl Manager {
                 let _ = tell.send(listener.local_addr().unwrap_or(address));
             }
             endpoints.spawn(endpoints::serve(listener, registry, checks.clone(), serving.clone()));
+        }
+        #[cfg(feature = "webhook")]
+        for server in self.webhooks.drain(..) {
+            let (bound, stop) = (server.bind().await?, serving.clone());
+            endpoints.spawn(async move { bound.serve(&stop).await });
         }
         // Caches are warm when this process comes to lead, and watches that nobody waits for can fail by themselves.
         self.factory.start(&caches);

@@ -12,3 +12,4 @@ mod manager;
 mod own_writes;
 mod storm;
 mod support;
+mod webhook;
