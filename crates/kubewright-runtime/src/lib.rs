@@ -17,6 +17,7 @@ mod finalizing;
 pub mod manager;
 pub mod ownership;
 mod random;
+pub mod sharding;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "webhook")]
@@ -30,3 +31,4 @@ pub use finalizing::{Finalizing, finalize};
 /// Conditions in the status of an object.
 pub use kubewright_core::condition;
 pub use manager::{Manager, ManagerOptions, shutdown_on_signals};
+pub use sharding::Sharding;

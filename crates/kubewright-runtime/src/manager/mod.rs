@@ -24,6 +24,7 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use checks::{Check, Checks};
 pub use error::ManagerError;
@@ -32,6 +33,7 @@ pub use signals::shutdown_on_signals;
 
 use crate::controller::{BoxError, Controller, ControllerHandle, RunnableController};
 use crate::election::{LeaderElector, Leadership};
+use crate::sharding::Sharding;
 
 type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>> + Send>;
 
@@ -61,6 +63,7 @@ pub struct Manager {
     tasks: Vec<(Str, Task)>,
     leading_tasks: Vec<(Str, Task)>,
     elector: Option<LeaderElector>,
+    sharding: Option<Sharding>,
     checks: Checks,
     #[cfg(feature = "webhook")]
     webhooks: Vec<crate::webhook::WebhookServer>,
@@ -87,6 +90,7 @@ impl Manager {
             tasks: Vec::new(),
             leading_tasks: Vec::new(),
             elector: None,
+            sharding: None,
             checks: Checks::default(),
             #[cfg(feature = "webhook")]
             webhooks: Vec::new(),
@@ -206,6 +210,12 @@ impl Manager {
         self
     }
 
+    /// Shares the keys of all controllers with other replicas, instead of letting one process lead.
+    pub fn share(&mut self, sharding: &Sharding) -> &mut Self {
+        self.sharding = Some(sharding.clone());
+        self
+    }
+
     /// Runs everything until `shutdown` is cancelled, something fails, or leadership is lost.
     ///
     /// # Errors
@@ -230,7 +240,19 @@ impl Manager {
         }
         // Caches are warm when this process comes to lead, and watches that nobody waits for can fail by themselves.
         self.factory.start(&caches);
+        let shared_out = self.sharding.take().map(|sharding| {
+            self.controllers.iter().for_each(|controller| controller.share(&sharding));
+            let stop = CancellationToken::new();
+            let stopped = stop.clone();
+            (AbortOnDropHandle::new(tokio::spawn(async move { sharding.run(&stopped).await })), stop)
+        });
         let result = self.run_work(shutdown, &caches, &checks).await;
+        // Controllers have ended, so that shards have nothing in hand and can be given to others at once. If they could not
+        // be ended they are dropped by now, too.
+        if let Some((sharding, stop)) = shared_out {
+            stop.cancel();
+            let _ = sharding.await;
+        }
         caches.cancel();
         serving.cancel();
         while endpoints.join_next().await.is_some() {}

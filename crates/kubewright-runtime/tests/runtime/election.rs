@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kubewright_api::coordination::v1::{Lease, LeaseSpec};
 use kubewright_apiserver::{Fault, RunningServer};
-use kubewright_client::{Api, Client, Error};
+use kubewright_client::{Api, Client, Config, Error};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Map, MicroTime, Object, ObjectKey, ResourceVersion, Str};
 use kubewright_runtime::election::{
@@ -14,6 +14,7 @@ use kubewright_runtime::election::{
     Record,
 };
 use kubewright_runtime::{LeaderElector, Leadership};
+use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -360,6 +361,53 @@ async fn losing_the_lease_ends_the_run_with_an_error() {
     let end = elector(&server.client(), "a").run(log.callbacks(Duration::ZERO), &stop).await;
     assert_eq!(end, Err(LeadershipLost));
     assert_eq!(log.lines().last().map(String::as_str), Some("stopped"));
+}
+
+#[tokio::test]
+async fn requests_about_the_lease_say_what_they_are_for() {
+    // LE-12
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = Config::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    config.user_agent = "my-program/v1".to_owned();
+    let mut elector = elector(&Client::try_from(config).unwrap(), "a");
+    let stop = CancellationToken::new();
+    let head = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+            let mut part = [0; 1024];
+            let length = stream.read(&mut part).await.unwrap();
+            head.extend_from_slice(&part[..length]);
+        }
+        String::from_utf8(head).unwrap().to_ascii_lowercase()
+    };
+    let head = tokio::select! {
+        head = head => head,
+        _ = elector.acquire(&stop) => panic!("nobody answers"),
+    };
+    assert!(head.contains("user-agent: my-program/v1/leader-election\r\n"), "{head}");
+}
+
+/// The clock goes on while nothing of the process runs, but for the thread that answers probes.
+#[test]
+fn health_is_bad_for_a_leader_that_stands_still() {
+    // LE-11
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let options = options().lease_duration(seconds(1.0)).renew_deadline(seconds(0.5)).retry_period(seconds(0.1));
+    let mut elector = LeaderElector::over(Script::default(), "a", options).unwrap();
+    let mut health = HealthzAdaptor::new(seconds(0.2));
+    health.watch(&elector);
+    let leadership = runtime.block_on(acquire(&mut elector));
+    assert!(health.check().is_ok());
+    std::thread::sleep(seconds(1.5));
+    assert!(health.check().unwrap_err().since > seconds(1.2));
+    // Asked by the clock, nobody leads any more, although nothing has run that could have said so.
+    assert!(!leadership.is_leading());
+    runtime.block_on(async {
+        leadership.lost().await;
+        eventually("it knows that it is not the leader", async || !elector.is_leader()).await;
+    });
+    assert!(health.check().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
