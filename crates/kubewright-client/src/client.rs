@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
 use kubewright_core::Str;
 
 use crate::config::{Config, ConfigError};
@@ -46,6 +47,9 @@ pub(crate) struct Settings {
     pub(crate) retries: u32,
     pub(crate) timeout: Option<Duration>,
     pub(crate) impersonation: Option<Arc<Impersonation>>,
+    /// The name that the transport gives, and what requests say instead.
+    user_agent: Str,
+    pub(crate) own_agent: Option<HeaderValue>,
     pub(crate) json_only: bool,
 }
 
@@ -72,6 +76,8 @@ impl Client {
                 retries: DEFAULT_RETRIES,
                 timeout: None,
                 impersonation: None,
+                user_agent: Str::new(),
+                own_agent: None,
                 json_only: false,
             }),
         }
@@ -133,6 +139,18 @@ impl Client {
         self.set(|settings| settings.impersonation = Some(Arc::new(who)))
     }
 
+    /// Adds `/part` to the name by which the server knows this client, so that its logs tell the parts of a program apart.
+    #[doc(alias = "AddUserAgent")]
+    #[must_use]
+    pub fn add_user_agent(self, part: &str) -> Self {
+        let visible = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+        let part: String = part.chars().map(visible).collect();
+        self.set(|settings| {
+            settings.user_agent = format!("{}/{part}", settings.user_agent).trim_start_matches('/').into();
+            settings.own_agent = HeaderValue::from_str(&settings.user_agent).ok();
+        })
+    }
+
     /// Speaks JSON only. By default built-in types are sent and asked for as protobuf, with JSON where the server has
     /// no other.
     #[must_use]
@@ -176,6 +194,7 @@ impl TryFrom<Config> for Client {
     /// A client of the server that `config` names. Connections are made when they are needed.
     fn try_from(config: Config) -> Result<Self, ConfigError> {
         let mut client = Client::over(config.connect()?).namespace(config.default_namespace.as_str());
+        client = client.set(|settings| settings.user_agent = config.user_agent.as_str().into());
         if let Some(qps) = config.qps.filter(|qps| *qps > 0.0) {
             client = client.rate_limit(TokenBucket::new(qps, config.burst));
         }

@@ -45,9 +45,13 @@ pub(crate) struct Column {
     pub(crate) priority: Option<i32>,
 }
 
+#[derive(Default)]
 pub(crate) struct Rule {
     pub(crate) rule: String,
     pub(crate) message: Option<String>,
+    pub(crate) message_expression: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) field_path: Option<String>,
 }
 
 /// What has been read so far.
@@ -207,13 +211,24 @@ fn column(meta: &ParseNestedMeta<'_>) -> Result<Column> {
 }
 
 fn rule(meta: &ParseNestedMeta<'_>) -> Result<Rule> {
-    let (mut rule, mut message) = (None, None);
+    const REASONS: [&str; 4] =
+        ["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"];
+    let (mut rule, mut rest) = (None, Rule::default());
     meta.parse_nested_meta(|inner| match ident(&inner).as_str() {
         "rule" => once(&inner, &mut rule, text(&inner)?),
-        "message" => once(&inner, &mut message, text(&inner)?),
+        "message" => once(&inner, &mut rest.message, text(&inner)?),
+        "message_expression" => once(&inner, &mut rest.message_expression, text(&inner)?),
+        "reason" => {
+            let reason: LitStr = inner.value()?.parse()?;
+            if !REASONS.contains(&reason.value().as_str()) {
+                return Err(Error::new(reason.span(), format!("a reason is one of {}", REASONS.join(", "))));
+            }
+            once(&inner, &mut rest.reason, reason.value())
+        }
+        "field_path" => once(&inner, &mut rest.field_path, checked(&inner, names::path_problem)?),
         other => Err(inner.error(format!("a rule has no `{other}`"))),
     })?;
-    Ok(Rule { rule: rule.ok_or_else(|| meta.error("a rule needs `rule`"))?, message })
+    Ok(Rule { rule: rule.ok_or_else(|| meta.error("a rule needs `rule`"))?, ..rest })
 }
 
 fn ident(meta: &ParseNestedMeta<'_>) -> String {

@@ -162,9 +162,14 @@ fn definition(input: &DeriveInput, resource: &Resource) -> TokenStream {
             }
         }
     });
-    let rules = resource.rules.iter().map(|Rule { rule, message }| {
-        let message = option(message);
-        quote! { (#rule, #message) }
+    let rules = resource.rules.iter().map(|Rule { rule, message, message_expression, reason, field_path }| {
+        let (message, expression) = (option(message), option(message_expression));
+        let (reason, field_path) = (option(reason), option(field_path));
+        quote! {
+            #root::custom::Rule {
+                rule: #rule, message: #message, message_expression: #expression, reason: #reason, field_path: #field_path,
+            }
+        }
     });
     let deprecated = option(&resource.deprecated);
     quote! {
@@ -225,6 +230,43 @@ mod tests {
             error(quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", short_names("f", "fo"))] }),
             ""
         );
+    }
+
+    #[test]
+    fn errors_point_at_the_part_that_is_wrong() {
+        const GOOD: &str = r#"group = "a.b", version = "v1", kind = "Foo""#;
+        let with = |more: &str| format!("#[resource({GOOD}, {more})] struct FooSpec {{ size: i32 }}");
+        for (code, pointed_at) in [
+            (with("colour = 1"), "colour"),
+            (with(r#"plural = "Foos""#), r#""Foos""#),
+            (with(r#"short_names("fo", "f_o")"#), r#""f_o""#),
+            (with(r#"selectable("spec.a")"#), r#""spec.a""#),
+            (with(r#"column(name = "A", type = "int", path = ".a")"#), r#""int""#),
+            (with(r#"column(name = "A", width = 3)"#), "width"),
+            (with(r#"column(name = "A", type = "date")"#), "column"),
+            (with(r#"column(name = "A", type = "date", path = ".a", priority = "x")"#), r#""x""#),
+            (with(r#"scale(spec = "a")"#), r#""a""#),
+            (with(r#"scale(spec = ".a")"#), "scale"),
+            (with(r#"rule(message = "m")"#), "rule"),
+            (with(r#"rule(rule = "true", reason = "Bad")"#), r#""Bad""#),
+            (with("namespaced, namespaced"), "namespaced"),
+            (with(r#"status = "FooStatus""#), r#""FooStatus""#),
+            (r#"#[resource(group = "a", version = "v1", kind = "Foo")] struct FooSpec {}"#.to_owned(), r#""a""#),
+            (
+                r#"#[resource(group = "a.b", version = "v1", kind = "FooSpec")] struct FooSpec {}"#.to_owned(),
+                r#""FooSpec""#,
+            ),
+            (r#"#[resource(group = "a.b", kind = "Foo")] struct FooSpec {}"#.to_owned(), "#"),
+            ("struct FooSpec {}".to_owned(), "FooSpec"),
+            (format!("#[resource({GOOD})] enum FooSpec {{}}"), "FooSpec"),
+            (format!("#[resource({GOOD})] struct FooSpec<T>(T);"), "<"),
+        ] {
+            let input: DeriveInput = syn::parse_str(&code).unwrap();
+            let error = expand(&input).expect_err(&code);
+            // What is more than one token long may be pointed at by its first.
+            let text = error.span().source_text().unwrap_or_default();
+            assert!(text.starts_with(pointed_at), "{code}: {error} points at {text:?}");
+        }
     }
 
     #[test]

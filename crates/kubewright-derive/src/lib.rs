@@ -26,7 +26,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `scale(spec = ".spec.replicas", status = ".status.replicas", selector = ".status.selector")`;
 /// - `short_names("fo")`, `categories("all")`, `selectable(".spec.color")`;
 /// - `column(name = "Size", type = "integer", path = ".spec.size", format = "int32", priority = 1, description = "…")`, any number;
-/// - `rule(rule = "self.spec.size > 0", message = "too small")`, any number: CEL rules of the whole object;
+/// - `rule(rule = "self.spec.size > 0", message = "too small")`, any number: CEL rules of the whole object; also with
+///   `message_expression`, `reason` and `field_path`;
 /// - `derive(Default, PartialEq)`: more traits for the struct;
 /// - `not_stored`, `not_served` and `deprecated = "why"`, for one of several versions;
 /// - `crate = path`: where `kubewright_runtime` is found.

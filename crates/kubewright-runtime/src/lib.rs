@@ -17,8 +17,11 @@ mod finalizing;
 pub mod manager;
 pub mod ownership;
 mod random;
+pub mod sharding;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "webhook")]
+pub mod webhook;
 
 pub use consistency::{Freshness, Operation, OwnApi};
 pub use controller::{BoxError, Context, Controller, ControllerHandle, Outcome, Predicate};
@@ -28,3 +31,4 @@ pub use finalizing::{Finalizing, finalize};
 /// Conditions in the status of an object.
 pub use kubewright_core::condition;
 pub use manager::{Manager, ManagerOptions, shutdown_on_signals};
+pub use sharding::Sharding;

@@ -86,6 +86,9 @@ impl<'a> Request<'a> {
             problem: None,
             client: client.clone(),
         };
+        if let Some(agent) = &settings.own_agent {
+            request.headers.insert(http::header::USER_AGENT, agent.clone());
+        }
         if let Some(who) = &settings.impersonation {
             let applied = who.replace(&mut request.headers).map_err(|error| error.to_string());
             request.note(applied);

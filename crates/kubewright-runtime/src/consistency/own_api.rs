@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kubewright_cache::InformerHandle;
 use kubewright_client::{Api, Deleted, Error, HasStatus, Result, Scope};
-use kubewright_core::options::{ApplyOptions, DeleteOptions, Patch};
-use kubewright_core::{Object, ObjectKey, Str};
+use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch};
+use kubewright_core::{Object, ObjectKey, ResourceVersion, Selector, Str};
 use tokio::time::{Instant, sleep};
 
 use super::write::{Effect, Write};
@@ -86,14 +86,49 @@ impl<K: Object> OwnApi<K> {
         Ok(informer.store().get_by_key(&key))
     }
 
-    async fn seen(&self, informer: &InformerHandle<K>, key: &ObjectKey) -> Result<(), StaleCache> {
-        let writes = self.context.inner.shared.writes.writes_of(self.context.key());
-        let Some(write) =
-            writes.into_iter().find(|write| Some(write.relation) == self.relation && write.object == *key)
-        else {
-            return Ok(());
+    /// The objects of the namespace that the selector selects, in the order of their names.
+    ///
+    /// A type that the controller does not watch is always read from the server. With
+    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) the cache has everything that this key has written of the type.
+    ///
+    /// # Errors
+    /// If the server cannot be asked, or the cache stays behind what was written.
+    pub async fn list(&self, selector: &Selector, freshness: Freshness) -> Result<Vec<Arc<K>>, crate::BoxError> {
+        let informer = self.context.informer::<K>().filter(|_| freshness != Freshness::Live);
+        let Some(informer) = informer else {
+            let options = ListOptions::default().labels(selector.clone());
+            return Ok(self.api.list(&options).await?.into_iter().map(Arc::new).collect());
         };
-        let began = Instant::now();
+        if freshness == Freshness::AtLeastMyWrites {
+            for write in self.own_writes() {
+                self.shows(&informer, &write).await?;
+            }
+        }
+        let lister = informer.lister();
+        let mut objects = match self.api.scope() {
+            Scope::Namespace(namespace) => lister.namespace(namespace.clone()).list(selector),
+            _ => lister.list(selector),
+        };
+        objects.sort_by_key(|object| object.key());
+        Ok(objects)
+    }
+
+    fn own_writes(&self) -> Vec<Write> {
+        let mut writes = self.context.inner.shared.writes.writes_of(self.context.key());
+        writes.retain(|write| Some(write.relation) == self.relation);
+        writes
+    }
+
+    async fn seen(&self, informer: &InformerHandle<K>, key: &ObjectKey) -> Result<(), StaleCache> {
+        match self.own_writes().into_iter().find(|write| write.object == *key) {
+            Some(write) => self.shows(informer, &write).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the cache shows a write.
+    async fn shows(&self, informer: &InformerHandle<K>, write: &Write) -> Result<(), StaleCache> {
+        let (key, began) = (&write.object, Instant::now());
         loop {
             let snapshot = informer.store().snapshot();
             if write.is_in(snapshot.get(&key.namespace, &key.name).map(|object| &**object), snapshot.resource_version())
@@ -141,6 +176,12 @@ impl<K: Object> OwnApi<K> {
         };
         self.note(ObjectKey { namespace: self.namespace(), name: name.into() }, effect);
         Ok(deleted)
+    }
+
+    /// Notes a write of the object of this name that was made by other means: through its scale or another subresource, or
+    /// [`untracked`](Self::untracked). `version` is the version of the object in the answer.
+    pub fn record(&self, name: &str, version: impl Into<ResourceVersion>) {
+        self.note(ObjectKey { namespace: self.namespace(), name: name.into() }, Effect::Version(version.into()));
     }
 
     pub(super) fn namespace(&self) -> Str {

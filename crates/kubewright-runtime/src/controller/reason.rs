@@ -40,6 +40,8 @@ pub enum Change {
     Requeued,
     /// The reconcile before failed.
     Retried,
+    /// This replica got the shard of the key.
+    TakenOver,
 }
 
 impl fmt::Display for Reason {
@@ -53,6 +55,7 @@ impl fmt::Display for Reason {
             Change::Requested => "requested",
             Change::Requeued => "requeued",
             Change::Retried => "retried",
+            Change::TakenOver => "taken over",
         };
         match &self.object {
             Some(object) => write!(f, "{} {object} {change}", self.source),

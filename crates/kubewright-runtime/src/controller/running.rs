@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kubewright_cache::{InformerStopped, SharedInformerFactory};
-use kubewright_core::Str;
+use kubewright_core::{ObjectKey, Str};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::reason::{Change, Reason};
 use super::relation::{AllKeys, Attach, Relation};
 use super::shared::{ControllerHandle, Shared};
 use super::work::{Feed, Plan};
+use crate::sharding::Sharding;
 
 /// How often it is looked whether a relation that does not sync has failed.
 const LOOK: Duration = Duration::from_millis(50);
@@ -24,6 +26,8 @@ pub struct RunnableController {
     pub(super) factory: SharedInformerFactory,
     pub(super) attach: Vec<Attach>,
     pub(super) all_keys: AllKeys,
+    /// Those that would be reconciled if the controller started now.
+    pub(super) listed_keys: AllKeys,
     pub(super) feeds: Vec<(Str, Feed)>,
     pub(super) workers: usize,
     pub(super) sync_timeout: Duration,
@@ -74,13 +78,20 @@ impl RunnableController {
         self.run_with_caches(shutdown, &caches).await
     }
 
+    /// Reconciles only keys that are this replica's.
+    pub(crate) fn share(&self, sharding: &Sharding) {
+        // Whoever configured the controller itself comes first.
+        let _ = self.shared.sharding.set(sharding.clone());
+    }
+
     /// The same with caches that stop when `caches` says so, after the controllers.
     pub(crate) async fn run_with_caches(
         self,
         shutdown: &CancellationToken,
         caches: &CancellationToken,
     ) -> Result<(), ControllerError> {
-        let RunnableController { shared, factory, attach, all_keys, feeds, workers, sync_timeout, plan } = self;
+        let RunnableController { shared, factory, attach, all_keys, listed_keys, feeds, workers, sync_timeout, plan } =
+            self;
         let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
         let mut relations: Vec<Arc<dyn Relation>> = Vec::new();
         for attach in attach {
@@ -99,6 +110,10 @@ impl RunnableController {
         for (_, feed) in feeds {
             beside.spawn(feed(ControllerHandle { shared: shared.clone() }));
         }
+        if let Some(sharding) = shared.sharding.get().cloned() {
+            let shared = shared.clone();
+            beside.spawn(async move { sharding.tell(|is_gained| shared.take_over(&listed_keys, is_gained)).await });
+        }
         let mut working = JoinSet::new();
         for _ in 0..workers {
             working.spawn(plan.clone().work(shared.clone(), shutdown.clone()));
@@ -109,6 +124,16 @@ impl RunnableController {
         shared.queue.shut_down();
         tracing::info!(controller = %shared.name, "controller has stopped");
         Ok(())
+    }
+}
+
+impl Shared {
+    /// Reconciles all objects of shards that this replica has got.
+    fn take_over(&self, listed_keys: &AllKeys, is_gained: &dyn Fn(&ObjectKey) -> bool) {
+        for key in listed_keys().into_iter().filter(|key| is_gained(key)) {
+            let reason = Reason { source: Str::from_static("sharding"), object: None, change: Change::TakenOver };
+            self.enqueue(key, reason, Shared::urgency(Change::TakenOver));
+        }
     }
 }
 

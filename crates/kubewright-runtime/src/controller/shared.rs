@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use kubewright_core::{ObjectKey, Str};
@@ -15,6 +15,7 @@ use super::reason::{Change, Pending, Reason};
 use super::relation::Relation;
 use crate::consistency::Ledger;
 use crate::random::Random;
+use crate::sharding::Sharding;
 
 /// So many failing objects are shown.
 const SHOWN: usize = 100;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) is_working: AtomicBool,
     /// The watches, the main one first; empty before the controller runs.
     pub(crate) relations: RwLock<Vec<Arc<dyn Relation>>>,
+    /// Which keys are this replica's, if there are others.
+    pub(crate) sharding: OnceLock<Sharding>,
     trouble: Mutex<Trouble>,
 }
 
@@ -49,8 +52,16 @@ impl Shared {
             random: Random::new(None),
             is_working: AtomicBool::new(false),
             relations: RwLock::default(),
+            sharding: OnceLock::new(),
             trouble: Mutex::default(),
         }
+    }
+
+    /// Leaves a key to another replica: nothing of it is kept.
+    pub(crate) fn leave(&self, key: &ObjectKey) {
+        self.pending.take(key);
+        self.queue.forget(key);
+        self.succeeded(key);
     }
 
     /// Asks for a reconcile of `key`.
@@ -62,7 +73,7 @@ impl Shared {
     /// How urgent a change is: what people wait for goes before what a list repeats.
     pub(crate) fn urgency(change: Change) -> AddOptions {
         match change {
-            Change::Listed | Change::Reminded => AddOptions::new().priority(LOW_PRIORITY),
+            Change::Listed | Change::Reminded | Change::TakenOver => AddOptions::new().priority(LOW_PRIORITY),
             _ => AddOptions::new(),
         }
     }

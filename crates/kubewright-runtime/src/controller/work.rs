@@ -17,6 +17,7 @@ use super::outcome::{BoxError, Failure, Outcome};
 use super::reason::{Change, Reason};
 use super::shared::{ControllerHandle, Shared};
 use super::unwind::CatchUnwind;
+use crate::sharding::Permit;
 
 /// A key whose writes are not in the cache is looked at again after this time, should no event wake it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -38,8 +39,17 @@ impl Plan {
     /// Reconciles one key after the other until told to stop; the key in hand is finished first.
     pub(super) async fn work(self: Arc<Self>, shared: Arc<Shared>, stop: CancellationToken) {
         while let Some(claim) = stop.run_until_cancelled(shared.queue.get()).await.flatten() {
+            let permit = match shared.sharding.get().map(|sharding| sharding.permit(claim.key())) {
+                // Whoever has the shard is told as well, and whoever gets it later looks at all its keys.
+                Some(None) => {
+                    shared.leave(claim.key());
+                    continue;
+                }
+                Some(permit) => permit,
+                None => None,
+            };
             if self.has_seen_own_writes(&shared, claim.key()) {
-                self.reconcile(&shared, claim, &stop).await;
+                self.reconcile(&shared, claim, permit, &stop).await;
             } else {
                 // The claim is given back, so that the worker is free meanwhile; the event or the clock brings the key back.
                 let again = AddOptions::new().after(LOOK_AGAIN).priority(claim.priority());
@@ -64,7 +74,13 @@ impl Plan {
         shared.writes.settle(key, has_seen)
     }
 
-    async fn reconcile(&self, shared: &Arc<Shared>, claim: Claim<ObjectKey>, stop: &CancellationToken) {
+    async fn reconcile(
+        &self,
+        shared: &Arc<Shared>,
+        claim: Claim<ObjectKey>,
+        permit: Option<Permit>,
+        stop: &CancellationToken,
+    ) {
         let inner = Inner {
             key: claim.key().clone(),
             reasons: shared.pending.take(&claim),
@@ -96,10 +112,26 @@ impl Plan {
             };
             ended.map_err(Failure::Panic)?.map_err(Failure::Error)
         };
-        let ended = ended.instrument(span.clone()).await;
+        let ended = while_permitted(permit.as_ref(), ended.instrument(span.clone())).await;
         shared.numbers.active.dec();
         shared.numbers.time.observe(began.elapsed().as_secs_f64());
-        span.in_scope(|| conclude(shared, &claim, ended));
+        span.in_scope(|| match ended {
+            Some(ended) => conclude(shared, &claim, ended),
+            None => {
+                tracing::warn!("dropped: the shard of the key is lost");
+                shared.leave(&claim);
+            }
+        });
+    }
+}
+
+/// Does `work` as long as the key is this replica's; `None` if it was lost first, and the work dropped.
+async fn while_permitted<R>(permit: Option<&Permit>, work: impl Future<Output = R>) -> Option<R> {
+    let Some(permit) = permit else { return Some(work.await) };
+    tokio::select! {
+        biased;
+        () = permit.lost() => None,
+        result = work => Some(result),
     }
 }
 

@@ -19,8 +19,8 @@ pub struct Details {
     pub scale: Option<ScalePaths>,
     /// What a table shows.
     pub columns: &'static [Column],
-    /// CEL rules of the whole object, with their messages.
-    pub rules: &'static [(&'static str, Option<&'static str>)],
+    /// CEL rules of the whole object.
+    pub rules: &'static [Rule],
     /// Fields by which objects can be selected.
     pub selectable: &'static [&'static str],
     /// The schema of the specification.
@@ -38,6 +38,22 @@ pub struct ScalePaths {
     pub status: &'static str,
     /// By which labels they are found.
     pub selector: Option<&'static str>,
+}
+
+/// A CEL rule.
+#[derive(Debug, Clone, Copy)]
+#[doc(alias = "ValidationRule")]
+pub struct Rule {
+    /// What has to hold.
+    pub rule: &'static str,
+    /// What is said if it does not.
+    pub message: Option<&'static str>,
+    /// What is said, as an expression of its own.
+    pub message_expression: Option<&'static str>,
+    /// The reason that the server gives, such as `FieldValueForbidden`.
+    pub reason: Option<&'static str>,
+    /// The field that it is about.
+    pub field_path: Option<&'static str>,
 }
 
 /// A column of a table.
@@ -88,11 +104,7 @@ fn definition_of(resource: &kubewright_core::ResourceInfo, details: &Details) ->
     }
     let mut schema = json!({"type": "object", "required": ["spec"], "properties": properties});
     if !details.rules.is_empty() {
-        let rules = details.rules.iter().map(|(rule, message)| match message {
-            Some(message) => json!({"rule": rule, "message": message}),
-            None => json!({"rule": rule}),
-        });
-        schema["x-kubernetes-validations"] = rules.collect();
+        schema["x-kubernetes-validations"] = details.rules.iter().map(rule).collect();
     }
     let mut version = json!({
         "name": resource.kind.version,
@@ -125,6 +137,21 @@ fn definition_of(resource: &kubewright_core::ResourceInfo, details: &Details) ->
             "versions": [version],
         },
     })
+}
+
+fn rule(rule: &Rule) -> Value {
+    let mut written = json!({"rule": rule.rule});
+    for (name, text) in [
+        ("message", rule.message),
+        ("messageExpression", rule.message_expression),
+        ("reason", rule.reason),
+        ("fieldPath", rule.field_path),
+    ] {
+        if let Some(text) = text {
+            written[name] = text.into();
+        }
+    }
+    written
 }
 
 fn column(column: &Column) -> Value {

@@ -33,7 +33,7 @@ mod definition;
 mod parts;
 mod structural;
 
-pub use definition::{Column, CustomResource, Details, MergeError, ScalePaths, merge_versions};
+pub use definition::{Column, CustomResource, Details, MergeError, Rule, ScalePaths, merge_versions};
 pub use kubewright_derive::CustomResource;
 pub use structural::schema_of;
 

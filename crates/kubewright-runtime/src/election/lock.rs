@@ -32,7 +32,7 @@ pub struct Record {
 }
 
 impl Record {
-    pub(super) fn duration(&self) -> Duration {
+    pub(crate) fn duration(&self) -> Duration {
         Duration::from_secs(u64::try_from(self.lease_duration_seconds).unwrap_or_default())
     }
 }
@@ -96,7 +96,7 @@ pub struct LeaseLock {
 impl LeaseLock {
     /// The lease of this namespace and name. Requests take no longer than `timeout`.
     pub(super) fn new(client: &Client, key: ObjectKey, timeout: Duration) -> Self {
-        let client = client.clone().request_timeout(timeout);
+        let client = client.clone().request_timeout(timeout).add_user_agent("leader-election");
         LeaseLock { leases: Api::namespaced(&client, key.namespace.clone()), key, labels: Map::new(), seen: None }
     }
 

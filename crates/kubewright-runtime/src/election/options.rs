@@ -13,7 +13,7 @@ pub(super) const JITTER_FACTOR: f64 = 1.2;
 pub struct LeaderElectionOptions {
     pub(super) lease_duration: Duration,
     pub(super) renew_deadline: Duration,
-    pub(super) retry_period: Duration,
+    pub(crate) retry_period: Duration,
     pub(super) releases: bool,
     pub(super) is_coordinated: bool,
     pub(super) seed: Option<u64>,
@@ -113,7 +113,7 @@ impl LeaderElectionOptions {
     }
 
     /// How long a request about the lease may take.
-    pub(super) fn request_timeout(&self) -> Duration {
+    pub(crate) fn request_timeout(&self) -> Duration {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 }
@@ -134,6 +134,9 @@ pub enum InvalidElection {
     /// Trying without a pause would be an attack.
     #[error("the retry period must be greater than zero")]
     NoRetryPeriod,
+    /// The name of a group of replicas is the value of a label.
+    #[error("the name of the group must be the value of a label")]
+    NotALabel,
     /// A candidate without a name cannot be told from a free lease.
     #[error("the identity of a candidate must not be empty")]
     NoIdentity,

@@ -36,6 +36,10 @@ pub enum ManagerError {
         /// How long was waited.
         grace: Duration,
     },
+    /// Webhooks cannot be served.
+    #[cfg(feature = "webhook")]
+    #[error("webhooks cannot be served")]
+    Webhook(#[from] crate::webhook::WebhookError),
     /// The address of the endpoints is not to be had.
     #[error("cannot listen on {address}")]
     Listen {

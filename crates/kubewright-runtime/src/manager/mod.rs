@@ -1,6 +1,6 @@
 //! Runs everything that one process does: caches, controllers, other tasks, and what tells how they are.
 //!
-//! Order of the start: the HTTP endpoints, caches, tasks that need not lead, and once this process leads the controllers. The
+//! Order of the start: the HTTP endpoints, webhooks, caches, tasks that need not lead, and once this process leads the controllers. The
 //! end goes the other way round: controllers and tasks finish what they have in hand, then the caches stop, then the
 //! endpoints, and the lease is freed last, when nothing can act any more.
 
@@ -24,6 +24,7 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use checks::{Check, Checks};
 pub use error::ManagerError;
@@ -32,6 +33,7 @@ pub use signals::shutdown_on_signals;
 
 use crate::controller::{BoxError, Controller, ControllerHandle, RunnableController};
 use crate::election::{LeaderElector, Leadership};
+use crate::sharding::Sharding;
 
 type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>> + Send>;
 
@@ -61,7 +63,10 @@ pub struct Manager {
     tasks: Vec<(Str, Task)>,
     leading_tasks: Vec<(Str, Task)>,
     elector: Option<LeaderElector>,
+    sharding: Option<Sharding>,
     checks: Checks,
+    #[cfg(feature = "webhook")]
+    webhooks: Vec<crate::webhook::WebhookServer>,
 }
 
 impl Manager {
@@ -85,7 +90,10 @@ impl Manager {
             tasks: Vec::new(),
             leading_tasks: Vec::new(),
             elector: None,
+            sharding: None,
             checks: Checks::default(),
+            #[cfg(feature = "webhook")]
+            webhooks: Vec::new(),
         }
     }
 
@@ -167,6 +175,27 @@ impl Manager {
         Ok(self)
     }
 
+    /// Serves webhooks, whether this process leads or not. Ready once they are served.
+    ///
+    /// They are served before caches are filled and until those have stopped, since the server may need a conversion to answer
+    /// a list.
+    ///
+    /// # Errors
+    /// If there is something of the same name.
+    #[cfg(feature = "webhook")]
+    #[doc(alias = "GetWebhookServer")]
+    pub fn add_webhooks(
+        &mut self,
+        name: impl Into<Str>,
+        server: crate::webhook::WebhookServer,
+    ) -> Result<&mut Self, ManagerError> {
+        let name = name.into();
+        self.claim(name.clone())?;
+        self.checks.readiness(name, server.started_checker());
+        self.webhooks.push(if server.has_metrics() { server } else { server.metrics(&self.metrics.webhooks) });
+        Ok(self)
+    }
+
     fn claim(&mut self, name: Str) -> Result<(), ManagerError> {
         match self.names.insert(name.clone()) {
             true => Ok(()),
@@ -178,6 +207,12 @@ impl Manager {
     #[doc(alias = "LeaderElection")]
     pub fn elect(&mut self, elector: LeaderElector) -> &mut Self {
         self.elector = Some(elector);
+        self
+    }
+
+    /// Shares the keys of all controllers with other replicas, instead of letting one process lead.
+    pub fn share(&mut self, sharding: &Sharding) -> &mut Self {
+        self.sharding = Some(sharding.clone());
         self
     }
 
@@ -198,9 +233,26 @@ impl Manager {
             }
             endpoints.spawn(endpoints::serve(listener, registry, checks.clone(), serving.clone()));
         }
+        #[cfg(feature = "webhook")]
+        for server in self.webhooks.drain(..) {
+            let (bound, stop) = (server.bind().await?, serving.clone());
+            endpoints.spawn(async move { bound.serve(&stop).await });
+        }
         // Caches are warm when this process comes to lead, and watches that nobody waits for can fail by themselves.
         self.factory.start(&caches);
+        let shared_out = self.sharding.take().map(|sharding| {
+            self.controllers.iter().for_each(|controller| controller.share(&sharding));
+            let stop = CancellationToken::new();
+            let stopped = stop.clone();
+            (AbortOnDropHandle::new(tokio::spawn(async move { sharding.run(&stopped).await })), stop)
+        });
         let result = self.run_work(shutdown, &caches, &checks).await;
+        // Controllers have ended, so that shards have nothing in hand and can be given to others at once. If they could not
+        // be ended they are dropped by now, too.
+        if let Some((sharding, stop)) = shared_out {
+            stop.cancel();
+            let _ = sharding.await;
+        }
         caches.cancel();
         serving.cancel();
         while endpoints.join_next().await.is_some() {}

@@ -75,6 +75,7 @@ impl ManagerOptions {
 
 /// What a process counts, all in one registry.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RuntimeMetrics {
     /// Of controllers and their queues.
     pub controllers: ControllerMetrics,
@@ -82,6 +83,9 @@ pub struct RuntimeMetrics {
     pub elections: ElectionMetrics,
     /// Of caches.
     pub caches: kubewright_cache::Metrics,
+    /// Of webhooks.
+    #[cfg(feature = "webhook")]
+    pub webhooks: crate::webhook::WebhookMetrics,
 }
 
 impl RuntimeMetrics {
@@ -92,6 +96,8 @@ impl RuntimeMetrics {
             controllers: ControllerMetrics::register(registry),
             elections: ElectionMetrics::register(registry),
             caches: kubewright_cache::Metrics::register(registry),
+            #[cfg(feature = "webhook")]
+            webhooks: crate::webhook::WebhookMetrics::register(registry),
         }
     }
 }

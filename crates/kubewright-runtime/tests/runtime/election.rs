@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use kubewright_api::coordination::v1::{Lease, LeaseSpec};
 use kubewright_apiserver::{Fault, RunningServer};
-use kubewright_client::{Api, Client, Error};
+use kubewright_client::transport::{Body, ResponseFuture};
+use kubewright_client::{Api, Client, Config, Error};
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{GroupResource, Map, MicroTime, Object, ObjectKey, ResourceVersion, Str};
+use kubewright_core::{GroupResource, Map, MicroTime, Object, ObjectKey, ResourceVersion, Str, Value};
 use kubewright_runtime::election::{
-    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderCallbacks, LeaderElectionOptions, LeadershipLost, Lock,
-    Record,
+    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderCallbacks, LeaderElectionOptions, LeadershipLost,
+    LeaseCandidate, Lock, Record,
 };
 use kubewright_runtime::{LeaderElector, Leadership};
+use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -270,6 +272,62 @@ async fn a_coordinated_candidate_waits_to_be_chosen_and_leaves_at_the_end_of_its
     assert!(start.elapsed() <= seconds(12.0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
+    // LE-14
+    let object = Arc::new(Mutex::new(None::<Value>));
+    let (kept, asked) = (object.clone(), Arc::new(Mutex::new(Vec::new())));
+    let noted = asked.clone();
+    // The server of the tests does not serve the kind, so that one object is enough.
+    let client = Client::over(move |request: http::Request<bytes::Bytes>| {
+        let mut kept = kept.lock().unwrap();
+        let is_read = request.method() == http::Method::GET;
+        if !is_read {
+            noted.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
+            *kept = Some(Value::from_json(request.body()).unwrap());
+        }
+        let (code, body) = match &*kept {
+            Some(object) => (if request.method() == http::Method::POST { 201 } else { 200 }, object.to_string()),
+            None => (
+                404,
+                r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#.to_owned(),
+            ),
+        };
+        let response = http::Response::builder().status(code).header("content-type", "application/json");
+        let chunk = futures_util::stream::once(std::future::ready(Ok(bytes::Bytes::from(body))));
+        let response = response.body(Body::new(chunk)).unwrap();
+        Box::pin(async { Ok(response) }) as ResponseFuture
+    });
+    let key = ObjectKey::namespaced("default", "me");
+    let candidate = LeaseCandidate::new(&client, key, "lock", "1.36.0", "1.35.0");
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let running = tokio::spawn(async move { candidate.run(&stopped).await });
+    let path = "/apis/coordination.k8s.io/v1beta1/namespaces/default/leasecandidates";
+    let take = || std::mem::take(&mut *asked.lock().unwrap());
+    sleep(seconds(200.0)).await;
+    assert_eq!(take(), [format!("POST {path}")]);
+    let spec = |field: &str| object.lock().unwrap().as_ref()?.get("spec")?.get(field)?.as_str().map(str::to_owned);
+    assert_eq!((spec("leaseName").as_deref(), spec("emulationVersion").as_deref()), (Some("lock"), Some("1.35.0")));
+    sleep(seconds(200.0)).await;
+    assert_eq!(take(), [format!("PUT {path}/me")]);
+    // Asked by the control plane: an answer within seconds, once.
+    let ping = |time: &str| {
+        let mut object = object.lock().unwrap();
+        let spec = object.as_mut().unwrap().as_object_mut().unwrap().get_mut("spec").unwrap();
+        spec.as_object_mut().unwrap().insert("pingTime", Value::String(time.into()));
+    };
+    ping("2999-01-01T00:00:00.000000Z");
+    sleep(seconds(2.0)).await;
+    assert!(take().contains(&format!("PUT {path}/me")));
+    ping("2001-01-01T00:00:00.000000Z");
+    take();
+    sleep(seconds(30.0)).await;
+    assert_eq!(take(), [""; 0]);
+    stop.cancel();
+    running.await.unwrap();
+}
+
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -360,6 +418,50 @@ async fn losing_the_lease_ends_the_run_with_an_error() {
     let end = elector(&server.client(), "a").run(log.callbacks(Duration::ZERO), &stop).await;
     assert_eq!(end, Err(LeadershipLost));
     assert_eq!(log.lines().last().map(String::as_str), Some("stopped"));
+}
+
+#[tokio::test]
+async fn requests_about_the_lease_say_what_they_are_for() {
+    // LE-12
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = Config::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    config.user_agent = "my-program/v1".to_owned();
+    let mut elector = elector(&Client::try_from(config).unwrap(), "a");
+    let stop = CancellationToken::new();
+    let head = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+            let mut part = [0; 1024];
+            let length = stream.read(&mut part).await.unwrap();
+            head.extend_from_slice(&part[..length]);
+        }
+        String::from_utf8(head).unwrap().to_ascii_lowercase()
+    };
+    let head = tokio::select! {
+        head = head => head,
+        _ = elector.acquire(&stop) => panic!("nobody answers"),
+    };
+    assert!(head.contains("user-agent: my-program/v1/leader-election\r\n"), "{head}");
+}
+
+/// The clock goes on while nothing of the process runs, but for the thread that answers probes.
+#[test]
+fn health_is_bad_for_a_leader_that_stands_still() {
+    // LE-11
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let options = options().lease_duration(seconds(1.0)).renew_deadline(seconds(0.5)).retry_period(seconds(0.1));
+    let mut elector = LeaderElector::over(Script::default(), "a", options).unwrap();
+    let mut health = HealthzAdaptor::new(seconds(0.2));
+    health.watch(&elector);
+    let leadership = runtime.block_on(acquire(&mut elector));
+    assert!(health.check().is_ok());
+    std::thread::sleep(seconds(1.5));
+    assert!(health.check().unwrap_err().since > seconds(1.2));
+    // Asked by the clock, nobody leads any more, although nothing has run that could have said so.
+    assert!(!leadership.is_leading());
+    // Nobody has taken the lease meanwhile, so that it is renewed as soon as anything runs again.
+    runtime.block_on(eventually("it is healthy again", async || health.check().is_ok()));
 }
 
 #[tokio::test(start_paused = true)]

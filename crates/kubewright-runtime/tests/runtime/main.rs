@@ -10,5 +10,8 @@ mod frozen;
 mod isolation;
 mod manager;
 mod own_writes;
+mod sharding;
 mod storm;
 mod support;
+mod webhook;
+mod wire;

@@ -8,49 +8,69 @@ use std::time::{Duration, Instant};
 
 use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_cache::SharedInformerFactory;
-use kubewright_client::Client;
+use kubewright_client::{Api, Client};
 use kubewright_core::Object;
+use kubewright_runtime::custom::CustomResource;
 use kubewright_runtime::ownership::controller_reference;
 use kubewright_runtime::testing::TestCluster;
 use kubewright_runtime::{Context, Controller, Manager, ManagerOptions, Outcome};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::support::{Running, config_map, config_maps, server, touch};
+use crate::support::{Running, config_map, config_maps, eventually, server, touch};
+
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone, Default)]
+#[resource(group = "example.com", version = "v1", kind = "Site", namespaced, status = SiteStatus, derive(Default))]
+struct SiteSpec {
+    words: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default)]
+struct SiteStatus {
+    ready: bool,
+}
 
 #[tokio::test]
-async fn a_storm_of_objects_converges_with_three_calls_each() {
+async fn a_storm_of_custom_resources_converges_with_three_calls_each() {
     let count = std::env::var("KUBEWRIGHT_STORM").ok().and_then(|text| text.parse().ok()).unwrap_or(300usize);
     let cluster = TestCluster::start().await.unwrap();
+    let direct = cluster.client();
+    Api::all(&direct).create(&Site::definition()).await.unwrap();
+    let sites = Api::<Site>::namespaced(&direct, "default");
+    eventually("sites are served", async || sites.list(&Default::default()).await.is_ok()).await;
     let calls = Arc::new(AtomicUsize::new(0));
-    let (counted, client) = (calls.clone(), cluster.client());
+    let (counted, transport) = (calls.clone(), direct.clone());
     let client = Client::over(move |request: http::Request<bytes::Bytes>| {
         counted.fetch_add(1, Ordering::Relaxed);
-        client.transport().send(request)
+        transport.transport().send(request)
     });
     let mut manager = Manager::new(&client, ManagerOptions::default());
-    // Each map gets a secret, and a label when it has it.
-    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>().workers(4).reconciling(
-        |map, context: Context| async move {
-            if map.namespace() != "default" {
-                return Ok(Outcome::Done);
+    // Each site gets a secret, and says so when it has it.
+    let controller = manager.controller::<Site>("sites").owns::<Secret>().workers(4).reconciling(
+        |site, context: Context| async move {
+            let set = |secret: &mut Secret| secret.metadata.owner_references = [controller_reference(&*site)].into();
+            context.api::<Secret>("default").create_or_update(site.name(), set).await?;
+            if site.status.as_ref().is_none_or(|status| !status.ready) {
+                let mut ready = (*site).clone();
+                ready.status = Some(SiteStatus { ready: true });
+                context.api::<Site>("default").update_status(&ready).await?;
             }
-            let set = |secret: &mut Secret| secret.metadata.owner_references = [controller_reference(&*map)].into();
-            context.api::<Secret>("default").create_or_update(map.name(), set).await?;
-            let label = |map: &mut ConfigMap| drop(map.metadata.labels.insert("has-secret", "yes".into()));
-            context.api::<ConfigMap>("default").create_or_patch(map.name(), label).await?;
             Ok(Outcome::Done)
         },
     );
-    manager.add(maps).unwrap();
+    manager.add(controller).unwrap();
     let running = cluster.run(manager);
     running.until_idle().await;
     calls.store(0, Ordering::Relaxed);
-    let direct = config_maps(cluster.server());
     for number in 0..count {
-        direct.create(&config_map(&format!("map-{number}"))).await.unwrap();
+        let mut site = Site::new(&format!("site-{number}"), SiteSpec { words: "many".to_owned() });
+        site.set_namespace("default");
+        sites.create(&site).await.unwrap();
     }
     running.until_idle().await;
-    let labelled = kubewright_core::options::ListOptions::default().labels("has-secret=yes".parse().unwrap());
-    assert_eq!(direct.list(&labelled).await.unwrap().into_iter().count(), count);
+    let all = sites.list(&Default::default()).await.unwrap();
+    let is_ready = |site: &Site| site.status.as_ref().is_some_and(|status| status.ready);
+    assert_eq!(all.into_iter().filter(is_ready).count(), count);
     let calls = calls.load(Ordering::Relaxed);
     assert!(calls <= 3 * count, "{calls} calls for {count} objects");
     running.stop().await.unwrap();

@@ -1,0 +1,163 @@
+//! What a controller watches: its own kind by which events, what it owns, other kinds, channels and timers.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_cache::{InformerHandle, Scoped};
+use kubewright_core::meta::v1::PartialObjectMetadata;
+use kubewright_core::{GroupVersionResource, Kind, Object, ObjectKey, Str};
+use tokio::sync::mpsc;
+
+use super::relation::{self, Mapping};
+use super::{Controller, ControllerHandle, Predicate};
+
+impl<T: Object> Controller<T> {
+    /// Reconciles only for events of the main kind that pass. All do by default.
+    #[doc(alias = "WithEventFilter")]
+    #[doc(alias = "WithPredicates")]
+    #[must_use]
+    pub fn filter(mut self, predicate: Predicate<T>) -> Self {
+        self.filter = Some(match self.filter.take() {
+            Some(before) => before.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// Reconciles when an object changes that one of the main kind controls, as its owner references say.
+    #[doc(alias = "Owns")]
+    #[must_use]
+    pub fn owns<K: Kind>(self) -> Self {
+        self.owns_when(Predicate::<K>::new(|_| true))
+    }
+
+    /// The same for events that pass.
+    #[must_use]
+    pub fn owns_when<K: Kind>(self, predicate: Predicate<K>) -> Self {
+        let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
+        let informer = self.factory.informer::<K>();
+        self.related(name_of::<K>(), informer, Some(predicate), mapping)
+    }
+
+    /// Reconciles when an object changes that one of the main kind owns, whether it controls it or not.
+    #[doc(alias = "MatchEveryOwner")]
+    #[must_use]
+    pub fn owns_with_every_owner<K: Kind>(self) -> Self {
+        let mapping = relation::owner(self.kind.clone(), self.is_namespaced, true);
+        let informer = self.factory.informer::<K>();
+        self.related(name_of::<K>(), informer, None, mapping)
+    }
+
+    /// As [`owns`](Self::owns), but only the metadata of owned objects is watched and kept.
+    #[doc(alias = "OnlyMetadata")]
+    #[must_use]
+    pub fn owns_metadata<K: Kind>(self) -> Self {
+        let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
+        let informer = self.factory.metadata(resource_of::<K>(), Scoped::default());
+        self.related(name_of::<K>(), informer, None, mapping)
+    }
+
+    /// Reconciles what `map` says when an object of another kind changes; asked of its old and its new state.
+    #[doc(alias = "Watches")]
+    #[doc(alias = "EnqueueRequestsFromMapFunc")]
+    #[must_use]
+    pub fn watches<K: Kind>(self, map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static) -> Self {
+        self.watches_when(Predicate::<K>::new(|_| true), map)
+    }
+
+    /// The same for events that pass.
+    #[must_use]
+    pub fn watches_when<K: Kind>(
+        self,
+        predicate: Predicate<K>,
+        map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let informer = self.factory.informer::<K>();
+        self.watches_informer(name_of::<K>(), informer, predicate, map)
+    }
+
+    /// As [`watches`](Self::watches), but only the metadata of the objects is watched and kept.
+    #[doc(alias = "WatchesMetadata")]
+    #[must_use]
+    pub fn watches_metadata<K: Kind>(
+        self,
+        map: impl Fn(&PartialObjectMetadata) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let informer = self.factory.metadata(resource_of::<K>(), Scoped::default());
+        self.watches_informer(name_of::<K>(), informer, Predicate::new(|_| true), map)
+    }
+
+    /// As [`watches`](Self::watches), of any informer.
+    #[doc(alias = "WatchesRawSource")]
+    #[must_use]
+    pub fn watches_informer<K: Object>(
+        self,
+        name: impl Into<Str>,
+        informer: InformerHandle<K>,
+        predicate: Predicate<K>,
+        map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let mapping: Mapping<K> = Arc::new(move |object, _| Some(map(object?)));
+        self.related(name.into(), informer, Some(predicate), mapping)
+    }
+
+    fn related<K: Object>(
+        mut self,
+        name: Str,
+        informer: InformerHandle<K>,
+        predicate: Option<Predicate<K>>,
+        mapping: Mapping<K>,
+    ) -> Self {
+        self.relations.push(relation::watch(name, informer, predicate, mapping));
+        self
+    }
+
+    /// Reconciles keys that come through a channel. Its bound is what holds senders back.
+    #[doc(alias = "Channel")]
+    #[must_use]
+    pub fn channel(self, name: impl Into<Str>, mut keys: mpsc::Receiver<ObjectKey>) -> Self {
+        let name = name.into();
+        let source = name.clone();
+        self.feed(name, move |handle| async move {
+            while let Some(key) = keys.recv().await {
+                handle.request(key, source.clone());
+            }
+        })
+    }
+
+    /// Reconciles all objects of the main kind once each `period`.
+    #[must_use]
+    pub fn every(self, period: Duration) -> Self {
+        let store = self.main.store().clone();
+        self.feed("timer", move |handle| async move {
+            loop {
+                tokio::time::sleep(period).await;
+                for key in store.list_keys() {
+                    handle.request(key, "timer");
+                }
+            }
+        })
+    }
+
+    /// Runs a task beside the workers that asks for reconciles whenever it likes. Dropped when the controller stops.
+    #[doc(alias = "source.Func")]
+    #[must_use]
+    pub fn feed<F: Future<Output = ()> + Send + 'static>(
+        mut self,
+        name: impl Into<Str>,
+        task: impl FnOnce(ControllerHandle) -> F + Send + 'static,
+    ) -> Self {
+        self.feeds.push((name.into(), Box::new(|handle| Box::pin(task(handle)))));
+        self
+    }
+}
+
+fn resource_of<K: Kind>() -> GroupVersionResource {
+    let kind = &K::RESOURCE.kind;
+    GroupVersionResource::from_static(kind.group, kind.version, K::RESOURCE.plural)
+}
+
+fn name_of<K: Kind>() -> Str {
+    resource_of::<K>().group_resource().to_string().into()
+}

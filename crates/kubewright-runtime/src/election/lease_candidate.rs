@@ -1,0 +1,120 @@
+//! Tells the control plane that this process may lead, where it is the one who chooses.
+
+use std::fmt;
+use std::time::Duration;
+
+use kubewright_client::{Api, Client, Result};
+use kubewright_core::{
+    DynamicObject, GroupVersionKind, GroupVersionResource, MicroTime, Object, ObjectKey, Str, Value,
+};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// A candidate says that it is there at least so often.
+const PERIOD: Duration = Duration::from_secs(5 * 60);
+
+/// How often it is looked whether the control plane asks; it waits a few seconds for an answer.
+const LOOK: Duration = Duration::from_secs(1);
+
+const GROUP: &str = "coordination.k8s.io";
+const VERSION: &str = "v1beta1";
+
+/// An object of kind `LeaseCandidate` (KEP-4355): renewed every five minutes, and whenever the control plane asks.
+///
+/// Goes with an elector whose options are [`coordinated`](super::LeaderElectionOptions::coordinated), of the same identity.
+#[doc(alias = "NewCandidate")]
+pub struct LeaseCandidate {
+    candidates: Api<DynamicObject>,
+    key: ObjectKey,
+    lease: Str,
+    binary_version: Str,
+    emulation_version: Str,
+    strategy: Str,
+}
+
+impl LeaseCandidate {
+    /// A candidate of this key for `lease`, in versions as `1.36.0`. The control plane chooses whose emulation version is the
+    /// oldest.
+    pub fn new(
+        client: &Client,
+        key: ObjectKey,
+        lease: impl Into<Str>,
+        binary_version: impl Into<Str>,
+        emulation_version: impl Into<Str>,
+    ) -> Self {
+        let client = client.clone().add_user_agent("leader-election");
+        let resource = GroupVersionResource::from_static(GROUP, VERSION, "leasecandidates");
+        LeaseCandidate {
+            candidates: client.dynamic(resource).namespace(key.namespace.clone()),
+            key,
+            lease: lease.into(),
+            binary_version: binary_version.into(),
+            emulation_version: emulation_version.into(),
+            strategy: Str::from_static("OldestEmulationVersion"),
+        }
+    }
+
+    /// Keeps the object until `stop` is cancelled. Errors are tried again.
+    pub async fn run(&self, stop: &CancellationToken) {
+        let mut renewed: Option<Instant> = None;
+        loop {
+            match stop.run_until_cancelled(self.look(renewed.is_none_or(|renewed| renewed.elapsed() >= PERIOD))).await {
+                None => return,
+                Some(Ok(true)) => renewed = Some(Instant::now()),
+                Some(Ok(false)) => {}
+                Some(Err(error)) => tracing::warn!(candidate = %self.key, %error, "lease candidate not renewed"),
+            }
+            if stop.run_until_cancelled(sleep(LOOK)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Renews the object if it is due or asked for, and tells whether it was.
+    async fn look(&self, is_due: bool) -> Result<bool> {
+        let Some(mut found) = self.candidates.get_opt(&self.key.name).await? else {
+            self.candidates.create(&self.candidate()).await?;
+            return Ok(true);
+        };
+        if !is_due && !is_asked(&found) {
+            return Ok(false);
+        }
+        renew(&mut found);
+        self.candidates.update(&found).await?;
+        Ok(true)
+    }
+
+    fn candidate(&self) -> DynamicObject {
+        let kind = GroupVersionKind::from_static(GROUP, VERSION, "LeaseCandidate");
+        let mut candidate = DynamicObject::new(&kind, &self.key.name);
+        candidate.set_namespace(&self.key.namespace);
+        for (field, value) in [
+            ("leaseName", &self.lease),
+            ("binaryVersion", &self.binary_version),
+            ("emulationVersion", &self.emulation_version),
+            ("strategy", &self.strategy),
+        ] {
+            candidate.set(&["spec", field], value.clone()).expect("a new object has room for its specification");
+        }
+        renew(&mut candidate);
+        candidate
+    }
+}
+
+/// Whether the control plane has asked since the last renewal.
+fn is_asked(candidate: &DynamicObject) -> bool {
+    let time =
+        |field: &str| candidate.get(&["spec", field]).as_ref().and_then(Value::as_str)?.parse::<MicroTime>().ok();
+    time("pingTime").is_some_and(|asked| time("renewTime").is_none_or(|renewed| asked > renewed))
+}
+
+fn renew(candidate: &mut DynamicObject) {
+    // A specification that is no object is refused by the server, which says why.
+    let _ = candidate.set(&["spec", "renewTime"], MicroTime::now().to_string());
+}
+
+impl fmt::Debug for LeaseCandidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseCandidate").field("key", &self.key).field("lease", &self.lease).finish_non_exhaustive()
+    }
+}

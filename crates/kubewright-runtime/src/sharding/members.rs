@@ -1,0 +1,60 @@
+//! Who takes part, by the leases that all replicas keep.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use kubewright_api::coordination::v1::Lease;
+use kubewright_client::{Api, Result};
+use kubewright_core::options::{DeleteOptions, ListOptions};
+use kubewright_core::{Object, Str};
+use tokio::time::Instant;
+
+use crate::election::Record;
+
+/// A lease that has not changed for so many times its duration belongs to nobody who comes back, and is removed.
+const FORGOTTEN: u32 = 20;
+
+/// A lease as it was last seen to change, by our own clock.
+struct Observed {
+    record: Record,
+    at: Instant,
+}
+
+/// The replicas that take part, as one of them sees it.
+#[derive(Default)]
+pub(super) struct Members {
+    observed_of: HashMap<Str, Observed>,
+}
+
+impl Members {
+    /// Looks at the leases, and gives the identities of those who take part, sorted.
+    pub(super) async fn look(&mut self, leases: &Api<Lease>, options: &ListOptions) -> Result<Vec<Str>> {
+        let now = Instant::now();
+        let mut seen = HashMap::new();
+        let (mut alive, mut forgotten) = (Vec::new(), Vec::new());
+        for lease in leases.list(options).await? {
+            let record = lease.spec.as_ref().map(Record::from).unwrap_or_default();
+            // As for the leader's lease, what counts is when it was seen to change, not the times that it says.
+            let observed = match self.observed_of.remove(lease.name()) {
+                Some(observed) if observed.record == record => observed,
+                _ => Observed { record, at: now },
+            };
+            let (idle, lasts) = (now - observed.at, observed.record.duration().max(Duration::from_secs(1)));
+            if idle < lasts && !observed.record.holder_identity.is_empty() {
+                alive.push(observed.record.holder_identity.clone());
+            } else if idle >= lasts * FORGOTTEN {
+                forgotten.push(lease.clone());
+            }
+            seen.insert(Str::from(lease.name()), observed);
+        }
+        self.observed_of = seen;
+        for lease in forgotten {
+            let unchanged = DeleteOptions::default().uid(lease.uid()).resource_version(lease.resource_version());
+            if let Err(error) = leases.delete_with(lease.name(), &unchanged).await {
+                tracing::debug!(lease = lease.name(), %error, "an old lease of a replica not removed");
+            }
+        }
+        alive.sort_unstable();
+        Ok(alive)
+    }
+}

@@ -1,0 +1,233 @@
+//! Several replicas that work at the same time, each on its share of the keys.
+//!
+//! Keys are hashed into a fixed number of shards, and each shard has a lease: who holds it works on the keys of the shard,
+//! under the rules of leader election. Replicas announce themselves by leases of their own, and all of them compute by
+//! rendezvous who should have which shard. One that has a shard which should be another's finishes the runs in
+//! hand, and only then frees the lease; one that dies is missed when its lease runs out. In between nobody works on those keys; never
+//! do two.
+//!
+//! A replica that gets a shard reconciles all objects of it. Deletions that happen while nobody has the shard are not told,
+//! as they are not to a controller that starts later; finalizers are for that.
+//!
+//! Each replica watches all objects. Watches that servers shard (KEP-5866) are by uid, which keys do not have.
+
+mod hash;
+mod members;
+mod shard;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use kubewright_api::coordination::v1::Lease;
+use kubewright_client::{Api, Client};
+use kubewright_core::options::ListOptions;
+use kubewright_core::selector::Requirement;
+use kubewright_core::{Map, ObjectKey, Selector, Str};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::election::{InvalidElection, LeaderElectionOptions, LeaderElector, Leadership};
+use members::Members;
+use shard::Owned;
+pub(crate) use shard::Permit;
+
+/// On leases of replicas: of which group they are, which all replicas look for.
+const GROUP_LABEL: &str = "kubewright.io/sharding-group";
+
+/// One replica of a group that shares keys. Clones are the same.
+///
+/// Given to controllers by [`Controller::sharded`](crate::Controller::sharded), and run by
+/// [`Manager::share`](crate::Manager::share), or alone.
+#[derive(Clone)]
+pub struct Sharding {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    namespace: Str,
+    name: Str,
+    identity: Str,
+    /// Selects the leases of replicas.
+    group: Selector,
+    options: LeaderElectionOptions,
+    /// The shards that are this replica's, by their number.
+    owned: RwLock<Vec<Option<Owned>>>,
+    terms: AtomicU64,
+    /// Grows whenever a shard comes or goes.
+    changes: watch::Sender<u64>,
+    /// Which shards should be this replica's.
+    wanted: watch::Sender<Vec<bool>>,
+}
+
+impl Sharding {
+    /// A replica of this identity in the group of this name, whose leases are in `namespace`.
+    ///
+    /// All replicas have to say the same number of `shards`, and no two the same identity. More shards are spread more evenly and
+    /// cost more renewals; a few for each replica are enough. To change the number, stop all replicas first.
+    ///
+    /// # Errors
+    /// If the durations leave no time to step down, or there is no identity.
+    pub fn new(
+        client: &Client,
+        namespace: impl Into<Str>,
+        name: impl Into<Str>,
+        identity: impl Into<Str>,
+        shards: usize,
+        options: LeaderElectionOptions,
+    ) -> Result<Self, InvalidElection> {
+        let name = name.into();
+        let of_group = Requirement::equals(GROUP_LABEL, name.clone()).map_err(|_| InvalidElection::NotALabel)?;
+        let inner = Inner {
+            client: client.clone(),
+            namespace: namespace.into(),
+            name,
+            group: Selector::everything().with(of_group),
+            identity: identity.into(),
+            options,
+            owned: RwLock::new((0..shards.max(1)).map(|_| None).collect()),
+            terms: AtomicU64::new(0),
+            changes: watch::Sender::new(0),
+            wanted: watch::Sender::default(),
+        };
+        // What is wrong with the options shows here, and not when it runs.
+        inner.elector(&inner.replica())?;
+        Ok(Sharding { inner: Arc::new(inner) })
+    }
+
+    /// The shard of a key: the same for all replicas.
+    pub fn shard_of(&self, key: &ObjectKey) -> usize {
+        hash::shard_of(key, self.inner.owned().len())
+    }
+
+    /// The shards that are this replica's now.
+    pub fn owned_shards(&self) -> Vec<usize> {
+        let owned = self.inner.owned();
+        owned.iter().enumerate().filter(|(_, owned)| owned.is_some()).map(|(shard, _)| shard).collect()
+    }
+
+    /// Takes part until `stop` is cancelled. Returns when the runs in hand have ended and all leases are free, at the latest when
+    /// they have run out.
+    ///
+    /// # Errors
+    /// If leases cannot be had as asked for, which [`new`](Self::new) has ruled out.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<(), InvalidElection> {
+        let inner = &self.inner;
+        let mut shards = JoinSet::new();
+        let count = inner.owned().len();
+        for shard in 0..count {
+            let elector = inner.elector(&format!("shard-{shard}"))?;
+            shards.spawn(shard::keep(inner.clone(), shard, elector, stop.clone()));
+        }
+        let mut membership = inner.elector(&inner.replica())?;
+        let announcing = async {
+            // A lease of one's own is lost only if the server cannot be reached, and then taken again.
+            let mut leadership: Option<Leadership> = None;
+            while !stop.is_cancelled() {
+                leadership = membership.acquire(stop).await;
+                if let Some(leadership) = &leadership {
+                    stop.run_until_cancelled(leadership.lost()).await;
+                }
+            }
+            leadership
+        };
+        let (announced, ()) = tokio::join!(announcing, inner.follow(count, stop));
+        while shards.join_next().await.is_some() {}
+        if let Some(leadership) = announced {
+            leadership.release().await;
+        }
+        Ok(())
+    }
+
+    /// The right to work on `key`, if it is in a shard of this replica's.
+    pub(crate) fn permit(&self, key: &ObjectKey) -> Option<Permit> {
+        let owned = self.inner.owned();
+        owned[hash::shard_of(key, owned.len())].as_ref()?.permit()
+    }
+
+    /// Tells of each shard that this replica gets, those included that it has already.
+    pub(crate) async fn tell(&self, mut gained: impl FnMut(&dyn Fn(&ObjectKey) -> bool)) {
+        let mut changes = self.inner.changes.subscribe();
+        changes.mark_changed();
+        let mut told: Vec<Option<u64>> = Vec::new();
+        while changes.changed().await.is_ok() {
+            let terms: Vec<Option<u64>> =
+                self.inner.owned().iter().map(|owned| owned.as_ref().map(|owned| owned.term)).collect();
+            let is_new = |shard: usize| terms[shard].is_some() && told.get(shard) != Some(&terms[shard]);
+            if (0..terms.len()).any(is_new) {
+                gained(&|key| is_new(hash::shard_of(key, terms.len())));
+            }
+            told = terms;
+        }
+    }
+}
+
+impl Inner {
+    /// The name of the lease by which this replica announces itself. Identities are more than names may be.
+    fn replica(&self) -> String {
+        format!("replica-{:016x}", hash::of_text(&self.identity))
+    }
+
+    /// A candidate for the lease of this name.
+    fn elector(&self, name: &str) -> Result<LeaderElector, InvalidElection> {
+        let lease = ObjectKey::namespaced(self.namespace.clone(), format!("{}-{name}", self.name));
+        let is_replica = name.starts_with("replica");
+        let labels = if is_replica { Map::from([(GROUP_LABEL, self.name.clone())]) } else { Map::new() };
+        LeaderElector::labelled(&self.client, lease, self.identity.clone(), labels, self.options.clone())
+    }
+
+    /// Looks who takes part, and works out which shards should be this replica's.
+    async fn follow(&self, shards: usize, stop: &CancellationToken) {
+        let leases = Api::<Lease>::namespaced(
+            &self.client.clone().request_timeout(self.options.request_timeout()),
+            self.namespace.clone(),
+        );
+        let options = ListOptions::default().labels(self.group.clone());
+        let mut members = Members::default();
+        loop {
+            match stop.run_until_cancelled(members.look(&leases, &options)).await {
+                None => return,
+                Some(Ok(alive)) => {
+                    let is_mine =
+                        |shard| hash::owner_of(shard, alive.iter().map(|member| &**member)) == Some(&*self.identity);
+                    let wanted: Vec<bool> = (0..shards).map(is_mine).collect();
+                    self.wanted.send_if_modified(|before| {
+                        let is_news = *before != wanted;
+                        *before = wanted;
+                        is_news
+                    });
+                }
+                // Leases go on as they are; nobody gets more or less meanwhile.
+                Some(Err(error)) => tracing::warn!(group = %self.name, %error, "cannot see who takes part"),
+            }
+            if stop.run_until_cancelled(sleep(self.options.retry_period)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn owned(&self) -> std::sync::RwLockReadGuard<'_, Vec<Option<Owned>>> {
+        self.owned.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn own(&self, shard: usize, owned: Option<Owned>) {
+        tracing::info!(group = %self.name, identity = %self.identity, shard, is_owned = owned.is_some(), "shard");
+        self.owned.write().unwrap_or_else(PoisonError::into_inner)[shard] = owned;
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    fn next_term(&self) -> u64 {
+        self.terms.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Sharding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Sharding");
+        shown.field("group", &self.inner.name).field("identity", &self.inner.identity);
+        shown.field("owned", &self.owned_shards()).finish_non_exhaustive()
+    }
+}

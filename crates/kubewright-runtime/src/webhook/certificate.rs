@@ -1,0 +1,120 @@
+//! The certificate of a server, read again when its files change.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use std::{fmt, io};
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::metrics::WebhookMetrics;
+use crate::controller::BoxError;
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CertificateError {
+    /// A file cannot be read.
+    #[error("cannot read {}", .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A file has not what it should have, or the two do not belong together.
+    #[error("{} is not usable", .file.display())]
+    Unusable {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        #[source]
+        source: BoxError,
+    },
+}
+
+/// The certificate that handshakes use now.
+#[doc(alias = "CertWatcher")]
+pub(super) struct Certificate {
+    files: [PathBuf; 2],
+    current: RwLock<Loaded>,
+}
+
+#[derive(Clone)]
+struct Loaded {
+    texts: [Vec<u8>; 2],
+    key: Arc<CertifiedKey>,
+}
+
+impl Certificate {
+    /// Reads the files, which have to be right at the start.
+    pub(super) fn load(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
+        let files = [certificate.to_owned(), key.to_owned()];
+        let current = parse(&files, read(&files)?)?;
+        Ok(Certificate { files, current: RwLock::new(current) })
+    }
+
+    /// Looks at the files once each `period`, until told to stop. What they hold is taken only if it is right: a pair is
+    /// replaced in two steps, and in between its halves do not fit.
+    pub(super) async fn watch(&self, period: Duration, metrics: Option<&WebhookMetrics>, stop: &CancellationToken) {
+        while stop.run_until_cancelled(sleep(period)).await.is_some() {
+            let is_news = |texts: &[Vec<u8>; 2]| *texts != self.current().texts;
+            let loaded = match read(&self.files) {
+                Ok(texts) if is_news(&texts) => parse(&self.files, texts),
+                Ok(_) => continue,
+                Err(error) => Err(error),
+            };
+            if let Some(metrics) = metrics {
+                metrics.read_certificate(loaded.is_ok());
+            }
+            match loaded {
+                Ok(loaded) => {
+                    tracing::info!(file = %self.files[0].display(), "certificate read again");
+                    *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+                }
+                Err(error) => tracing::warn!(%error, "keeping the old certificate"),
+            }
+        }
+    }
+
+    fn current(&self) -> Loaded {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn read(files: &[PathBuf; 2]) -> Result<[Vec<u8>; 2], CertificateError> {
+    let one =
+        |file: &PathBuf| std::fs::read(file).map_err(|source| CertificateError::Read { file: file.clone(), source });
+    Ok([one(&files[0])?, one(&files[1])?])
+}
+
+fn parse(files: &[PathBuf; 2], texts: [Vec<u8>; 2]) -> Result<Loaded, CertificateError> {
+    let unusable = |file: usize, source: BoxError| CertificateError::Unusable { file: files[file].clone(), source };
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&texts[0])
+        .collect::<Result<_, _>>()
+        .map_err(|error| unusable(0, error.into()))?;
+    // The parser's error could quote what it has read.
+    let key = PrivateKeyDer::from_pem_slice(&texts[1]).map_err(|_| unusable(1, "no private key in PEM form".into()))?;
+    let key =
+        CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| unusable(0, error.into()))?;
+    Ok(Loaded { texts, key: Arc::new(key) })
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current().key)
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate").field("files", &self.files).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,69 @@
+//! One path of a webhook server: from a review to its answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{Kind, Map, Object, Value};
+
+use super::conversion::Converter;
+use super::request::AdmissionRequest;
+use super::response::AdmissionResponse;
+use crate::controller::CatchUnwind;
+
+/// An answer and the code that it stands for.
+type Answered = (Value, u16);
+
+/// Answers the `request` of a review with its `response`.
+pub(super) type Route = Box<dyn Fn(Value) -> Pin<Box<dyn Future<Output = Answered> + Send>> + Send + Sync>;
+
+/// A route to a handler of admission.
+pub(super) fn admission<T, F, R>(handler: F) -> Route
+where
+    T: Object,
+    F: Fn(AdmissionRequest<T>) -> R + Send + Sync + 'static,
+    R: Future<Output = AdmissionResponse> + Send + 'static,
+{
+    let handler = Arc::new(handler);
+    Box::new(move |request| {
+        let handler = handler.clone();
+        Box::pin(async move {
+            let uid = request.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let response = match AdmissionRequest::read(&request) {
+                Ok(request) => match CatchUnwind::new(async move { handler(request).await }).await {
+                    Ok(response) => response,
+                    Err(panic) => AdmissionResponse::status(Status::internal(format!("the handler panicked: {panic}"))),
+                },
+                Err(why) => AdmissionResponse::status(Status::bad_request(why)),
+            };
+            (response.write(&uid), response.code())
+        })
+    })
+}
+
+/// A route to a converter.
+pub(super) fn conversion<H: Kind>(converter: Converter<H>) -> Route {
+    Box::new(move |request| {
+        let response = converter.answer(&request);
+        let code = response.get("result").and_then(|result| result.get("code")?.as_i64()).unwrap_or(200);
+        Box::pin(async move { (response, u16::try_from(code).unwrap_or(500)) })
+    })
+}
+
+/// Answers a whole review in the version in which it was asked.
+///
+/// # Errors
+/// In words, if it is none.
+pub(super) async fn review(route: &Route, body: &[u8]) -> Result<Answered, String> {
+    let review = Value::from_json(body).map_err(|error| error.to_string())?;
+    let request = review.get("request").filter(|request| request.as_object().is_some());
+    let request = request.ok_or("the review has no request")?.clone();
+    let (response, code) = route(request).await;
+    let mut answer = Map::new();
+    for field in ["apiVersion", "kind"] {
+        answer.insert(field, review.get(field).cloned().unwrap_or_default());
+    }
+    answer.insert("response", response);
+    Ok((Value::Object(answer), code))
+}

@@ -1,0 +1,273 @@
+//! Replicas that share keys: never two on one key, and in the end one on each, on simulated time.
+//!
+//! `KUBEWRIGHT_SHARDING_RUNS` asks for more runs than the few of every build, `KUBEWRIGHT_SHARDING_SEED` for where they begin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubewright_api::coordination::v1::Lease;
+use kubewright_api::core::v1::ConfigMap;
+use kubewright_apiserver::RunningServer;
+use kubewright_cache::SharedInformerFactory;
+use kubewright_client::transport::ResponseFuture;
+use kubewright_client::{Api, Client};
+use kubewright_core::options::ListOptions;
+use kubewright_core::{Object, ObjectKey};
+use kubewright_runtime::election::{InvalidElection, LeaderElectionOptions};
+use kubewright_runtime::{Controller, Manager, ManagerOptions, Outcome, Predicate, Sharding};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::election_simulation::Dice;
+use crate::support::{config_map, config_maps, eventually, seconds, server, touch};
+
+const SHARDS: usize = 12;
+const KEYS: usize = 40;
+
+/// Who works on what, as an observer sees it.
+#[derive(Clone, Default)]
+struct World {
+    working: Arc<Mutex<BTreeMap<ObjectKey, usize>>>,
+    runs: Arc<Mutex<Vec<(ObjectKey, usize)>>>,
+    /// Noted and not asserted on the spot, where a controller would catch the panic.
+    overlaps: Arc<Mutex<Vec<String>>>,
+}
+
+/// A run that is under way.
+struct Working(World, ObjectKey);
+
+impl World {
+    fn begin(&self, key: &ObjectKey, replica: usize) -> Working {
+        let other = self.working.lock().unwrap().insert(key.clone(), replica);
+        if let Some(other) = other {
+            self.overlaps.lock().unwrap().push(format!("{key} is worked on by {other} and by {replica}"));
+        }
+        self.runs.lock().unwrap().push((key.clone(), replica));
+        Working(self.clone(), key.clone())
+    }
+
+    /// Who has worked on what since the last time.
+    fn take_runs(&self) -> Vec<(ObjectKey, usize)> {
+        assert_eq!(*self.overlaps.lock().unwrap(), [""; 0]);
+        std::mem::take(&mut *self.runs.lock().unwrap())
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.working.lock().unwrap().remove(&self.1);
+    }
+}
+
+struct Replica {
+    sharding: Sharding,
+    stop: CancellationToken,
+    is_cut_off: Arc<AtomicBool>,
+    task: AbortOnDropHandle<()>,
+}
+
+fn options(seed: u64) -> LeaderElectionOptions {
+    LeaderElectionOptions::default().seed(seed)
+}
+
+impl Replica {
+    fn start(server: &RunningServer, world: &World, number: usize, seed: u64, takes: Duration) -> Self {
+        let (client, is_cut_off) = (server.client(), Arc::new(AtomicBool::new(false)));
+        let cut = is_cut_off.clone();
+        let client = Client::over(move |request| -> ResponseFuture {
+            match cut.load(Ordering::Relaxed) {
+                true => Box::pin(std::future::pending()),
+                false => client.transport().send(request),
+            }
+        });
+        let sharding =
+            Sharding::new(&client, "default", "group", format!("replica_{number}"), SHARDS, options(seed)).unwrap();
+        let mut manager = Manager::new(&client, ManagerOptions::default());
+        let world = world.clone();
+        let dice = Arc::new(Mutex::new(Dice(seed ^ number as u64)));
+        let ours = Predicate::objects(|map: &ConfigMap| map.namespace() == "default");
+        let controller = manager.controller::<ConfigMap>("maps").filter(ours).workers(4);
+        let reconcile = move |map: Arc<ConfigMap>, _| {
+            let (world, pause) = (world.clone(), dice.lock().unwrap().milliseconds(1 + takes.as_millis() as u64));
+            async move {
+                let _working = world.begin(&map.key(), number);
+                sleep(pause).await;
+                Ok(Outcome::requeue_after(Duration::from_secs(20)))
+            }
+        };
+        manager.add(controller.reconciling(reconcile)).unwrap();
+        manager.share(&sharding);
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = AbortOnDropHandle::new(tokio::spawn(async move { manager.run(&stopped).await.unwrap() }));
+        Replica { sharding, stop, is_cut_off, task }
+    }
+
+    /// Ends as a process that is killed: it never says a word again.
+    fn kill(self) {
+        self.is_cut_off.store(true, Ordering::Relaxed);
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+async fn play(seed: u64) {
+    let server = server().await;
+    for number in 0..KEYS {
+        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
+    }
+    let (world, mut dice) = (World::default(), Dice(seed));
+    let takes = Duration::from_secs(6);
+    let mut next = 0;
+    let mut start = || {
+        next += 1;
+        Replica::start(&server, &world, next, seed, takes)
+    };
+    let mut replicas = vec![start()];
+    for _ in 0..12 {
+        match dice.roll(5) {
+            0 if replicas.len() > 1 => replicas.swap_remove(dice.roll(replicas.len() as u64) as usize).kill(),
+            1 if replicas.len() > 1 => replicas.swap_remove(dice.roll(replicas.len() as u64) as usize).stop().await,
+            2 => {
+                // Cut off for a while, and back again.
+                let one = &replicas[dice.roll(replicas.len() as u64) as usize];
+                one.is_cut_off.store(true, Ordering::Relaxed);
+                sleep(dice.milliseconds(30_000)).await;
+                one.is_cut_off.store(false, Ordering::Relaxed);
+            }
+            _ if replicas.len() < 5 => replicas.push(start()),
+            _ => {}
+        }
+        touch(&server, &format!("map-{}", dice.roll(KEYS as u64)), dice.roll(1000)).await;
+        sleep(dice.milliseconds(25_000)).await;
+    }
+    let all: Vec<usize> = (0..SHARDS).collect();
+    eventually("each shard has an owner", async || {
+        let mut owned: Vec<usize> = replicas.iter().flat_map(|replica| replica.sharding.owned_shards()).collect();
+        owned.sort_unstable();
+        owned == all
+    })
+    .await;
+    world.take_runs();
+    sleep(Duration::from_secs(60)).await;
+    let keys: BTreeSet<ObjectKey> = world.take_runs().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys.len(), KEYS, "seed {seed}: some key has no owner");
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+#[test]
+fn there_are_never_two_replicas_on_one_key_and_in_the_end_one_on_each() {
+    let number =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let first = number("KUBEWRIGHT_SHARDING_SEED", 1);
+    for seed in first..first + number("KUBEWRIGHT_SHARDING_RUNS", 3) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(play(seed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once() {
+    let server = server().await;
+    for number in 0..KEYS {
+        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
+    }
+    let (world, takes) = (World::default(), Duration::from_millis(10));
+    let first = Replica::start(&server, &world, 1, 7, takes);
+    eventually("the first has all", async || first.sharding.owned_shards().len() == SHARDS).await;
+    sleep(seconds(1.0)).await;
+    assert_eq!(world.take_runs().len(), KEYS);
+    let second = Replica::start(&server, &world, 2, 8, takes);
+    eventually("the second has its share", async || {
+        let (first, second) = (first.sharding.owned_shards().len(), second.sharding.owned_shards().len());
+        second > 0 && first + second == SHARDS
+    })
+    .await;
+    sleep(seconds(1.0)).await;
+    // Whoever takes a shard over looks at all its keys, and nobody else at any.
+    let mut taken: Vec<ObjectKey> =
+        world.take_runs().into_iter().filter(|(_, replica)| *replica == 2).map(|(key, _)| key).collect();
+    taken.sort();
+    taken.dedup();
+    let shards = second.sharding.owned_shards();
+    let is_taken = |key: &ObjectKey| shards.contains(&second.sharding.shard_of(key));
+    let mut wanted: Vec<ObjectKey> =
+        (0..KEYS).map(|number| ObjectKey::namespaced("default", format!("map-{number}"))).filter(is_taken).collect();
+    wanted.sort();
+    assert_eq!(taken, wanted);
+    // An event is handled by the owner alone.
+    let name = wanted[0].name.clone();
+    world.take_runs();
+    touch(&server, &name, "new").await;
+    sleep(seconds(1.0)).await;
+    assert!(world.take_runs().contains(&(wanted[0].clone(), 2)));
+
+    let began = tokio::time::Instant::now();
+    second.stop().await;
+    eventually("the first has all again", async || first.sharding.owned_shards().len() == SHARDS).await;
+    // Well before the leases would have run out.
+    assert!(began.elapsed() < seconds(10.0), "{:?}", began.elapsed());
+    first.stop().await;
+    for lease in Api::<Lease>::namespaced(&server.client(), "default").list(&ListOptions::default()).await.unwrap() {
+        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
+        assert_eq!(holder, "", "{} is not free", lease.name());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_is_handed_over_only_when_the_runs_in_hand_have_ended() {
+    let server = server().await;
+    for number in 0..KEYS {
+        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
+    }
+    let world = World::default();
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    let sharding = Sharding::new(&server.client(), "default", "group", "slow", 1, options(1)).unwrap();
+    let noted = world.clone();
+    let ours = Predicate::objects(|map: &ConfigMap| map.name() == "map-0");
+    let slow = Controller::<ConfigMap>::new("maps", &factory).filter(ours).sharded(&sharding).reconciling(
+        move |map: Arc<ConfigMap>, _| {
+            let noted = noted.clone();
+            async move {
+                let _working = noted.begin(&map.key(), 1);
+                sleep(seconds(100.0)).await;
+                Ok(Outcome::Done)
+            }
+        },
+    );
+    let stop = CancellationToken::new();
+    let (stop_controller, stop_sharding) = (stop.clone(), stop.clone());
+    let running = AbortOnDropHandle::new(tokio::spawn(async move { slow.run(&stop_controller).await }));
+    let shared = sharding.clone();
+    let owning = AbortOnDropHandle::new(tokio::spawn(async move { shared.run(&stop_sharding).await }));
+    eventually("it works", async || !world.working.lock().unwrap().is_empty()).await;
+    let began = tokio::time::Instant::now();
+    stop.cancel();
+    sleep(seconds(50.0)).await;
+    let leases = Api::<Lease>::namespaced(&server.client(), "default");
+    let holder = async || leases.get("group-shard-0").await.unwrap().spec.unwrap().holder_identity.unwrap_or_default();
+    // Renewed all the while, far longer than a lease lasts, though nothing new begins.
+    assert_eq!(holder().await, "slow");
+    assert!(sharding.owned_shards().is_empty());
+    running.await.unwrap().unwrap();
+    owning.await.unwrap().unwrap();
+    assert!(began.elapsed() >= seconds(90.0));
+    assert_eq!(holder().await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_needs_a_name_that_can_be_a_label() {
+    let server = server().await;
+    let refused = Sharding::new(&server.client(), "default", "no label!", "a", 4, options(1));
+    assert_eq!(refused.err(), Some(InvalidElection::NotALabel));
+    let refused = Sharding::new(&server.client(), "default", "group", "", 4, options(1));
+    assert_eq!(refused.err(), Some(InvalidElection::NoIdentity));
+}

@@ -1,0 +1,370 @@
+//! Webhooks over real TLS: admission as the embedded server asks for it, conversion, certificates that change.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubewright_api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use kubewright_api::core::v1::ConfigMap;
+use kubewright_apiserver::RunningServer;
+use kubewright_client::Api;
+use kubewright_core::message::Message;
+use kubewright_core::{ByteString, Decoder, Kind, Object, Value};
+use kubewright_runtime::custom::CustomResource;
+use kubewright_runtime::webhook::{
+    AdmissionRequest, AdmissionResponse, Converter, Operation, WebhookError, WebhookServer, mutate_path, validate_path,
+};
+use kubewright_runtime::{Manager, ManagerOptions};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::support::{config_map, config_maps, server};
+
+/// A certificate in files, removed in the end.
+struct Files {
+    directory: PathBuf,
+    /// Whom clients trust.
+    authority: String,
+}
+
+impl Files {
+    fn new(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("kubewright-webhook-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut files = Files { directory, authority: String::new() };
+        files.renew();
+        files
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Puts another certificate in place of this one.
+    fn renew(&mut self) {
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+        self.authority = made.cert.pem();
+        std::fs::write(self.file("tls.crt"), &self.authority).unwrap();
+        std::fs::write(self.file("tls.key"), made.signing_key.serialize_pem()).unwrap();
+    }
+
+    fn server(&self) -> WebhookServer {
+        WebhookServer::new(([127, 0, 0, 1], 0).into(), self.file("tls.crt"), self.file("tls.key"))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A server that runs alone.
+struct Served {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: AbortOnDropHandle<Result<(), WebhookError>>,
+}
+
+impl Served {
+    async fn start(server: WebhookServer) -> Self {
+        let (tell, told) = oneshot::channel();
+        let (server, stop) = (server.tell_address(tell), CancellationToken::new());
+        let stopped = stop.clone();
+        let task = AbortOnDropHandle::new(tokio::spawn(async move { server.run(&stopped).await }));
+        Served { address: told.await.unwrap(), stop, task }
+    }
+}
+
+/// Posts JSON to a server whose certificate is `authority`, and gives the code and the body of the answer.
+async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> Result<(u16, String), String> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let tls = TlsConnector::from(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()));
+    let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let mut stream = tls.connect(name, socket).await.map_err(|error| error.to_string())?;
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("no answer")?;
+    Ok((head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or("no code")?, body.to_owned()))
+}
+
+fn text<'a>(value: &'a Value, path: &str) -> &'a str {
+    let found = path.split('/').try_fold(value, |value, key| value.get(key));
+    found.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Tells the server to ask `path` about config maps of the namespace `default`.
+async fn register<K: Kind + Message + Default>(
+    server: &RunningServer,
+    address: SocketAddr,
+    authority: &str,
+    path: &str,
+) {
+    let bundle = ByteString::from(authority).to_base64();
+    let json = format!(
+        r#"{{"metadata":{{"name":"w"}},"webhooks":[{{"name":"w.example.com","sideEffects":"None","admissionReviewVersions":["v1"],
+        "clientConfig":{{"url":"https://{address}{path}","caBundle":"{bundle}"}},
+        "namespaceSelector":{{"matchLabels":{{"kubernetes.io/metadata.name":"default"}}}},
+        "rules":[{{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps"]}}]}}]}}"#
+    );
+    let configuration: K = Decoder::new().json(json.as_bytes()).unwrap();
+    Api::<K>::all(&server.client()).create(&configuration).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_server_asks_before_it_writes() {
+    let (server, files) = (server().await, Files::new("admission"));
+    let (tell, told) = oneshot::channel();
+    let (tell_endpoints, endpoints) = oneshot::channel();
+    let options = ManagerOptions::default().listen(([127, 0, 0, 1], 0).into()).tell_address(tell_endpoints);
+    let mut manager = Manager::new(&server.client(), options);
+    let webhooks = files
+        .server()
+        .tell_address(tell)
+        .admit(mutate_path::<ConfigMap>(), |request: AdmissionRequest<ConfigMap>| async move {
+            request.mutate(|map| {
+                map.metadata.labels.insert("by", request.user.username.clone().unwrap_or_default());
+                map.data.remove("secret");
+            })
+        })
+        .admit(validate_path::<ConfigMap>(), |request: AdmissionRequest<ConfigMap>| async move {
+            let value = |map: &Option<ConfigMap>| map.as_ref().and_then(|map| map.data.get("value").cloned());
+            match (request.operation, value(&request.object).as_deref()) {
+                (Operation::Delete, _) if value(&request.old_object).as_deref() == Some("keep") => {
+                    AdmissionResponse::refuse(409, "it is to be kept")
+                }
+                (_, Some("bad")) => AdmissionResponse::deny(format!("{} is bad", request.name)),
+                (_, Some("panic")) => panic!("oh no"),
+                _ => AdmissionResponse::allow(),
+            }
+        });
+    manager.add_webhooks("webhooks", webhooks).unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { manager.run(&stop).await }
+    });
+    let address = told.await.unwrap();
+    assert_eq!(mutate_path::<ConfigMap>(), "/mutate--v1-configmap");
+    register::<MutatingWebhookConfiguration>(&server, address, &files.authority, &mutate_path::<ConfigMap>()).await;
+    register::<ValidatingWebhookConfiguration>(&server, address, &files.authority, &validate_path::<ConfigMap>()).await;
+
+    let maps = config_maps(&server);
+    let with = |name: &str, value: &str| {
+        let mut map = config_map(name);
+        map.data.insert("value", value.into());
+        map.data.insert("secret", "42".into());
+        map
+    };
+    let made = maps.create(&with("a", "keep")).await.unwrap();
+    assert_eq!(made.labels().get("by"), Some("kubernetes-admin"));
+    assert_eq!((made.data.get("value").map(|text| &**text), made.data.get("secret")), (Some("keep"), None));
+    let refusal = async |name: &str, value: &str| {
+        let error = maps.create(&with(name, value)).await.unwrap_err();
+        let status = error.status().unwrap().clone();
+        (status.code.unwrap(), status.message.unwrap().to_string())
+    };
+    let denied = "admission webhook \"w.example.com\" denied the request: ";
+    assert_eq!(refusal("b", "bad").await, (403, format!("{denied}b is bad")));
+    let (code, message) = refusal("c", "panic").await;
+    assert!(code == 500 && message.contains("the handler panicked: oh no"), "{code} {message}");
+    let kept = maps.delete("a").await.unwrap_err();
+    assert_eq!(kept.status().unwrap().code, Some(409));
+    assert!(maps.get_opt("a").await.unwrap().is_some());
+
+    // Health and metrics of the manager know of it.
+    let mut stream = TcpStream::connect(endpoints.await.unwrap()).await.unwrap();
+    stream
+        .write_all(
+            b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\nGET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        )
+        .await
+        .unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.unwrap();
+    for line in [
+        "[+]webhooks ok",
+        r#"controller_runtime_webhook_requests_total{webhook="/validate--v1-configmap",code="403"} 1"#,
+        r#"controller_runtime_webhook_requests_in_flight{webhook="/validate--v1-configmap"} 0"#,
+    ] {
+        assert!(page.contains(line), "{line} is not in\n{page}");
+    }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn answers_carry_what_the_handler_says_and_nonsense_is_refused() {
+    let files = Files::new("answers");
+    let served = Served::start(files.server().admit("/x", |request: AdmissionRequest<ConfigMap>| async move {
+        assert!(request.dry_run && request.subresource == "status" && request.kind.kind == "ConfigMap");
+        AdmissionResponse::allow().warning("old").audit_annotation("who", "me")
+    }));
+    let served = served.await;
+    let review = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1","operation":"UPDATE",
+        "kind":{"group":"","version":"v1","kind":"ConfigMap"},"subResource":"status","dryRun":true,
+        "object":{"metadata":{"name":"a"}},"oldObject":{"metadata":{"name":"a"}}}}"#;
+    let (code, body) = post(served.address, &files.authority, "/x?timeout=10s", review).await.unwrap();
+    let wanted = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u-1","allowed":true,
+        "warnings":["old"],"auditAnnotations":{"who":"me"}}}"#;
+    assert_eq!((code, Value::from_json(body.as_bytes()).unwrap()), (200, Value::from_json(wanted.as_bytes()).unwrap()));
+    // What is no review is no question; an object that is none is answered, so that the refusal says why.
+    assert_eq!(post(served.address, &files.authority, "/x", "{}").await.unwrap().0, 400);
+    assert_eq!(post(served.address, &files.authority, "/x", "nonsense").await.unwrap().0, 400);
+    assert_eq!(post(served.address, &files.authority, "/y", review).await.unwrap().0, 404);
+    let broken = review.replace(r#""object":{"metadata""#, r#""object":{"data":7,"metadata""#);
+    let (code, body) = post(served.address, &files.authority, "/x", &broken).await.unwrap();
+    let answer = Value::from_json(body.as_bytes()).unwrap();
+    assert_eq!((code, answer.get("response").unwrap().get("allowed")), (200, Some(&Value::Bool(false))));
+    assert!(text(&answer, "response/status/message").starts_with("object: "), "{body}");
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_taken_when_it_is_whole() {
+    let mut files = Files::new("reload");
+    let server = files.server().reload_every(Duration::from_millis(20));
+    let served =
+        Served::start(server.admit("/x", |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() }));
+    let served = served.await;
+    let review = r#"{"request":{"uid":"1","operation":"DELETE"}}"#;
+    let old = files.authority.clone();
+    assert!(post(served.address, &old, "/x", review).await.is_ok());
+    // Half of a pair is not taken, nor is rubbish.
+    std::fs::write(files.file("tls.key"), "nothing").unwrap();
+    sleep(Duration::from_millis(200)).await;
+    assert!(post(served.address, &old, "/x", review).await.is_ok());
+    files.renew();
+    for _ in 0..500 {
+        if post(served.address, &files.authority, "/x", review).await.is_ok() {
+            break;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert!(post(served.address, &files.authority, "/x", review).await.is_ok());
+    assert!(post(served.address, &old, "/x", review).await.is_err());
+    // At the start there is nothing to fall back to.
+    std::fs::write(files.file("tls.crt"), "nothing").unwrap();
+    let refused = files.server().run(&CancellationToken::new()).await;
+    assert!(matches!(refused, Err(WebhookError::Certificate(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_question_in_hand_is_answered_before_the_end() {
+    let files = Files::new("graceful");
+    let (begun, go) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (tell, wait) = (begun.clone(), go.clone());
+    let served = Served::start(files.server().admit("/x", move |_: AdmissionRequest<ConfigMap>| {
+        let (tell, wait) = (tell.clone(), wait.clone());
+        async move {
+            tell.notify_one();
+            wait.notified().await;
+            AdmissionResponse::allow()
+        }
+    }));
+    let served = served.await;
+    let (address, authority) = (served.address, files.authority.clone());
+    let asked = tokio::spawn(async move {
+        post(address, &authority, "/x", r#"{"request":{"uid":"1","operation":"DELETE"}}"#).await
+    });
+    begun.notified().await;
+    served.stop.cancel();
+    sleep(Duration::from_millis(50)).await;
+    go.notify_one();
+    assert_eq!(asked.await.unwrap().unwrap().0, 200);
+    served.task.await.unwrap().unwrap();
+}
+
+mod v1 {
+    use super::*;
+
+    #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
+    #[resource(group = "example.com", version = "v1", kind = "Shelf", plural = "shelves", namespaced, not_stored)]
+    pub struct ShelfSpec {
+        pub width: String,
+    }
+}
+
+mod v2 {
+    use super::*;
+
+    #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
+    #[resource(group = "example.com", version = "v2", kind = "Shelf", plural = "shelves", namespaced)]
+    pub struct ShelfSpec {
+        pub millimetres: u32,
+    }
+}
+
+impl TryFrom<v1::Shelf> for v2::Shelf {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(shelf: v1::Shelf) -> Result<Self, Self::Error> {
+        Ok(v2::Shelf { metadata: shelf.metadata, spec: v2::ShelfSpec { millimetres: shelf.spec.width.parse()? } })
+    }
+}
+
+impl From<v2::Shelf> for v1::Shelf {
+    fn from(shelf: v2::Shelf) -> Self {
+        v1::Shelf { metadata: shelf.metadata, spec: v1::ShelfSpec { width: shelf.spec.millimetres.to_string() } }
+    }
+}
+
+#[tokio::test]
+async fn objects_are_converted_by_way_of_the_hub() {
+    let files = Files::new("conversion");
+    let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
+    let served = Served::start(files.server().convert("/convert", converter)).await;
+    let ask = async |desired: &str, objects: &str| {
+        let review = format!(
+            r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview",
+            "request":{{"uid":"u","desiredAPIVersion":"example.com/{desired}","objects":[{objects}]}}}}"#
+        );
+        let (code, body) = post(served.address, &files.authority, "/convert", &review).await.unwrap();
+        assert_eq!(code, 200);
+        let answer = Value::from_json(body.as_bytes()).unwrap();
+        assert_eq!((text(&answer, "kind"), text(&answer, "response/uid")), ("ConversionReview", "u"));
+        answer.get("response").unwrap().clone()
+    };
+    let old = |width: &str| {
+        format!(
+            r#"{{"apiVersion":"example.com/v1","kind":"Shelf","metadata":{{"name":"a","labels":{{"x":"y"}}}},"spec":{{"width":"{width}"}}}}"#
+        )
+    };
+    let new = r#"{"apiVersion":"example.com/v2","kind":"Shelf","metadata":{"name":"a","labels":{"x":"y"}},"spec":{"millimetres":70}}"#;
+    let answer = ask("v2", &format!("{},{new}", old("30"))).await;
+    assert_eq!(text(&answer, "result/status"), "Success");
+    let converted = answer.get("convertedObjects").unwrap().as_array().unwrap();
+    let millimetres = |object: &Value| object.get("spec").and_then(|spec| spec.get("millimetres")?.as_i64());
+    assert_eq!(converted.iter().map(millimetres).collect::<Vec<_>>(), [Some(30), Some(70)]);
+    assert_eq!((text(&converted[0], "apiVersion"), text(&converted[0], "metadata/labels/x")), ("example.com/v2", "y"));
+    let answer = ask("v1", new).await;
+    assert_eq!(text(&answer.get("convertedObjects").unwrap().as_array().unwrap()[0], "spec/width"), "70");
+    for (desired, object, why) in
+        [("v2", old("wide"), "invalid digit"), ("v3", old("1"), "\"example.com/v3\" is not known")]
+    {
+        let answer = ask(desired, &object).await;
+        assert_eq!(text(&answer, "result/status"), "Failure");
+        assert!(text(&answer, "result/message").contains(why), "{answer:?}");
+        assert!(answer.get("convertedObjects").unwrap().as_array().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,139 @@
+//! A record that candidates reach over a bad network: requests late, lost, refused, or carried out without an answer.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubewright_client::Error;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{GroupResource, ResourceVersion};
+use kubewright_runtime::election::{Lock, Record};
+use tokio::time::{sleep, timeout};
+
+use crate::election_simulation::Dice;
+use crate::frozen::Freezer;
+
+/// As long as a client waits for an answer about a lease by default.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// Where the record is kept, with its version.
+pub type Shelf = Arc<Mutex<(u64, Option<Record>)>>;
+
+/// How the network is at the moment, in parts of a hundred.
+#[derive(Default, Clone, Copy)]
+pub struct Weather {
+    longest_delay: u64,
+    lost_requests: u64,
+    lost_answers: u64,
+    refusals: u64,
+}
+
+impl Weather {
+    pub fn roll(dice: &mut Dice) -> Self {
+        let mut weather = Weather::default();
+        for _ in 0..dice.roll(4) {
+            match dice.roll(4) {
+                0 => weather.longest_delay = dice.roll(20_000),
+                1 => weather.lost_requests = dice.roll(101),
+                2 => weather.lost_answers = dice.roll(101),
+                _ => weather.refusals = dice.roll(101),
+            }
+        }
+        weather
+    }
+}
+
+/// One candidate's way to the shelf.
+pub struct Wire {
+    shelf: Shelf,
+    weather: Arc<Mutex<Weather>>,
+    freezer: Freezer,
+    dice: Dice,
+    /// The version that was last read or written.
+    seen: u64,
+}
+
+impl Wire {
+    pub fn new(shelf: &Shelf, weather: &Arc<Mutex<Weather>>, freezer: &Freezer, seed: u64) -> Self {
+        let (shelf, weather, freezer) = (shelf.clone(), weather.clone(), freezer.clone());
+        Wire { shelf, weather, freezer, dice: Dice(seed), seen: 0 }
+    }
+
+    /// Lets the shelf do something, sooner or later, and gives its answer if it comes in time.
+    fn call<T, F>(&mut self, act: F) -> impl Future<Output = Result<T, Error>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut (u64, Option<Record>)) -> Result<T, Error> + Send + 'static,
+    {
+        let (weather, dice, shelf) = (*self.weather.lock().unwrap(), &mut self.dice, self.shelf.clone());
+        let [there, back] = [0, 0].map(|_: u64| dice.milliseconds(weather.longest_delay.max(5)));
+        let [lost, unheard, refused] =
+            [weather.lost_requests, weather.lost_answers, weather.refusals].map(|chance| dice.roll(100) < chance);
+        // What is on its way goes on, whether anybody waits for it or not.
+        let travelling = tokio::spawn(async move {
+            sleep(there).await;
+            if lost {
+                return std::future::pending().await;
+            }
+            if refused {
+                return Err(Status::internal("a bad day").into());
+            }
+            let result = act(&mut shelf.lock().unwrap());
+            sleep(back).await;
+            if unheard { std::future::pending().await } else { result }
+        });
+        // A process that stands still neither hears the answer nor gives up.
+        self.freezer.hold(async move {
+            match timeout(TIMEOUT, travelling).await {
+                Ok(answer) => answer.expect("nothing panics on the way"),
+                Err(_) => Err(Status::timeout("no answer", 0).into()),
+            }
+        })
+    }
+
+    fn write(&mut self, expected: u64, record: &Record) -> impl Future<Output = Result<u64, Error>> + Send + use<> {
+        let record = record.clone();
+        self.call(move |(version, kept)| {
+            if *version != expected {
+                return Err(Status::conflict(&GroupResource::from_static("", "leases"), "lock", "changed").into());
+            }
+            *version += 1;
+            *kept = Some(record);
+            Ok(*version)
+        })
+    }
+}
+
+impl Lock for Wire {
+    fn get(&mut self) -> Answer<'_, Option<Record>> {
+        Box::pin(async {
+            let (version, record) = self.call(|(version, kept)| Ok((*version, kept.clone()))).await?;
+            self.seen = version;
+            Ok(record)
+        })
+    }
+
+    fn create<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+        Box::pin(async {
+            self.seen = self.write(0, record).await?;
+            Ok(())
+        })
+    }
+
+    fn update<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+        Box::pin(async {
+            self.seen = self.write(self.seen, record).await?;
+            Ok(())
+        })
+    }
+
+    fn version(&self) -> ResourceVersion {
+        self.seen.to_string().as_str().into()
+    }
+
+    fn describe(&self) -> String {
+        "wire".to_owned()
+    }
+}
