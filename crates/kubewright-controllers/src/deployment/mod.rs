@@ -18,15 +18,16 @@ use std::sync::Arc;
 
 use kubewright_api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 use kubewright_api::core::v1::Pod;
-use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_cache::{Event, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
 use crate::clock::Clock;
+use crate::context::ControllerContext;
 use crate::error::Error;
-use crate::events::Recorder;
 use crate::indices;
 use crate::owner_events::{controller, owners_of};
 use crate::worker::{self, Reconcile, Synced, work};
@@ -39,7 +40,7 @@ struct Deployments {
     sets: Lister<ReplicaSet>,
     pods: Lister<Pod>,
     clock: Clock,
-    events: Recorder,
+    events: EventRecorder,
 }
 
 /// Rolls deployments out until `stop` is cancelled, with so many workers.
@@ -49,13 +50,9 @@ struct Deployments {
 /// # Errors
 /// If the caches stop before they were complete.
 #[doc(alias = "DeploymentController")]
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(Deployments::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, Deployments::NAME);
     let deployments = factory.informer::<Deployment>();
     let (sets, pods) = (factory.informer::<ReplicaSet>(), factory.informer::<Pod>());
     indices::by_controller(&sets);
@@ -87,9 +84,9 @@ pub async fn run(
             sets: sets.lister(),
             pods: pods.lister(),
             clock: Clock::new(),
-            events: Recorder::new(client, "deployment-controller"),
+            events: context.recorder("deployment-controller"),
         };
-        work(Arc::new(controller), &queue, workers, stop).await;
+        work(Arc::new(controller), &queue, context, stop).await;
     }
     [of_deployments, of_sets, of_pods].iter().for_each(kubewright_cache::HandlerRegistration::remove);
     Ok(())
@@ -160,7 +157,7 @@ impl Reconcile for Deployments {
         let selector = selector(&deployment)?;
         if selector.is_everything() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";
-            self.events.warning(&*deployment, "SelectingAll", message.into()).await;
+            self.events.warning(&*deployment, "SelectingAll", message);
             return self.observe(&rollout).await;
         }
         let claimant = Claimant {

@@ -78,14 +78,14 @@ impl Deployments {
                     conditions::set(status, conditions::new(PROGRESSING, "False", failed, &message, self.clock.now()));
                     self.write(rollout).await?;
                 }
-                self.events.warning(&rollout.deployment, "ReplicaSetCreateError", message).await;
+                self.events.warning(&rollout.deployment, "ReplicaSetCreateError", message);
                 return Err(error.into());
             }
         };
         let size = wanted(&made);
         if size > 0 {
             let message = format!("Scaled up replica set {} from 0 to {size}", made.name());
-            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message).await;
+            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message);
         }
         let reason = ("NewReplicaSetCreated", format!("Created new replica set {:?}", made.name()));
         self.note_revision(rollout, &made, Some(reason)).await?;

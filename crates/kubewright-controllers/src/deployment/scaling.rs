@@ -70,7 +70,7 @@ impl Deployments {
         if before != size {
             let direction = if before < size { "up" } else { "down" };
             let message = format!("Scaled {direction} replica set {} from {before} to {size}", set.name());
-            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message).await;
+            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message);
         }
         Ok(Some(Arc::new(changed)))
     }
