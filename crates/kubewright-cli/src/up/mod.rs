@@ -73,7 +73,8 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
         let (context, stop) = (context.clone(), stop.clone());
         onlookers.spawn(async move {
             progress::until_synced(context.factory()).await;
-            plain::tell(&context, &stop).await
+            // The story is told in lines of its own.
+            plain::tell(&context, !options.demo, &stop).await
         });
     }
     if options.demo {

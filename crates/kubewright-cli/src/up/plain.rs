@@ -16,8 +16,8 @@ const LINES: u32 = 20;
 /// So long nothing may happen before all has settled.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Writes lines until told to stop.
-pub async fn tell(context: &ControllerContext, stop: &CancellationToken) -> std::io::Result<()> {
+/// Writes lines until told to stop: of all that happens, or only of what needs attention.
+pub async fn tell(context: &ControllerContext, tells_all: bool, stop: &CancellationToken) -> std::io::Result<()> {
     let (sender, mut news) = mpsc::channel(1024);
     let following = tokio::spawn(news::follow(context.client().clone(), sender));
     let workloads = Workloads::new(context.factory());
@@ -28,6 +28,9 @@ pub async fn tell(context: &ControllerContext, stop: &CancellationToken) -> std:
         tokio::select! {
             () = stop.cancelled() => break,
             Some(News { is_warning, reason, object, message, .. }) = news.recv() => {
+                if !tells_all && !is_warning {
+                    continue;
+                }
                 lines += 1;
                 match (lines > LINES, is_warning) {
                     (true, _) => left_out += 1,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use kubewright_api::core::v1::{Endpoints as EndpointsObject, Pod, Service};
 use kubewright_api::discovery::v1::EndpointSlice;
-use kubewright_cache::{Event, InformerHandle, Lister};
-use kubewright_client::Client;
+use kubewright_cache::{Event, InformerHandle, Lister, Scoped};
+use kubewright_client::{Api, Client};
 use kubewright_core::{Object, ObjectKey, Selector};
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,10 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let (client, factory) = (context.client(), context.factory());
     let queue = worker::queue(context, Endpoints::NAME);
     let (services, pods) = (factory.informer::<Service>(), factory.informer::<Pod>());
-    let (legacy, slices) = (factory.informer::<EndpointsObject>(), factory.informer::<EndpointSlice>());
+    // That endpoints are deprecated is known; they are for those who still read them.
+    let client = &client.clone().on_warning(|_| {});
+    let legacy = factory.of_api(Api::<EndpointsObject>::all(client), Scoped::default());
+    let slices = factory.informer::<EndpointSlice>();
     let of_services = services.add_handler({
         let queue = queue.clone();
         move |event: &Event<Service>| queue.add(event.key())
