@@ -30,6 +30,7 @@ mod book {
         from_kube_rs: "from-kube-rs.md",
         operations: "operations.md",
         performance: "performance.md",
+        readme_in_chinese: "../../README.zh.md",
         testing: "testing.md"
     }
 }

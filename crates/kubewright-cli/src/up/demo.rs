@@ -29,9 +29,7 @@ pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<
     let mut stage = Stage::set(context, story).await?;
 
     story.step("A ReplicaSet that wants one pod").await;
-    story.tell(
-        "Only the object is written. Its controller hears of it from an informer, counts pods, and finds one too few.",
-    );
+    story.tell("Only the object is written. Its controller hears of it by an informer, and finds one pod too few.");
     stage.sets.create(&replica_set()).await?;
     stage.until("hello", |stage| stage.ready("hello") == 1 && stage.status("hello") == Some((1, 1))).await?;
 
@@ -42,9 +40,7 @@ pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<
 
     story.step("A pod is deleted").await;
     let victim = stage.pods_of("hello").first().map(|pod| pod.name().to_owned()).ok_or("there is no pod")?;
-    story.tell(format!(
-        "kubectl delete pod {victim}: nobody tells the controller, but its cache no longer has the pod."
-    ));
+    story.tell(format!("kubectl delete pod {victim}: nobody tells the controller, but its cache shows it."));
     stage.api::<Pod>().delete_with(&victim, &DeleteOptions::default()).await?;
     let is_back =
         |stage: &Stage| stage.ready("hello") == 2 && stage.pods_of("hello").iter().all(|pod| pod.name() != victim);
@@ -56,9 +52,7 @@ pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<
     stage.until("web", |stage| stage.has_rolled_out("nginx:1.27")).await?;
 
     story.step("The Deployment rolls to another version").await;
-    story.tell(
-        "With 25% surge and 25% unavailable there are never more than 10 pods, and never fewer than 6 available.",
-    );
+    story.tell("Surge and unavailability are 25%: never more than 10 pods, never fewer than 6 available.");
     let image = r#"{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"nginx:1.28"}]}}}}"#;
     stage.deployments.patch("web", Patch::Strategic(image.into())).await?;
     stage.until("web", |stage| stage.has_rolled_out("nginx:1.28")).await?;

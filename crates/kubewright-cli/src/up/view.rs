@@ -22,7 +22,7 @@ use crate::log;
 /// How often it is drawn.
 const FRAME: Duration = Duration::from_millis(200);
 /// Where the second column begins.
-const SECOND: usize = 44;
+const SECOND: usize = 48;
 /// So many deployments are shown one by one.
 const ROLLOUTS: usize = 6;
 

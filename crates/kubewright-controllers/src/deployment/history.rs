@@ -43,7 +43,8 @@ impl Deployments {
                 self.events.warning(&rollout.deployment, "DeploymentRollbackRevisionNotFound", message);
             }
         }
-        Api::<Deployment>::namespaced(&self.client, changed.namespace()).update(&changed).await?;
+        let changed = Api::<Deployment>::namespaced(&self.client, changed.namespace()).update(&changed).await?;
+        self.own_deployments.written(changed.uid(), &changed);
         Ok(true)
     }
 

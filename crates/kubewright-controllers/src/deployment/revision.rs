@@ -45,7 +45,9 @@ impl Deployments {
         let set = match is_changed {
             true => {
                 let api = Api::<ReplicaSet>::namespaced(&self.client, set.namespace());
-                Arc::new(api.update(&changed).await?)
+                let changed = api.update(&changed).await?;
+                self.own_sets.written(rollout.deployment.uid(), &changed);
+                Arc::new(changed)
             }
             false => set,
         };
@@ -82,6 +84,7 @@ impl Deployments {
                 return Err(error.into());
             }
         };
+        self.own_sets.written(rollout.deployment.uid(), &made);
         let size = wanted(&made);
         if size > 0 {
             let message = format!("Scaled up replica set {} from 0 to {size}", made.name());
@@ -126,6 +129,7 @@ impl Deployments {
     pub(super) async fn write(&self, rollout: &mut Rollout) -> Result<(), Error> {
         let api = Api::<Deployment>::namespaced(&self.client, rollout.deployment.namespace());
         rollout.deployment = api.update_status(&rollout.deployment).await?;
+        self.own_deployments.written(rollout.deployment.uid(), &rollout.deployment);
         Ok(())
     }
 }
