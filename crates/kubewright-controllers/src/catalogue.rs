@@ -97,7 +97,7 @@ impl Shipped {
     /// # Errors
     /// If it cannot start.
     pub async fn run(self, context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
-        match self {
+        let ended = match self {
             Shipped::Deployment => deployment::run(context, stop).await,
             Shipped::Disruption => disruption::run(context, stop).await,
             Shipped::Endpoints => endpoints::run(context, stop).await,
@@ -107,7 +107,16 @@ impl Shipped {
             Shipped::ReplicaSet => replicaset::run(context, stop).await,
             Shipped::Sample => sample::run(context, stop).await,
             Shipped::ServiceAccounts => service_accounts::run(context, stop).await,
-        }
+        };
+        unless_stopped(ended, stop)
+    }
+}
+
+/// Caches that stop before a controller has come to use them are no error, if that was wanted.
+pub(crate) fn unless_stopped(ended: Result<(), Error>, stop: &CancellationToken) -> Result<(), Error> {
+    match ended {
+        Err(Error::Stopped(_) | Error::NotSynced(_)) if stop.is_cancelled() => Ok(()),
+        ended => ended,
     }
 }
 
@@ -137,6 +146,16 @@ impl FromStr for Shipped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn one_that_is_stopped_while_it_starts_ends_well() {
+        let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
+        let (context, stop) = (ControllerContext::new(&server.client()), CancellationToken::new());
+        stop.cancel();
+        for shipped in Shipped::ALL {
+            assert!(shipped.run(&context, &stop).await.is_ok(), "{shipped}");
+        }
+    }
 
     #[test]
     fn a_controller_is_found_by_its_name() {

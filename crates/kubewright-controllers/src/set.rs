@@ -6,7 +6,7 @@ use kubewright_client::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalogue::Shipped;
+use crate::catalogue::{Shipped, unless_stopped};
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
@@ -59,7 +59,7 @@ impl ControllerSet {
         }
         if self.nodes.has_any() {
             let (context, stop) = (self.context.clone(), stop.clone());
-            tasks.spawn(async move { nodes::run(&context, self.nodes, &stop).await });
+            tasks.spawn(async move { unless_stopped(nodes::run(&context, self.nodes, &stop).await, &stop) });
         }
         RunningControllers { context: Some(self.context), stop, tasks }
     }
