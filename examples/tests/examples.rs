@@ -6,7 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use kubewright::api::apps::v1::Deployment;
+use kubewright::api::core::v1::{Container, Namespace, Pod};
 use kubewright::apiserver::ApiServer;
+use kubewright::client::config::{LoadingRules, Overrides};
+use kubewright::options::{DeleteOptions, Patch};
+use kubewright::{Api, Client, Config};
 
 /// The example's binary, which cargo builds beside this test.
 fn example(name: &str) -> PathBuf {
@@ -148,4 +153,100 @@ async fn another_process_leads_when_the_leader_is_killed() {
     .await
     .expect("both play their part");
     let _ = std::fs::remove_file(&file);
+}
+
+/// Runs an example on a real server; nothing if that lacks what the example is about.
+#[allow(clippy::print_stderr)]
+fn run_on(kubeconfig: &str, name: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new(example(name));
+    command.args(["--kubeconfig", kubeconfig]).args(arguments).stdin(Stdio::null());
+    let output = command.env_remove("KUBERNETES_SERVICE_HOST").output().expect("it starts");
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() && errors.contains("could not find the requested resource") {
+        eprintln!("SKIPPED: {name}, because the server does not serve what it asks for: {errors}");
+        return None;
+    }
+    assert!(output.status.success(), "{name}: {said}{errors}");
+    Some(said.into_owned())
+}
+
+/// What the embedded server has from the start, as far as this one serves it.
+async fn prepare(client: &Client) {
+    for name in ["default", "kube-system"] {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.into());
+        let made = Api::<Namespace>::all(client).create(&namespace).await;
+        assert!(made.as_ref().is_ok() || made.as_ref().is_err_and(|error| error.is_already_exists()), "{made:?}");
+    }
+    for name in ["example-xxxxx", "broken"] {
+        let pods = Api::<Pod>::namespaced(client, "default");
+        let _ = pods.delete_with(name, &DeleteOptions::default().grace_period_seconds(0)).await;
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.into());
+        let main = Container { name: "main".into(), image: Some("nginx:1.27".into()), ..Default::default() };
+        pod.spec.get_or_insert_default().containers = [main].into();
+        if name == "broken" {
+            pod.metadata.labels.insert("broken", "yes".into());
+        }
+        pods.create(&pod).await.expect("it is new");
+    }
+}
+
+/// Waits until the deployment of the examples is gone, as the garbage collector, where the server has none.
+async fn collect(client: &Client) {
+    let deployments = Api::<Deployment>::namespaced(client, "default");
+    while deployments.get_opt("demo-deployment").await.expect("it answers").is_some() {
+        let _ =
+            deployments.patch("demo-deployment", Patch::Merge(br#"{"metadata":{"finalizers":null}}"#.to_vec())).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::print_stderr)]
+async fn examples_run_on_a_real_server_too() {
+    let Ok(kubeconfig) = std::env::var("KUBEWRIGHT_TEST_KUBECONFIG") else {
+        eprintln!("SKIPPED: examples on a real server, because KUBEWRIGHT_TEST_KUBECONFIG names none");
+        return;
+    };
+    let file = LoadingRules::explicit(&kubeconfig).load().expect("a kubeconfig");
+    let config = Config::from_kubeconfig(&file, &Overrides::default()).expect("a whole one");
+    let client = Client::try_from(config).expect("a usable one");
+    prepare(&client).await;
+    collect(&client).await;
+    let (collector, runtime) = (client.clone(), tokio::runtime::Handle::current());
+    // Something happens for those who watch.
+    let busy = tokio::spawn(async move {
+        let pods = Api::<Pod>::namespaced(&client, "default");
+        for number in 0.. {
+            let patch = format!(r#"{{"metadata":{{"labels":{{"seen":"{number}"}}}}}}"#);
+            let _ = pods.patch("example-xxxxx", Patch::Merge(patch.into_bytes())).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    tokio::task::spawn_blocking(move || {
+        let says = |name: &str, arguments: &[&str], lines: &[&str]| {
+            let Some(said) = run_on(&kubeconfig, name, arguments) else { return };
+            for line in lines {
+                assert!(said.contains(line), "{name} does not say {line:?} but:\n{said}");
+            }
+        };
+        says("rest_client", &[], &["gitVersion"]);
+        says("typed_client", &[], &["found pod example-xxxxx in default"]);
+        says("dynamic_client", &[], &["default/example-xxxxx"]);
+        says("discovery_client", &[], &["deployments"]);
+        says("out_of_cluster", &["--rounds", "1"], &["Found example-xxxxx pod in default namespace"]);
+        says("create_update_delete_deployment", &[], &["Deleted deployment."]);
+        runtime.block_on(collect(&collector));
+        says("dynamic_create_update_delete_deployment", &[], &["Deleted deployment."]);
+        runtime.block_on(collect(&collector));
+        says("list_and_watch", &["--rounds", "1"], &["LISTED   default/example-xxxxx"]);
+        says("informer", &["--rounds", "3"], &["pod added: default/example-xxxxx", "pod updated:"]);
+        says("workqueue_controller", &["--rounds", "1"], &["Dropping pod default/broken out of the queue"]);
+        let one = Candidate::start(&kubeconfig, "one");
+        one.says("I am the leader: one");
+    })
+    .await
+    .expect("all play their part");
+    busy.abort();
 }

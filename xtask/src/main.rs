@@ -2,9 +2,11 @@
 //!
 //! `cargo xtask generate` writes the code that is derived from the description in `api/`;
 //! `cargo xtask generate --check` only tells whether the committed code is what it would write.
+//! `cargo xtask names [--check]` does the same for the list of Go names in the book.
 
 mod description;
 mod generate;
+mod names;
 
 use std::process::ExitCode;
 
@@ -14,7 +16,9 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["generate"] => generate::run(false),
         ["generate", "--check"] => generate::run(true),
-        _ => Err("usage: cargo xtask generate [--check]".into()),
+        ["names"] => names::run(false),
+        ["names", "--check"] => names::run(true),
+        _ => Err("usage: cargo xtask generate|names [--check]".into()),
     };
     match done {
         Ok(message) => {

@@ -40,7 +40,7 @@ mod until;
 pub use compact::Compact;
 pub use delta::{Deleted, Delta};
 pub use expiration_cache::ExpirationCache;
-pub use factory::{FactoryOptions, InformerHandle, NotSynced, Scoped, SharedInformerFactory, Unsynced};
+pub use factory::{FactoryOptions, InformerHandle, InformerState, NotSynced, Scoped, SharedInformerFactory, Unsynced};
 pub use informer::{
     AddIndexersError, Config, Controller, Event, EventHandler, FilteringHandler, HandlerFuncs, HandlerOptions,
     HandlerRegistration, Informer, InformerOptions, InformerStopped, OnPanic, Overflow, QueueKind, Recreated,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kubewright_api::apps::v1::{Deployment, ReplicaSet};
 use kubewright_api::core::v1::Pod;
 use kubewright_api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
-use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_cache::{Event, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::meta::v1::Condition;
 use kubewright_core::{IntOrString, Object, ObjectKey, Selector, Str, condition};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::claim::selects;
 use crate::clock::Clock;
+use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::owner_events::controller;
 use crate::pods::{is_active, is_finished, is_ready};
@@ -37,13 +38,9 @@ struct Disruption {
 /// # Errors
 /// If the caches stop before they were complete.
 #[doc(alias = "DisruptionController")]
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(Disruption::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, Disruption::NAME);
     let (budgets, pods) = (factory.informer::<PodDisruptionBudget>(), factory.informer::<Pod>());
     let (sets, deployments) = (factory.informer::<ReplicaSet>(), factory.informer::<Deployment>());
     let of_budgets = budgets.add_handler({
@@ -71,7 +68,7 @@ pub async fn run(
             deployments: deployments.lister(),
             clock: Clock::new(),
         };
-        work(Arc::new(reconcile), &queue, workers, stop).await;
+        work(Arc::new(reconcile), &queue, context, stop).await;
     }
     of_budgets.remove();
     of_pods.remove();

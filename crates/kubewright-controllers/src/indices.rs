@@ -56,3 +56,54 @@ fn ensure<T: Object, I, V>(
         let _ = informer.add_indexers(Indexers::new().with(name, values));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubewright_cache::SharedInformerFactory;
+    use kubewright_client::Api;
+    use kubewright_core::meta::v1::OwnerReference;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pods_are_found_by_their_controller_and_orphans_by_their_namespace() {
+        // RS-7
+        let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
+        let (client, stop) = (server.client(), CancellationToken::new());
+        // The server collects what belongs to nobody, so there has to be an owner.
+        let mut owner = kubewright_api::core::v1::ConfigMap::default();
+        owner.metadata.name = Some("owner".into());
+        let owner = Api::namespaced(&client, "default").create(&owner).await.unwrap();
+        for (name, uid) in [("owned", Some(owner.uid())), ("orphan", None)] {
+            let mut pod = Pod::default();
+            pod.metadata.name = Some(name.into());
+            pod.spec.get_or_insert_default().containers = [kubewright_api::core::v1::Container {
+                name: "main".into(),
+                image: Some("one:1".into()),
+                ..Default::default()
+            }]
+            .into();
+            let reference = |uid: &str| OwnerReference {
+                api_version: "v1".into(),
+                kind: "ConfigMap".into(),
+                name: "owner".into(),
+                uid: uid.into(),
+                controller: Some(true),
+                ..Default::default()
+            };
+            pod.metadata.owner_references = uid.map(reference).into_iter().collect();
+            Api::<Pod>::namespaced(&client, "default").create(&pod).await.unwrap();
+        }
+        let factory = SharedInformerFactory::new(&client, Default::default());
+        let pods = factory.informer::<Pod>();
+        by_controller(&pods);
+        by_controller(&pods);
+        factory.start(&stop);
+        assert!(pods.synced().await);
+        let names = |found: Vec<Arc<Pod>>| found.iter().map(|pod| pod.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(orphans(&pods.lister(), "default")), ["orphan"]);
+        assert!(names(orphans(&pods.lister(), "elsewhere")).is_empty());
+        assert_eq!(names(controlled_by(&pods.lister(), owner.uid())), ["owned"]);
+    }
+}

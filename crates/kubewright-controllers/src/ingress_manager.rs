@@ -9,11 +9,12 @@ use kubewright_api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule, IngressServiceBackend, IngressSpec,
     ServiceBackendPort,
 };
-use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_cache::{Event, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector, owner};
 use tokio_util::sync::CancellationToken;
 
+use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::owner_events::owners_of;
 use crate::worker::{self, Reconcile, Synced, work};
@@ -33,13 +34,9 @@ struct IngressManager {
 ///
 /// # Errors
 /// If the caches stop before they were complete.
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(IngressManager::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, IngressManager::NAME);
     let (services, ingresses) = (factory.informer::<Service>(), factory.informer::<Ingress>());
     let of_services = services.add_handler({
         let queue = queue.clone();
@@ -55,7 +52,7 @@ pub async fn run(
     if of_services.synced().await && of_ingresses.synced().await {
         let (services, ingresses) = (services.lister(), ingresses.lister());
         let manager = IngressManager { client: client.clone(), services, ingresses };
-        work(Arc::new(manager), &queue, workers, stop).await;
+        work(Arc::new(manager), &queue, context, stop).await;
     }
     of_services.remove();
     of_ingresses.remove();

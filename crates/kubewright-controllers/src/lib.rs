@@ -4,14 +4,16 @@
 //! are: informers put keys into a queue, workers take them out (`worker`), and a function brings one object into order, whatever happened to
 //! it. They use nothing but the public API of the other crates, so that they are examples as well.
 
+mod activity;
 mod batches;
+mod catalogue;
 mod claim;
 mod clock;
+mod context;
 pub mod deployment;
 pub mod disruption;
 pub mod endpoints;
 mod error;
-mod events;
 mod indices;
 pub mod ingress_manager;
 pub mod job;
@@ -25,6 +27,9 @@ pub mod service_accounts;
 mod set;
 mod worker;
 
+pub use activity::{Activity, ControllerActivity};
+pub use catalogue::{Shipped, UnknownController};
+pub use context::ControllerContext;
 pub use error::Error;
 pub use nodes::NodeOptions;
 pub use set::{ControllerSet, RunningControllers};

@@ -10,16 +10,17 @@ use std::sync::Arc;
 
 use kubewright_api::apps::v1::{Deployment, DeploymentSpec};
 use kubewright_api::core::v1::{Container, PodSpec};
-use kubewright_cache::{Event, Lister, Scoped, SharedInformerFactory};
+use kubewright_cache::{Event, Lister, Scoped};
 use kubewright_client::{Api, Client, Scope};
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{
     DynamicObject, GroupVersionKind, GroupVersionResource, Map, Object, ObjectKey, Selector, Str, owner,
 };
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
+use crate::context::ControllerContext;
 use crate::error::Error;
-use crate::events::Recorder;
 use crate::owner_events::owners_of;
 use crate::worker::{self, Reconcile, Synced, work};
 
@@ -45,7 +46,7 @@ struct Sample {
     client: Client,
     foos: Lister<DynamicObject>,
     deployments: Lister<Deployment>,
-    events: Recorder,
+    events: EventRecorder,
 }
 
 /// Keeps the deployments of all `Foo`s until `stop` is cancelled, with so many workers.
@@ -53,13 +54,9 @@ struct Sample {
 /// # Errors
 /// If the caches stop before they were complete.
 #[doc(alias = "sample-controller")]
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(Sample::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, Sample::NAME);
     let foos = factory.dynamic(FOOS, Scoped::default());
     let deployments = factory.informer::<Deployment>();
     let of_foos = foos.add_handler({
@@ -78,9 +75,9 @@ pub async fn run(
             client: client.clone(),
             foos: foos.lister(),
             deployments: deployments.lister(),
-            events: Recorder::new(client, "sample-controller"),
+            events: context.recorder("sample-controller"),
         };
-        work(Arc::new(sample), &queue, workers, stop).await;
+        work(Arc::new(sample), &queue, context, stop).await;
     }
     of_foos.remove();
     of_deployments.remove();
@@ -106,7 +103,7 @@ impl Reconcile for Sample {
             None => (Arc::new(api.create(&deployment_of(&foo, name, replicas)).await?), true),
             Some(deployment) if !owner::is_controlled_by(&deployment.metadata, &foo.metadata) => {
                 let message = format!("Resource {name:?} already exists and is not managed by Foo");
-                self.events.warning(&*foo, "ErrResourceExists", message).await;
+                self.events.warning(&*foo, "ErrResourceExists", message);
                 let object = format!("deployment {}/{name}", key.namespace);
                 return Err(Error::NotControlled { object, owner: format!("Foo {key}") });
             }
@@ -119,7 +116,7 @@ impl Reconcile for Sample {
         };
         let is_told = self.tell(&foo, &deployment).await?;
         if is_changed || is_told {
-            self.events.normal(&*foo, "Synced", "Foo synced successfully".into()).await;
+            self.events.normal(&*foo, "Synced", "Foo synced successfully");
         }
         Ok(None)
     }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use kubewright_api::core::v1::{Namespace, ServiceAccount};
-use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_cache::{Event, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{Object, ObjectKey};
 use tokio_util::sync::CancellationToken;
 
+use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::worker::{self, Reconcile, Synced, work};
 
@@ -24,13 +25,9 @@ struct ServiceAccounts {
 /// # Errors
 /// If the caches stop before they were complete.
 #[doc(alias = "ServiceAccountsController")]
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(ServiceAccounts::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, ServiceAccounts::NAME);
     let (namespaces, accounts) = (factory.informer::<Namespace>(), factory.informer::<ServiceAccount>());
     let of_namespaces = namespaces.add_handler({
         let queue = queue.clone();
@@ -50,7 +47,7 @@ pub async fn run(
     if of_namespaces.synced().await && of_accounts.synced().await {
         let controller =
             ServiceAccounts { client: client.clone(), namespaces: namespaces.lister(), accounts: accounts.lister() };
-        work(Arc::new(controller), &queue, workers, stop).await;
+        work(Arc::new(controller), &queue, context, stop).await;
     }
     of_namespaces.remove();
     of_accounts.remove();

@@ -1,13 +1,15 @@
 //! All controllers together.
 
-use kubewright_cache::{FactoryOptions, SharedInformerFactory};
+use std::time::Duration;
+
 use kubewright_client::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::catalogue::{Shipped, unless_stopped};
+use crate::context::ControllerContext;
 use crate::error::Error;
-use crate::nodes::NodeOptions;
-use crate::{deployment, disruption, endpoints, job, nodes, replicaset, service_accounts};
+use crate::nodes::{self, NodeOptions};
 
 /// The controllers that make a server a cluster, and nodes to run pods on.
 ///
@@ -26,15 +28,14 @@ use crate::{deployment, disruption, endpoints, job, nodes, replicaset, service_a
 #[derive(Debug)]
 #[must_use = "controllers do nothing until they are started"]
 pub struct ControllerSet {
-    client: Client,
+    context: ControllerContext,
     nodes: NodeOptions,
-    workers: usize,
 }
 
 impl ControllerSet {
     /// All controllers, with three nodes.
     pub fn new(client: &Client) -> Self {
-        ControllerSet { client: client.clone(), nodes: NodeOptions::default(), workers: 5 }
+        ControllerSet { context: ControllerContext::new(client), nodes: NodeOptions::default() }
     }
 
     /// How many nodes there are and how fast they are. With none, pods stay pending.
@@ -45,40 +46,53 @@ impl ControllerSet {
 
     /// How many objects each controller looks at side by side. 5 by default.
     pub fn workers(mut self, workers: usize) -> Self {
-        self.workers = workers.max(1);
+        self.context = self.context.workers(workers);
         self
     }
 
     /// Starts all of them.
     pub fn start(self) -> RunningControllers {
-        let stop = CancellationToken::new();
-        let factory = SharedInformerFactory::new(&self.client, FactoryOptions::default());
-        let mut tasks = JoinSet::new();
-        let workers = self.workers;
-        macro_rules! spawn {
-            ($($controller:ident),*) => {$({
-                let (client, factory, stop) = (self.client.clone(), factory.clone(), stop.clone());
-                tasks.spawn(async move { $controller::run(&client, &factory, workers, &stop).await });
-            })*};
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        for shipped in CLUSTER {
+            let (context, stop) = (self.context.clone(), stop.clone());
+            tasks.spawn(async move { shipped.run(&context, &stop).await });
         }
-        spawn!(deployment, disruption, endpoints, job, replicaset, service_accounts);
         if self.nodes.has_any() {
-            let (client, factory, stop) = (self.client.clone(), factory.clone(), stop.clone());
-            tasks.spawn(async move { nodes::run(&client, &factory, self.nodes, workers, &stop).await });
+            let (context, stop) = (self.context.clone(), stop.clone());
+            tasks.spawn(async move { unless_stopped(nodes::run(&context, self.nodes, &stop).await, &stop) });
         }
-        RunningControllers { factory, stop, tasks }
+        RunningControllers { context: Some(self.context), stop, tasks }
     }
 }
+
+/// What a cluster has besides nodes.
+const CLUSTER: [Shipped; 6] = [
+    Shipped::Deployment,
+    Shipped::Disruption,
+    Shipped::Endpoints,
+    Shipped::Job,
+    Shipped::ReplicaSet,
+    Shipped::ServiceAccounts,
+];
+
+/// How long events that wait may take to be written when all else has stopped.
+const EVENTS_GRACE: Duration = Duration::from_secs(5);
 
 /// Controllers at work. Dropping them tells them to stop; [`stop`](Self::stop) waits as well.
 #[derive(Debug)]
 pub struct RunningControllers {
-    factory: SharedInformerFactory,
+    /// Present until they are stopped.
+    context: Option<ControllerContext>,
     stop: CancellationToken,
     tasks: JoinSet<Result<(), Error>>,
 }
 
 impl RunningControllers {
+    /// What they share, and where to see what they do.
+    pub fn context(&self) -> &ControllerContext {
+        self.context.as_ref().expect("it is taken by who stops them, and then nobody can ask")
+    }
+
     /// Waits until a controller ends by itself, which none does unless something is wrong. Cancel safe.
     ///
     /// # Errors
@@ -107,7 +121,10 @@ impl RunningControllers {
                 Err(error) => tracing::error!(cause = &error as &dyn std::error::Error, "a controller broke"),
             }
         }
-        self.factory.shutdown().await;
+        if let Some(context) = self.context.take() {
+            context.factory().shutdown().await;
+            context.finish(EVENTS_GRACE).await;
+        }
         result
     }
 }

@@ -10,6 +10,8 @@ use kubewright_workqueue::{Options, RateLimitingQueue, limiter};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::activity::Counts;
+use crate::context::ControllerContext;
 use crate::error::Error;
 
 /// What came of a key: nothing to wait for, or when to look at it again.
@@ -30,26 +32,31 @@ pub(crate) trait Reconcile: Send + Sync + 'static {
 
 /// A queue for the keys of one controller. Each key backs off by itself; there is no limit on all together, because
 /// servers that need one say so.
-pub(crate) fn queue<K: Clone + Eq + Hash + Send + 'static>(name: &str) -> RateLimitingQueue<K> {
-    RateLimitingQueue::new(
-        limiter::ItemExponential::new(Duration::from_millis(5), Duration::from_secs(1000)),
-        Options::new().name(name),
-    )
+pub(crate) fn queue<K>(context: &ControllerContext, name: &str) -> RateLimitingQueue<K>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+{
+    let mut options = Options::new().name(name);
+    if let Some(metrics) = &context.queue_metrics {
+        options = options.metrics(metrics);
+    }
+    RateLimitingQueue::new(limiter::ItemExponential::new(Duration::from_millis(5), Duration::from_secs(1000)), options)
 }
 
-/// Lets so many workers work until `stop` is cancelled; returns when the last one has finished the key in hand.
+/// Lets workers work, as many as the context says, until `stop` is cancelled; returns when the last one has finished the key in hand.
 pub(crate) async fn work<R: Reconcile>(
     reconcile: Arc<R>,
     queue: &RateLimitingQueue<R::Key>,
-    workers: usize,
+    context: &ControllerContext,
     stop: &CancellationToken,
 ) {
+    let (counts, workers) = (context.activity.watch(R::NAME, queue), context.workers.max(1));
     // Dropping this future ends the workers as well.
     let stop = stop.child_token();
     let _guard = stop.clone().drop_guard();
     let mut tasks = JoinSet::new();
-    for _ in 0..workers.max(1) {
-        tasks.spawn(one(reconcile.clone(), queue.clone(), stop.clone()));
+    for _ in 0..workers {
+        tasks.spawn(one(reconcile.clone(), queue.clone(), counts.clone(), stop.clone()));
     }
     tracing::debug!(controller = R::NAME, workers, "working");
     while let Some(ended) = tasks.join_next().await {
@@ -58,23 +65,35 @@ pub(crate) async fn work<R: Reconcile>(
             && !stop.is_cancelled()
         {
             tracing::error!(controller = R::NAME, "a worker panicked and is replaced");
-            tasks.spawn(one(reconcile.clone(), queue.clone(), stop.clone()));
+            tasks.spawn(one(reconcile.clone(), queue.clone(), counts.clone(), stop.clone()));
         }
     }
     queue.shut_down();
 }
 
-async fn one<R: Reconcile>(reconcile: Arc<R>, queue: RateLimitingQueue<R::Key>, stop: CancellationToken) {
+async fn one<R: Reconcile>(
+    reconcile: Arc<R>,
+    queue: RateLimitingQueue<R::Key>,
+    counts: Arc<Counts>,
+    stop: CancellationToken,
+) {
     while let Some(claim) = stop.run_until_cancelled(queue.get()).await.flatten() {
         let key = claim.key();
-        match reconcile.sync(key).await {
+        let synced = {
+            let _busy = counts.busy();
+            reconcile.sync(key).await
+        };
+        match synced {
             Ok(again) => {
                 queue.forget(key);
                 if let Some(delay) = again {
                     queue.add_after(key.clone(), delay);
                 }
             }
-            Err(error) => retry::<R>(&queue, key, &error),
+            Err(error) => {
+                counts.failed();
+                retry::<R>(&queue, key, &error);
+            }
         }
     }
 }

@@ -14,3 +14,23 @@ pub use kubewright_core::*;
 pub use kubewright_runtime as runtime;
 #[cfg(feature = "workqueue")]
 pub use kubewright_workqueue as workqueue;
+
+/// The code in the book.
+#[cfg(doctest)]
+mod book {
+    macro_rules! chapters {
+        ($($name:ident: $file:literal),*) => {$(
+            #[doc = include_str!(concat!("../../../docs/src/", $file))]
+            mod $name {}
+        )*};
+    }
+
+    chapters! {
+        control_loop: "control-loop.md",
+        from_kube_rs: "from-kube-rs.md",
+        operations: "operations.md",
+        performance: "performance.md",
+        readme_in_chinese: "../../README.zh.md",
+        testing: "testing.md"
+    }
+}

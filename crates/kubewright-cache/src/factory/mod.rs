@@ -94,6 +94,7 @@ trait AnyInformer: Send + Sync {
     fn synced(&self) -> BoxFuture<'_, bool>;
     fn has_synced(&self) -> bool;
     fn health(&self) -> Option<Health>;
+    fn len(&self) -> usize;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -114,6 +115,10 @@ impl<T: Object> AnyInformer for SharedIndexInformer<T> {
         SharedIndexInformer::health(self)
     }
 
+    fn len(&self) -> usize {
+        self.store().snapshot().len()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -132,6 +137,19 @@ pub struct NotSynced {
 pub struct Unsynced {
     /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`.
     pub name: String,
+    /// How its reflector is doing; absent if the informer has not been started.
+    pub health: Option<Health>,
+}
+
+/// An informer in use, seen from outside.
+#[derive(Debug, Clone)]
+pub struct InformerState {
+    /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`.
+    pub name: String,
+    /// Whether its cache is complete.
+    pub has_synced: bool,
+    /// How many objects its cache has.
+    pub objects: usize,
     /// How its reflector is doing; absent if the informer has not been started.
     pub health: Option<Health>,
 }
@@ -336,6 +354,22 @@ impl SharedInformerFactory {
         let mut unsynced: Vec<Unsynced> = unsynced.collect();
         unsynced.sort_by(|one, two| one.name.cmp(&two.name));
         unsynced
+    }
+
+    /// The informers in use and how they are doing, by name.
+    pub fn informers(&self) -> Vec<InformerState> {
+        let state = self.shared.state();
+        let in_use = state.entry_of.values().filter(|entry| entry.lease.strong_count() > 0);
+        let mut informers: Vec<InformerState> = in_use
+            .map(|entry| InformerState {
+                name: entry.name.clone(),
+                has_synced: entry.informer.has_synced(),
+                objects: entry.informer.len(),
+                health: entry.informer.health(),
+            })
+            .collect();
+        informers.sort_by(|one, two| one.name.cmp(&two.name));
+        informers
     }
 
     /// Stops all informers and waits for their tasks. No informer can be started afterwards.

@@ -94,9 +94,15 @@ async fn a_factory_shares_starts_and_waits() {
     let secrets = factory.informer::<Secret>();
     factory.wait_for_cache_sync().await.expect("what has not been started is not waited for");
     assert_eq!(factory.unsynced()[0].to_string(), "secrets (not started)");
+    let seen = |factory: &SharedInformerFactory| -> Vec<(String, bool, usize)> {
+        factory.informers().into_iter().map(|one| (one.name, one.has_synced, one.objects)).collect()
+    };
+    let before = seen(&factory);
+    assert_eq!((before[0].0.as_str(), before[0].1), ("configmaps", true));
+    assert_eq!(before[1], ("secrets".to_owned(), false, 0));
     factory.start(&stop);
     factory.wait_for_cache_sync_within(Duration::from_secs(10)).await.unwrap();
-    assert!(secrets.has_synced());
+    assert!(secrets.has_synced() && seen(&factory)[1].1);
     factory.shutdown().await;
     assert!(secrets.is_stopped());
     drop(taken(&log));

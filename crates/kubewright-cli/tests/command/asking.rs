@@ -1,48 +1,16 @@
 //! `get`, `watch`, `api-resources`, `api-versions` and `proxy` against `apiserver`.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 
-/// A process of the command that serves; killed when it is dropped.
-struct Serving {
-    process: Child,
-    line: String,
-}
-
-impl Serving {
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubewright"));
-        let mut process = command.args(arguments).stdout(Stdio::piped()).spawn().expect("the command was built");
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it serves");
-        Serving { process, line }
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn kubewright(kubeconfig: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubewright"));
-    command.args(arguments).arg("--kubeconfig").arg(kubeconfig).output().expect("the command was built")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::process::{Cluster, Serving, kubewright, text};
 
 #[test]
 fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
-    let kubeconfig: PathBuf = std::env::temp_dir().join(format!("kubewright-asking-{}", std::process::id()));
-    let path = kubeconfig.to_str().expect("a plain path");
-    let _server = Serving::start(&["apiserver", "--listen", "127.0.0.1:0", "--write-kubeconfig", path]);
-    let said = |arguments: &[&str]| text(&kubewright(&kubeconfig, arguments).stdout);
+    let cluster = Cluster::start(&["apiserver"]);
+    let kubeconfig = &cluster.kubeconfig.0;
+    let said = |arguments: &[&str]| text(&kubewright(kubeconfig, arguments).stdout);
 
     let services = said(&["get", "svc", "-A"]);
     let lines: Vec<&str> = services.lines().collect();
@@ -54,11 +22,11 @@ fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
     assert!(said(&["api-versions"]).contains("\napps/v1\n"));
     assert!(said(&["api-resources"]).contains("deployments                         deploy       apps/v1"));
 
-    let unknown = kubewright(&kubeconfig, &["get", "unicorns"]);
+    let unknown = kubewright(kubeconfig, &["get", "unicorns"]);
     assert_eq!(text(&unknown.stderr), "error: the server doesn't have a resource type \"unicorns\"\n");
     assert_eq!(unknown.status.code(), Some(1));
 
-    let proxy = Serving::start(&["proxy", "--port", "0", "--kubeconfig", path]);
+    let proxy = Serving::start(&["proxy", "--port", "0", "--kubeconfig", cluster.kubeconfig.path()]);
     let address = proxy.line.trim().strip_prefix("Starting to serve on ").expect("it serves").to_owned();
     let ask = |host: &str| {
         let mut stream = TcpStream::connect(&address).expect("it serves");
@@ -69,5 +37,39 @@ fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
     };
     assert!(ask("localhost").contains("gitVersion"));
     assert!(ask("pages.example.com").starts_with("HTTP/1.1 403"));
-    let _ = std::fs::remove_file(&kubeconfig);
+}
+
+#[test]
+fn errors_say_what_to_do_and_the_status_says_whose_they_are() {
+    let run =
+        |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_kubewright")).args(arguments).output().expect("built");
+    let cluster = Cluster::start(&["apiserver"]);
+    let taken = cluster.serving.line.trim().trim_start_matches("ready https://").to_owned();
+    let refused = run(&["apiserver", "--listen", &taken]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("hint: another process has the port"), "{}", text(&refused.stderr));
+
+    let config = cluster.kubeconfig.path().to_owned();
+    cluster.serving.kill();
+    let gone = run(&["get", "pods", "--kubeconfig", &config]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(text(&gone.stderr).contains("`kubewright up` starts a cluster"), "{}", text(&gone.stderr));
+
+    let senseless = run(&["get"]);
+    assert_eq!(senseless.status.code(), Some(2));
+    let help = text(&run(&["run", "--help"]).stdout);
+    assert!(help.contains("ingress-manager") && help.contains("--leader-elect"), "{help}");
+    assert!(text(&run(&["--help"]).stdout).contains("Exit status: 0"));
+}
+
+#[test]
+fn shells_complete_the_command() {
+    for (shell, sign) in
+        [("bash", "complete -F _kubewright"), ("zsh", "#compdef kubewright"), ("fish", "complete -c kubewright")]
+    {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_kubewright")).args(["completion", shell]).output().expect("built");
+        let script = text(&output.stdout);
+        assert!(output.status.success() && script.contains(sign) && script.contains("write-kubeconfig"), "{script}");
+    }
 }

@@ -2,3 +2,8 @@
 
 mod asking;
 mod killed;
+mod killed_up;
+mod kubectl;
+mod process;
+mod running;
+mod showing;

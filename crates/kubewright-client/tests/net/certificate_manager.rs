@@ -337,7 +337,7 @@ async fn a_client_becomes_who_its_new_certificate_says_and_closes_what_the_old_o
 /// Who the server says we are.
 async fn who(client: &Client) -> Option<String> {
     let review = client.authentication_v1().self_subject_reviews().create(&SelfSubjectReview::default()).await;
-    let name = review.ok()?.status?.user_info?.username?.to_string();
+    let name = review.ok()?.status?.user_info?.username.as_ref()?.to_string();
     Some(name).filter(|name| name != "system:anonymous")
 }
 

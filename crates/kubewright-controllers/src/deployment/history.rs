@@ -27,7 +27,7 @@ impl Deployments {
                 let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
                 if template_is(set, &rollout.spec.template) {
                     let message = format!("The rollback revision contains the same template as {:?}", changed.name());
-                    self.events.warning(&rollout.deployment, "DeploymentRollbackTemplateUnchanged", message).await;
+                    self.events.warning(&rollout.deployment, "DeploymentRollbackTemplateUnchanged", message);
                 } else {
                     let spec = changed.spec.get_or_insert_default();
                     spec.template = template.into_inner();
@@ -35,15 +35,16 @@ impl Deployments {
                     copy_from_set(set, &mut changed.metadata.annotations);
                     let message =
                         format!("Rolled back deployment {:?} to revision {}", changed.name(), revision(&**set));
-                    self.events.normal(&rollout.deployment, "DeploymentRollback", message).await;
+                    self.events.normal(&rollout.deployment, "DeploymentRollback", message);
                 }
             }
             None => {
                 let message = "Unable to find the revision to rollback to.";
-                self.events.warning(&rollout.deployment, "DeploymentRollbackRevisionNotFound", message.into()).await;
+                self.events.warning(&rollout.deployment, "DeploymentRollbackRevisionNotFound", message);
             }
         }
-        Api::<Deployment>::namespaced(&self.client, changed.namespace()).update(&changed).await?;
+        let changed = Api::<Deployment>::namespaced(&self.client, changed.namespace()).update(&changed).await?;
+        self.own_deployments.written(changed.uid(), &changed);
         Ok(true)
     }
 

@@ -18,16 +18,18 @@ use std::sync::Arc;
 
 use kubewright_api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 use kubewright_api::core::v1::Pod;
-use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_cache::{Event, InformerHandle, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
 use crate::clock::Clock;
+use crate::context::ControllerContext;
 use crate::error::Error;
-use crate::events::Recorder;
 use crate::indices;
+use crate::own_writes::OwnWrites;
 use crate::owner_events::{controller, owners_of};
 use crate::worker::{self, Reconcile, Synced, work};
 
@@ -35,11 +37,13 @@ pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", 
 
 struct Deployments {
     client: Client,
-    deployments: Lister<Deployment>,
-    sets: Lister<ReplicaSet>,
+    deployments: InformerHandle<Deployment>,
+    sets: InformerHandle<ReplicaSet>,
     pods: Lister<Pod>,
+    own_deployments: OwnWrites,
+    own_sets: OwnWrites,
     clock: Clock,
-    events: Recorder,
+    events: EventRecorder,
 }
 
 /// Rolls deployments out until `stop` is cancelled, with so many workers.
@@ -49,20 +53,34 @@ struct Deployments {
 /// # Errors
 /// If the caches stop before they were complete.
 #[doc(alias = "DeploymentController")]
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(Deployments::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, Deployments::NAME);
     let deployments = factory.informer::<Deployment>();
     let (sets, pods) = (factory.informer::<ReplicaSet>(), factory.informer::<Pod>());
     indices::by_controller(&sets);
     indices::by_controller(&pods);
+    let reconcile = Arc::new(Deployments {
+        client: client.clone(),
+        deployments: deployments.clone(),
+        sets: sets.clone(),
+        pods: pods.lister(),
+        own_deployments: OwnWrites::default(),
+        own_sets: OwnWrites::default(),
+        clock: Clock::new(),
+        events: context.recorder("deployment-controller"),
+    });
     let of_deployments = deployments.add_handler({
-        let queue = queue.clone();
-        move |event: &Event<Deployment>| queue.add(event.key())
+        let (queue, reconcile) = (queue.clone(), reconcile.clone());
+        move |event: &Event<Deployment>| {
+            if let Event::Deleted(deleted) = event
+                && let Some(deployment) = deleted.object()
+            {
+                reconcile.own_deployments.forget(deployment.uid());
+                reconcile.own_sets.forget(deployment.uid());
+            }
+            queue.add(event.key());
+        }
     })?;
     let of_sets = sets.add_handler({
         let (queue, deployments) = (queue.clone(), deployments.lister());
@@ -81,15 +99,7 @@ pub async fn run(
     factory.start(stop);
     let has_synced = of_deployments.synced().await && of_sets.synced().await && of_pods.synced().await;
     if has_synced {
-        let controller = Deployments {
-            client: client.clone(),
-            deployments: deployments.lister(),
-            sets: sets.lister(),
-            pods: pods.lister(),
-            clock: Clock::new(),
-            events: Recorder::new(client, "deployment-controller"),
-        };
-        work(Arc::new(controller), &queue, workers, stop).await;
+        work(reconcile, &queue, context, stop).await;
     }
     [of_deployments, of_sets, of_pods].iter().for_each(kubewright_cache::HandlerRegistration::remove);
     Ok(())
@@ -152,15 +162,21 @@ impl Reconcile for Deployments {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(deployment) = self.deployments.namespace(key.namespace.clone()).get(&key.name) else {
+        let Some(deployment) = self.deployments.lister().namespace(key.namespace.clone()).get(&key.name) else {
             return Ok(None);
         };
+        let is_current = self.own_deployments.are_seen(deployment.uid(), self.deployments.store())
+            && self.own_sets.are_seen(deployment.uid(), self.sets.store());
+        if !is_current {
+            // To act on what was before our own last writes ends in conflicts. What we wrote shows soon, and wakes us.
+            return Ok(None);
+        }
         let Some(spec) = deployment.spec.clone() else { return Ok(None) };
         let mut rollout = Rollout { deployment: (*deployment).clone(), spec, sets: Vec::new() };
         let selector = selector(&deployment)?;
         if selector.is_everything() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";
-            self.events.warning(&*deployment, "SelectingAll", message.into()).await;
+            self.events.warning(&*deployment, "SelectingAll", message);
             return self.observe(&rollout).await;
         }
         let claimant = Claimant {
@@ -170,7 +186,7 @@ impl Reconcile for Deployments {
             selector: &selector,
         };
         let api = Api::<ReplicaSet>::namespaced(&self.client, key.namespace.clone());
-        rollout.sets = claim(&claimant, &self.sets, &api, |_| true).await?;
+        rollout.sets = claim(&claimant, &self.sets.lister(), &api, |_| true).await?;
 
         if deployment.is_being_deleted() {
             return self.tell_only(&mut rollout).await;

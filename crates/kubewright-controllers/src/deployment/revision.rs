@@ -45,7 +45,9 @@ impl Deployments {
         let set = match is_changed {
             true => {
                 let api = Api::<ReplicaSet>::namespaced(&self.client, set.namespace());
-                Arc::new(api.update(&changed).await?)
+                let changed = api.update(&changed).await?;
+                self.own_sets.written(rollout.deployment.uid(), &changed);
+                Arc::new(changed)
             }
             false => set,
         };
@@ -78,14 +80,15 @@ impl Deployments {
                     conditions::set(status, conditions::new(PROGRESSING, "False", failed, &message, self.clock.now()));
                     self.write(rollout).await?;
                 }
-                self.events.warning(&rollout.deployment, "ReplicaSetCreateError", message).await;
+                self.events.warning(&rollout.deployment, "ReplicaSetCreateError", message);
                 return Err(error.into());
             }
         };
+        self.own_sets.written(rollout.deployment.uid(), &made);
         let size = wanted(&made);
         if size > 0 {
             let message = format!("Scaled up replica set {} from 0 to {size}", made.name());
-            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message).await;
+            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message);
         }
         let reason = ("NewReplicaSetCreated", format!("Created new replica set {:?}", made.name()));
         self.note_revision(rollout, &made, Some(reason)).await?;
@@ -126,6 +129,7 @@ impl Deployments {
     pub(super) async fn write(&self, rollout: &mut Rollout) -> Result<(), Error> {
         let api = Api::<Deployment>::namespaced(&self.client, rollout.deployment.namespace());
         rollout.deployment = api.update_status(&rollout.deployment).await?;
+        self.own_deployments.written(rollout.deployment.uid(), &rollout.deployment);
         Ok(())
     }
 }

@@ -67,10 +67,11 @@ impl Deployments {
         }
         changed.spec.get_or_insert_default().replicas = Some(size);
         let changed = Api::<ReplicaSet>::namespaced(&self.client, set.namespace()).update(&changed).await?;
+        self.own_sets.written(rollout.deployment.uid(), &changed);
         if before != size {
             let direction = if before < size { "up" } else { "down" };
             let message = format!("Scaled {direction} replica set {} from {before} to {size}", set.name());
-            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message).await;
+            self.events.normal(&rollout.deployment, "ScalingReplicaSet", message);
         }
         Ok(Some(Arc::new(changed)))
     }

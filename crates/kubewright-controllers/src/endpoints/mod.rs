@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use kubewright_api::core::v1::{Endpoints as EndpointsObject, Pod, Service};
 use kubewright_api::discovery::v1::EndpointSlice;
-use kubewright_cache::{Event, InformerHandle, Lister, SharedInformerFactory};
-use kubewright_client::Client;
+use kubewright_cache::{Event, InformerHandle, Lister, Scoped};
+use kubewright_client::{Api, Client};
 use kubewright_core::{Object, ObjectKey, Selector};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::selects;
+use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::own_writes::OwnWrites;
 use crate::worker::{self, Reconcile, Synced, work};
@@ -35,15 +36,14 @@ struct Endpoints {
 /// If the caches stop before they were complete.
 #[doc(alias = "EndpointController")]
 #[doc(alias = "EndpointSliceController")]
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(Endpoints::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, Endpoints::NAME);
     let (services, pods) = (factory.informer::<Service>(), factory.informer::<Pod>());
-    let (legacy, slices) = (factory.informer::<EndpointsObject>(), factory.informer::<EndpointSlice>());
+    // That endpoints are deprecated is known; they are for those who still read them.
+    let client = &client.clone().on_warning(|_| {});
+    let legacy = factory.of_api(Api::<EndpointsObject>::all(client), Scoped::default());
+    let slices = factory.informer::<EndpointSlice>();
     let of_services = services.add_handler({
         let queue = queue.clone();
         move |event: &Event<Service>| queue.add(event.key())
@@ -90,7 +90,7 @@ pub async fn run(
             slices: slices.clone(),
             own_slices: OwnWrites::default(),
         };
-        work(Arc::new(reconcile), &queue, workers, stop).await;
+        work(Arc::new(reconcile), &queue, context, stop).await;
     }
     registrations.iter().for_each(kubewright_cache::HandlerRegistration::remove);
     Ok(())

@@ -12,15 +12,16 @@ use std::time::Duration;
 
 use kubewright_api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use kubewright_api::core::v1::Pod;
-use kubewright_cache::{Event, InformerHandle, SharedInformerFactory};
+use kubewright_cache::{Event, InformerHandle};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Str};
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::context::ControllerContext;
 use crate::error::Error;
-use crate::events::Recorder;
 use crate::indices;
 use crate::own_writes::OwnWrites;
 use crate::owner_events::controller;
@@ -37,7 +38,7 @@ struct Jobs {
     own_writes: OwnWrites,
     own_statuses: OwnWrites,
     clock: Clock,
-    events: Recorder,
+    events: EventRecorder,
 }
 
 /// Runs jobs until `stop` is cancelled, with so many workers.
@@ -47,13 +48,9 @@ struct Jobs {
 /// # Errors
 /// If the caches stop before they were complete.
 #[doc(alias = "JobController")]
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(Jobs::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, Jobs::NAME);
     let (jobs, pods) = (factory.informer::<Job>(), factory.informer::<Pod>());
     indices::by_controller(&pods);
     let reconcile = Arc::new(Jobs {
@@ -63,7 +60,7 @@ pub async fn run(
         own_writes: OwnWrites::default(),
         own_statuses: OwnWrites::default(),
         clock: Clock::new(),
-        events: Recorder::new(client, "job-controller"),
+        events: context.recorder("job-controller"),
     });
     let of_jobs = jobs.add_handler({
         let (queue, reconcile) = (queue.clone(), reconcile.clone());
@@ -90,7 +87,7 @@ pub async fn run(
     })?;
     factory.start(stop);
     if of_jobs.synced().await && of_pods.synced().await {
-        work(reconcile, &queue, workers, stop).await;
+        work(reconcile, &queue, context, stop).await;
     }
     of_jobs.remove();
     of_pods.remove();
@@ -183,9 +180,9 @@ impl Jobs {
         match outcome {
             Outcome::Completed => {
                 status.completion_time = Some(now);
-                self.events.normal(job, "Completed", "Job completed".into()).await;
+                self.events.normal(job, "Completed", "Job completed");
             }
-            _ => self.events.warning(job, outcome.reason(), outcome.message().into()).await,
+            _ => self.events.warning(job, outcome.reason(), outcome.message()),
         }
     }
 
@@ -215,7 +212,7 @@ impl Jobs {
         }
         // A job that goes on begins anew, as far as its deadline is concerned.
         status.start_time = (!is_suspended).then_some(now);
-        self.events.normal(job, if is_suspended { "Suspended" } else { "Resumed" }, message.into()).await;
+        self.events.normal(job, if is_suspended { "Suspended" } else { "Resumed" }, message);
     }
 
     /// Deletes a job that is over when its time has come.

@@ -54,7 +54,7 @@ impl Jobs {
         .await;
         for pod in created {
             self.own_writes.written(job.uid(), &pod);
-            self.events.normal(&**job, "SuccessfulCreate", format!("Created pod: {}", pod.name())).await;
+            self.events.normal(&**job, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
             active.push(Arc::new(pod));
         }
         match failed {
@@ -78,7 +78,7 @@ impl Jobs {
             match answer {
                 Ok(()) => {
                     self.own_writes.deleted(job.uid(), &*pod);
-                    self.events.normal(job, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())).await;
+                    self.events.normal(job, "SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
                 }
                 Err(error) if error.is_not_found() || error.is_conflict() => {}
                 Err(error) => return Err(error.into()),

@@ -14,14 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use kubewright_api::core::v1::{Node, Pod};
-use kubewright_cache::{Event, Lister, SharedInformerFactory};
+use kubewright_cache::{Event, Lister};
 use kubewright_client::Client;
 use kubewright_core::{Object, ObjectKey};
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::context::ControllerContext;
 use crate::error::Error;
-use crate::events::Recorder;
 use crate::indices;
 use crate::pods::{is_finished, node_name};
 use crate::worker::{self, Reconcile, Synced, work};
@@ -35,7 +36,7 @@ struct Nodes {
     nodes: Lister<Node>,
     pods: Lister<Pod>,
     clock: Clock,
-    events: Recorder,
+    events: EventRecorder,
     timers: Timers,
     /// Counts pods that were given a node, so that each node has its turn.
     turns: AtomicUsize,
@@ -49,16 +50,10 @@ struct Nodes {
 ///
 /// # Errors
 /// If the nodes cannot be created, or the caches stop before they were complete.
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    options: NodeOptions,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let clock = Clock::new();
+pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory, clock) = (context.client(), context.factory(), Clock::new());
     registration::register(client, &options, clock).await?;
-    let queue = worker::queue(Nodes::NAME);
+    let queue = worker::queue(context, Nodes::NAME);
     let (nodes, pods) = (factory.informer::<Node>(), factory.informer::<Pod>());
     indices::by_address(&pods);
     let controller = Arc::new(Nodes {
@@ -67,7 +62,7 @@ pub async fn run(
         nodes: nodes.lister(),
         pods: pods.lister(),
         clock,
-        events: Recorder::new(client, "default-scheduler"),
+        events: context.recorder("default-scheduler"),
         timers: Timers::default(),
         turns: AtomicUsize::new(0),
         addresses: AtomicUsize::new(1),
@@ -93,7 +88,7 @@ pub async fn run(
     })?;
     factory.start(stop);
     if of_nodes.synced().await && of_pods.synced().await {
-        work(controller, &queue, workers, stop).await;
+        work(controller, &queue, context, stop).await;
     }
     of_nodes.remove();
     of_pods.remove();

@@ -44,7 +44,7 @@ impl Nodes {
         match Api::<Pod>::namespaced(&self.client, pod.namespace()).bind(pod.name(), &binding).await {
             Ok(()) => {
                 let message = format!("Successfully assigned {} to {}", pod.key(), node.name());
-                self.events.normal(&**pod, "Scheduled", message).await;
+                self.events.normal(&**pod, "Scheduled", message);
                 Ok(None)
             }
             // Gone, or bound by somebody else: the cache will show it.
@@ -69,7 +69,7 @@ impl Nodes {
         match Api::<Pod>::namespaced(&self.client, pod.namespace()).update_status(&changed).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => {
-                self.events.warning(&**pod, "FailedScheduling", message).await;
+                self.events.warning(&**pod, "FailedScheduling", message);
                 Ok(None)
             }
         }

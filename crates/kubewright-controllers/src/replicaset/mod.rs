@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use kubewright_api::apps::v1::{ReplicaSet, ReplicaSetSpec};
 use kubewright_api::core::v1::Pod;
-use kubewright_cache::{InformerHandle, Lister, SharedInformerFactory};
+use kubewright_cache::{InformerHandle, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
 use crate::clock::Clock;
+use crate::context::ControllerContext;
 use crate::error::Error;
-use crate::events::Recorder;
 use crate::own_writes::OwnWrites;
 use crate::owner_events::owners_of;
 use crate::pods::{is_active, until_available};
@@ -31,7 +32,7 @@ struct ReplicaSets {
     pods: InformerHandle<Pod>,
     own_writes: OwnWrites,
     clock: Clock,
-    events: Recorder,
+    events: EventRecorder,
 }
 
 /// Keeps replica sets at their size until `stop` is cancelled, with so many workers.
@@ -41,13 +42,9 @@ struct ReplicaSets {
 /// # Errors
 /// If the caches stop before they were complete.
 #[doc(alias = "ReplicaSetController")]
-pub async fn run(
-    client: &Client,
-    factory: &SharedInformerFactory,
-    workers: usize,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let queue = worker::queue(ReplicaSets::NAME);
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, ReplicaSets::NAME);
     let (sets, pods) = (factory.informer::<ReplicaSet>(), factory.informer::<Pod>());
     indices::by_controller(&sets);
     indices::by_controller(&pods);
@@ -57,7 +54,7 @@ pub async fn run(
         pods: pods.clone(),
         own_writes: OwnWrites::default(),
         clock: Clock::new(),
-        events: Recorder::new(client, "replicaset-controller"),
+        events: context.recorder("replicaset-controller"),
     });
     let of_sets = sets.add_handler({
         let (queue, controller) = (queue.clone(), controller.clone());
@@ -78,7 +75,7 @@ pub async fn run(
     })?;
     factory.start(stop);
     if of_sets.synced().await && of_pods.synced().await {
-        work(controller, &queue, workers, stop).await;
+        work(controller, &queue, context, stop).await;
     }
     of_sets.remove();
     of_pods.remove();

@@ -45,12 +45,12 @@ impl ReplicaSets {
         .await;
         for pod in &created {
             self.own_writes.written(set.uid(), pod);
-            self.events.normal(&**set, "SuccessfulCreate", format!("Created pod: {}", pod.name())).await;
+            self.events.normal(&**set, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
         }
         match failed {
             Some(error) if is_namespace_terminating(&error) => Ok(()),
             Some(error) => {
-                self.events.warning(&**set, "FailedCreate", format!("Error creating: {error}")).await;
+                self.events.warning(&**set, "FailedCreate", format!("Error creating: {error}"));
                 Err(error.into())
             }
             None => Ok(()),
@@ -76,7 +76,7 @@ impl ReplicaSets {
             match answer {
                 Ok(()) => {
                     self.own_writes.deleted(set.uid(), &*pod);
-                    self.events.normal(&**set, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())).await;
+                    self.events.normal(&**set, "SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
                 }
                 // Somebody else was faster: gone, or replaced by another of its name.
                 Err(error) if error.is_not_found() || error.is_conflict() => {}

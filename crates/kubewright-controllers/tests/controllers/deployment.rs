@@ -8,7 +8,7 @@ use kubewright_controllers::NodeOptions;
 use kubewright_core::Object;
 use tokio::time::sleep;
 
-use crate::support::{Cluster, deployment, is_rolled_out};
+use crate::support::{Cluster, deployment, is_rolled_out, replica_set};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
@@ -91,6 +91,30 @@ async fn an_older_template_becomes_the_newest_revision_again() {
     };
     let back = cluster.until::<Deployment>("web", |one| is_two(one) && is_rolled_out(one)).await;
     assert!(back.annotations().get("deprecated.deployment.rollback.to").is_none());
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hash_that_is_taken_is_avoided() {
+    // DP-2
+    let cluster = Cluster::with_nodes(1).await;
+    cluster.create(&deployment("web", 1)).await;
+    cluster.until::<Deployment>("web", is_rolled_out).await;
+    let name = cluster.list::<ReplicaSet>().await[0].name().to_owned();
+    cluster.api::<Deployment>().delete("web").await.unwrap();
+    while !cluster.list::<ReplicaSet>().await.is_empty() {
+        sleep(Duration::from_millis(100)).await;
+    }
+    // Somebody else's, of the name that the deployment would give.
+    let mut other = replica_set("other", 0);
+    other.metadata.name = Some(name.as_str().into());
+    cluster.create(&other).await;
+    cluster.create(&deployment("web", 1)).await;
+    let web = cluster.until::<Deployment>("web", is_rolled_out).await;
+    assert_eq!(web.status.unwrap().collision_count, Some(1));
+    let own =
+        cluster.list::<ReplicaSet>().await.into_iter().find(|set| set.labels().get("app") == Some("web")).unwrap();
+    assert_ne!(own.name(), name);
     cluster.stop().await;
 }
 

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use kubewright_api::apps::v1::{Deployment, ReplicaSet};
+use kubewright_api::core::v1::Pod;
 use kubewright_apiserver::{ApiServer, Fault};
+use kubewright_client::Api;
 use kubewright_controllers::NodeOptions;
-use tokio::time::sleep;
+use kubewright_core::options::ListOptions;
+use tokio::time::{Instant, sleep};
 
 use crate::support::{Cluster, deployment, is_rolled_out, replica_set};
 
@@ -52,6 +55,42 @@ async fn pods_that_cannot_be_created_are_a_condition() {
     cluster.until::<ReplicaSet>("web", |set| reason(set).is_none()).await;
     cluster.until_pods(|pods| pods.len() == 3).await;
     cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_fails_too_often_is_left_alone_until_something_happens_to_it() {
+    // DP-7
+    let cluster = Cluster::with_nodes(1).await;
+    cluster.faults().inject(Fault::answer(500).verb("create").resource("replicasets").times(10));
+    cluster.create(&deployment("patient", 1)).await;
+    cluster.until::<Deployment>("patient", is_rolled_out).await;
+
+    cluster.faults().inject(Fault::answer(500).verb("create").resource("replicasets"));
+    cluster.create(&deployment("stuck", 1)).await;
+    sleep(Duration::from_secs(3600)).await;
+    cluster.faults().clear();
+    sleep(Duration::from_secs(3600)).await;
+    let sets: Vec<ReplicaSet> = cluster.list().await;
+    assert_eq!(sets.len(), 1, "it was dropped after its last try");
+    cluster.patch::<Deployment>("stuck", r#"{"metadata":{"annotations":{"look":"again"}}}"#).await;
+    cluster.until::<Deployment>("stuck", is_rolled_out).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_have_finished_what_they_had_in_hand_when_they_have_stopped() {
+    // RS-8
+    let cluster = Cluster::with_nodes(0).await;
+    cluster.faults().inject(Fault::delay(Duration::from_secs(20)).verb("create").resource("pods"));
+    cluster.create(&replica_set("web", 1)).await;
+    sleep(Duration::from_secs(5)).await;
+    assert!(cluster.pods().await.is_empty(), "it is on its way");
+    let since = Instant::now();
+    let server = cluster.stop_controllers().await;
+    assert!(since.elapsed() >= Duration::from_secs(14), "{:?}", since.elapsed());
+    let pods = Api::<Pod>::namespaced(&server.client(), "default");
+    assert_eq!(pods.list(&ListOptions::default()).await.unwrap().items.len(), 1);
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{Service, ServicePort, ServiceSpec};
 use kubewright_api::networking::v1::Ingress;
-use kubewright_cache::SharedInformerFactory;
-use kubewright_controllers::ingress_manager;
+use kubewright_controllers::{ControllerContext, ingress_manager};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -17,10 +16,7 @@ async fn a_service_has_an_ingress_as_long_as_it_is_annotated() {
     let stop = CancellationToken::new();
     let manager = tokio::spawn({
         let (client, stop) = (cluster.client.clone(), stop.clone());
-        async move {
-            let factory = SharedInformerFactory::new(&client, Default::default());
-            ingress_manager::run(&client, &factory, 2, &stop).await
-        }
+        async move { ingress_manager::run(&ControllerContext::new(&client).workers(2), &stop).await }
     });
     let mut service = Service::default();
     service.metadata.name = Some("web".into());

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use kubewright_api::apps::v1::Deployment;
 use kubewright_api::core::v1::Event;
-use kubewright_cache::SharedInformerFactory;
 use kubewright_client::{Api, Scope};
-use kubewright_controllers::sample;
+use kubewright_controllers::{ControllerContext, sample};
 use kubewright_core::options::Patch;
 use kubewright_core::{DynamicObject, GroupVersionResource, Object};
 use tokio::time::sleep;
@@ -31,10 +30,7 @@ async fn a_foo_owns_a_deployment_and_tells_of_it() {
     let stop = CancellationToken::new();
     let controller = tokio::spawn({
         let (client, stop) = (cluster.client.clone(), stop.clone());
-        async move {
-            let factory = SharedInformerFactory::new(&client, Default::default());
-            sample::run(&client, &factory, 2, &stop).await
-        }
+        async move { sample::run(&ControllerContext::new(&client).workers(2), &stop).await }
     });
     let foos = GroupVersionResource::from_static("samplecontroller.k8s.io", "v1alpha1", "foos");
     let foos = Api::<DynamicObject>::new(&cluster.client, foos, Scope::Cluster).namespace("default");

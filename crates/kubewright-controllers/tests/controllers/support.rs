@@ -91,6 +91,12 @@ impl Cluster {
         }
     }
 
+    /// Stops the controllers only, and gives the server.
+    pub async fn stop_controllers(self) -> RunningServer {
+        self.controllers.stop().await.unwrap();
+        self.server
+    }
+
     pub async fn stop(self) {
         self.controllers.stop().await.unwrap();
         self.server.stop().await;

@@ -29,6 +29,11 @@ pub struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
+    /// Those of queues, for one that is not a controller's.
+    pub fn queues(&self) -> &kubewright_workqueue::Metrics {
+        &self.queues
+    }
+
     /// Adds the metrics to `registry`, once for each.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {

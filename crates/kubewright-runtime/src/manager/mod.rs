@@ -76,10 +76,16 @@ impl Manager {
         let mut options = options;
         let mut registry = options.registry.take().unwrap_or_default();
         let metrics = RuntimeMetrics::register(&mut registry);
-        let factory = options
-            .factory
-            .take()
-            .unwrap_or_else(|| SharedInformerFactory::new(client, FactoryOptions::default().metrics(&metrics.caches)));
+        let factory = options.factory.take().unwrap_or_else(|| {
+            let caches = FactoryOptions::default().metrics(&metrics.caches);
+            SharedInformerFactory::new(
+                client,
+                match options.namespace.take() {
+                    Some(namespace) => caches.namespace(namespace),
+                    None => caches,
+                },
+            )
+        });
         Manager {
             factory,
             metrics,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kubewright_cache::SharedInformerFactory;
+use kubewright_core::Str;
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 
@@ -18,6 +19,7 @@ pub struct ManagerOptions {
     pub(super) grace: Option<Duration>,
     pub(super) registry: Option<Registry>,
     pub(super) factory: Option<SharedInformerFactory>,
+    pub(super) namespace: Option<Str>,
 }
 
 impl Default for ManagerOptions {
@@ -28,6 +30,7 @@ impl Default for ManagerOptions {
             grace: Some(Duration::from_secs(30)),
             registry: None,
             factory: None,
+            namespace: None,
         }
     }
 }
@@ -62,6 +65,14 @@ impl ManagerOptions {
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = Some(registry);
+        self
+    }
+
+    /// Caches the objects of this namespace only. Those of the whole cluster by default.
+    #[doc(alias = "DefaultNamespaces")]
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
+        self.namespace = Some(namespace.into());
         self
     }
 

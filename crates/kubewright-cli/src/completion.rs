@@ -1,0 +1,40 @@
+//! `kubewright completion`: scripts that complete commands in a shell.
+
+use std::error::Error;
+use std::io::Write;
+
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::shells;
+
+/// How to use the scripts.
+pub const HELP: &str = "\
+To use it:
+  bash   source <(kubewright completion bash)      in ~/.bashrc to keep it
+  zsh    source <(kubewright completion zsh)       in ~/.zshrc, after compinit
+  fish   kubewright completion fish | source       in ~/.config/fish/config.fish";
+
+/// Which shell.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Prints the script.
+pub fn print(options: &Options) -> Result<(), Box<dyn Error>> {
+    let (mut command, mut script) = (crate::Cli::command(), Vec::new());
+    match options.shell {
+        Shell::Bash => clap_complete::generate(shells::Bash, &mut command, "kubewright", &mut script),
+        Shell::Zsh => clap_complete::generate(shells::Zsh, &mut command, "kubewright", &mut script),
+        Shell::Fish => clap_complete::generate(shells::Fish, &mut command, "kubewright", &mut script),
+    }
+    // Not written by `generate` itself, which panics when nobody reads to the end.
+    Ok(std::io::stdout().write_all(&script)?)
+}

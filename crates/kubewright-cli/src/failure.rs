@@ -1,0 +1,85 @@
+//! Errors as they are told: what happened, why, and what to do about it.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+/// An error with its causes, each once.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // Some errors tell their cause themselves.
+        if !text.ends_with(&next) {
+            text += &format!(": {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Tells how it ended, and gives the status of the process.
+#[allow(clippy::print_stderr)]
+pub fn report(result: Result<(), Box<dyn Error>>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has read enough.
+        Err(error) if is_io(&*error, std::io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", chain(&*error));
+            if let Some(hint) = hint(&*error) {
+                eprintln!("hint: {hint}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_io(error: &(dyn Error + 'static), kind: std::io::ErrorKind) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == kind)
+}
+
+/// What to do about an error, where that can be known.
+fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let mut causes = vec![error];
+    while let Some(cause) = causes[causes.len() - 1].source() {
+        causes.push(cause);
+    }
+    let any = |matches: &dyn Fn(&(dyn Error + 'static)) -> bool| causes.iter().any(|cause| matches(*cause));
+    if any(&|cause| is_io(cause, std::io::ErrorKind::AddrInUse)) {
+        return Some("another process has the port; --listen 127.0.0.1:0 picks a free one");
+    }
+    if any(&|cause| is_io(cause, std::io::ErrorKind::ConnectionRefused)) {
+        return Some(
+            "nobody listens there; `kubewright up` starts a cluster, --kubeconfig and --context say which one is meant",
+        );
+    }
+    let client = causes.iter().find_map(|cause| cause.downcast_ref::<kubewright_client::Error>())?;
+    if client.is_forbidden() {
+        return Some("the account may not do this: grant it a role, or use another --context");
+    }
+    if client.is_unauthorized() {
+        return Some("the credentials of the kubeconfig are not accepted; are they of this cluster, and still valid?");
+    }
+    client.is_connection_refused().then_some(
+        "nobody listens there; `kubewright up` starts a cluster, --kubeconfig and --context say which one is meant",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = std::io::Error::other(std::io::Error::other("no disk"));
+        assert_eq!(chain(&error), "no disk");
+    }
+
+    #[test]
+    fn a_taken_port_has_a_way_out() {
+        let error = std::io::Error::from(std::io::ErrorKind::AddrInUse);
+        assert!(hint(&error).is_some_and(|hint| hint.contains("127.0.0.1:0")));
+        assert_eq!(hint(&std::io::Error::other("unknown")), None);
+    }
+}

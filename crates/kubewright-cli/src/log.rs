@@ -1,0 +1,175 @@
+//! What the parts say of themselves, as lines on standard error, or in the pane of a [view](crate::view).
+//!
+//! A subscriber of our own: lines of text with a level need no registry of spans, layers or filters.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use clap::Args;
+use kubewright_core::Time;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// So many lines are kept for a view.
+const KEPT: usize = 200;
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Verbosity {
+    /// Says nothing on standard error but errors.
+    #[arg(long, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Says more: once for details, twice for everything. `KUBEWRIGHT_LOG` (off, error, warn, info, debug, trace) says it too.
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+impl Verbosity {
+    /// Whether only errors are said.
+    pub fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
+    fn level(self) -> LevelFilter {
+        let wished = std::env::var("KUBEWRIGHT_LOG").ok().and_then(|level| level.parse().ok());
+        match (self.quiet, self.verbose) {
+            (true, _) => LevelFilter::ERROR,
+            (false, 0) => wished.unwrap_or(LevelFilter::INFO),
+            (false, 1) => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        }
+    }
+
+    /// Has lines printed from now on.
+    pub fn start(self) {
+        // Fails only if there is a subscriber already, which then stays.
+        let _ = tracing::subscriber::set_global_default(Lines { level: self.level() });
+    }
+}
+
+/// Lines that a view shows, or none while they go to standard error.
+fn kept() -> MutexGuard<'static, Option<VecDeque<String>>> {
+    static KEPT: OnceLock<Mutex<Option<VecDeque<String>>>> = OnceLock::new();
+    KEPT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps lines from now on, instead of printing them.
+pub fn keep() {
+    kept().get_or_insert_default();
+}
+
+/// The last lines that were kept.
+pub fn last(count: usize) -> Vec<String> {
+    let kept = kept();
+    let Some(lines) = kept.as_ref() else { return Vec::new() };
+    lines.iter().skip(lines.len().saturating_sub(count)).cloned().collect()
+}
+
+/// Prints lines again, those first that were kept and matter: warnings and errors.
+pub fn release() {
+    let lines = kept().take().unwrap_or_default();
+    let matters = |line: &String| line.contains(" WARN ") || line.contains(" ERROR ");
+    lines.into_iter().filter(matters).for_each(|line| say(&line));
+}
+
+/// Prints a line, or keeps it.
+pub fn say(line: &str) {
+    if let Some(lines) = kept().as_mut() {
+        if lines.len() >= KEPT {
+            lines.pop_front();
+        }
+        lines.push_back(line.to_owned());
+        return;
+    }
+    // Whoever does not listen any more is not told.
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// The time of the day, in UTC.
+pub fn clock(time: Time) -> String {
+    let mut buffer = [0; Time::TEXT_LENGTH];
+    time.encode(&mut buffer).get(11..19).unwrap_or_default().to_owned()
+}
+
+struct Lines {
+    level: LevelFilter,
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= self.level && metadata.target().starts_with("kubewright")
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = format!("{} {:5} ", clock(Time::now()), event.metadata().level());
+        let mut text = Text::default();
+        event.record(&mut text);
+        line += &text.message;
+        line += &text.fields;
+        say(&line);
+    }
+
+    // Spans are not shown, so that all may be the same.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The fields of an event as text, the message first.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value}"),
+            name => write!(self.fields, " {name}={value}"),
+        };
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        let _ = write!(self.fields, " {}={:?}", field.name(), crate::failure::chain(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_message_its_fields_and_whole_causes() {
+        let error = std::io::Error::other(std::io::Error::other("no disk"));
+        keep();
+        tracing::subscriber::with_default(Lines { level: LevelFilter::INFO }, || {
+            tracing::info!(target: "kubewright_test", pods = 3, name = "web", cause = &error as &dyn std::error::Error, "scaled");
+            tracing::debug!(target: "kubewright_test", "too fine");
+            tracing::info!(target: "somebody", "else");
+        });
+        let lines = last(10);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].ends_with(" INFO  scaled pods=3 name=web cause=\"no disk\""), "{lines:?}");
+    }
+}

@@ -1,0 +1,185 @@
+//! `kubewright run`: shipped controllers against any cluster.
+
+use std::error::Error;
+use std::net::SocketAddr;
+
+use clap::Args;
+use kubewright_client::{Api, Client, Scope};
+use kubewright_controllers::{ControllerContext, Shipped, sample};
+use kubewright_core::{DynamicObject, GroupVersionResource};
+use kubewright_runtime::election::LeaderElectionOptions;
+use kubewright_runtime::{LeaderElector, Manager, ManagerOptions};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Connection;
+use crate::log::Verbosity;
+use crate::progress;
+use crate::signals::Signals;
+
+const DEFINITIONS: GroupVersionResource =
+    GroupVersionResource::from_static("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+
+/// Which controllers, for which cluster.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The controllers to run.
+    #[arg(required = true, value_name = "CONTROLLER")]
+    controllers: Vec<Shipped>,
+    /// Looks after this namespace only; by default after the whole cluster.
+    #[arg(long, short)]
+    namespace: Option<String>,
+    /// Runs only while this process holds a lease, so that several can stand by.
+    #[arg(long)]
+    leader_elect: bool,
+    /// The lease that is held.
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "default/kubewright", requires = "leader_elect")]
+    lease: String,
+    /// Runs also what the cluster has a controller for already. The two may undo each other's work.
+    #[arg(long)]
+    force: bool,
+    /// Creates the definitions of the custom resources that are looked after, where they are missing.
+    #[arg(long)]
+    install: bool,
+    /// Serves /healthz, /readyz and /metrics here; port 0 picks a free one.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// How many objects each controller looks at side by side.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    workers: usize,
+    #[command(flatten)]
+    verbosity: Verbosity,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The names, for `--help`.
+pub fn names() -> String {
+    let mut text = "Controllers:\n".to_owned();
+    for shipped in Shipped::ALL {
+        let mark = if shipped.twin().is_some() { "*" } else { " " };
+        text += &format!("  {:17}{mark} {}\n", shipped.name(), shipped.about());
+    }
+    text + "  * a real cluster has one already: refused without --force\n\nEXAMPLES:\n  \
+            kubewright run ingress-manager --namespace shop\n  \
+            kubewright run sample --install --leader-elect --listen 127.0.0.1:8080"
+}
+
+/// Runs the controllers until the command is told to stop.
+pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+    let mut signals = Signals::new()?;
+    options.verbosity.start();
+    options.check()?;
+    let client = options.connection.client()?;
+    // Says at once what is wrong with the address or the credentials, instead of trying for ever.
+    let version = client.discovery().server_version().await?;
+    tracing::info!(version = %version.git_version, "connected");
+    options.check_definitions(&client).await?;
+
+    let shutdown = CancellationToken::new();
+    let manager = options.manager(&client)?;
+    let run = manager.run(&shutdown);
+    tokio::pin!(run);
+    tokio::select! {
+        ended = &mut run => return Ok(ended?),
+        () = signals.wait() => {}
+    }
+    tracing::info!("stopping");
+    shutdown.cancel();
+    tokio::select! {
+        ended = run => ended?,
+        () = signals.wait() => return Err("told to stop a second time".into()),
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+impl Options {
+    /// Whether what is asked for makes sense.
+    fn check(&self) -> Result<(), Box<dyn Error>> {
+        let taken = |shipped: &&Shipped| !self.force && shipped.twin().is_some();
+        if let Some(shipped) = self.controllers.iter().find(taken) {
+            let twin = shipped.twin().unwrap_or_default();
+            return Err(format!(
+                "a cluster has a {shipped} controller already ({twin}), and two undo each other's work; \
+                 --force runs it all the same, where nobody else does"
+            )
+            .into());
+        }
+        let wide = |shipped: &&Shipped| self.namespace.is_some() && !shipped.is_namespaced();
+        match self.controllers.iter().find(wide) {
+            Some(shipped) => Err(format!("{shipped} looks after the whole cluster; leave --namespace out").into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes sure that the server has the custom resources that are looked after.
+    async fn check_definitions(&self, client: &Client) -> Result<(), Box<dyn Error>> {
+        if !self.controllers.contains(&Shipped::Sample) {
+            return Ok(());
+        }
+        let definition: DynamicObject = sample::DEFINITION.parse()?;
+        let definitions = Api::<DynamicObject>::new(client, DEFINITIONS, Scope::Cluster);
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        match definitions.get_opt(&name).await? {
+            Some(_) => Ok(()),
+            None if self.install => {
+                definitions.create(&definition).await?;
+                tracing::info!(%name, "definition created");
+                Ok(())
+            }
+            None => Err(format!("the cluster has no definition {name}; --install creates it").into()),
+        }
+    }
+
+    fn manager(&self, client: &Client) -> Result<Manager, Box<dyn Error>> {
+        let mut of_manager = ManagerOptions::default();
+        if let Some(namespace) = &self.namespace {
+            of_manager = of_manager.namespace(namespace.as_str());
+        }
+        if let Some(address) = self.listen {
+            let (tell, told) = oneshot::channel();
+            of_manager = of_manager.listen(address).tell_address(tell);
+            tokio::spawn(async move {
+                if let Ok(address) = told.await {
+                    tracing::info!(%address, "health and metrics are served");
+                }
+            });
+        }
+        let mut manager = Manager::new(client, of_manager);
+        let factory = manager.factory().clone();
+        let queues = manager.metrics().controllers.queues().clone();
+        let context = ControllerContext::over(&factory).workers(self.workers).queue_metrics(&queues);
+        for shipped in &self.controllers {
+            let (context, shipped) = (context.clone(), *shipped);
+            manager.add_leader_task(shipped.name(), move |stop| async move {
+                tracing::info!(controller = shipped.name(), "starting");
+                Ok(shipped.run(&context, &stop).await?)
+            })?;
+        }
+        let seen = factory.clone();
+        manager.add_leader_task("progress", move |stop| async move {
+            stop.run_until_cancelled(progress::until_synced(&seen)).await;
+            Ok(())
+        })?;
+        manager.checks().readiness("caches", move || match &factory.unsynced()[..] {
+            [] => Ok(()),
+            [first, ..] => Err(first.to_string()),
+        });
+        if self.leader_elect {
+            let (namespace, name) = self.lease.split_once('/').ok_or("--lease takes NAMESPACE/NAME")?;
+            let identity = identity();
+            tracing::info!(lease = self.lease, identity, "standing by until the lease is ours");
+            let of_election = LeaderElectionOptions::default().metrics(&manager.metrics().elections);
+            manager.elect(LeaderElector::new(client, namespace, name, identity, of_election)?);
+        }
+        Ok(manager)
+    }
+}
+
+/// Who this process is among others: its host, its number, and when it started, since numbers come back.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("{}_{}_{:x}", host.trim(), std::process::id(), started.as_micros())
+}

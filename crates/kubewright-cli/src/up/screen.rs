@@ -1,0 +1,143 @@
+//! A terminal that is drawn on as a whole, and given back as it was.
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+
+/// How text looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Style {
+    #[default]
+    Plain,
+    Bold,
+    Dim,
+    Good,
+    Busy,
+    Bad,
+}
+
+impl Style {
+    /// The parameters of the escape sequence.
+    fn code(self) -> &'static str {
+        match self {
+            Style::Plain => "0",
+            Style::Bold => "0;1",
+            Style::Dim => "0;2",
+            Style::Good => "0;32",
+            Style::Busy => "0;33",
+            Style::Bad => "0;31",
+        }
+    }
+}
+
+/// A line of pieces, each in its style.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Line(Vec<(Style, String)>);
+
+impl Line {
+    /// Adds a piece.
+    pub fn with(mut self, style: Style, text: impl Into<String>) -> Self {
+        self.0.push((style, text.into()));
+        self
+    }
+
+    /// Adds what is plain.
+    pub fn plain(self, text: impl Into<String>) -> Self {
+        self.with(Style::Plain, text)
+    }
+
+    /// Blanks up to this column.
+    pub fn up_to(self, column: usize) -> Self {
+        let blanks = column.saturating_sub(self.width());
+        self.plain(" ".repeat(blanks))
+    }
+
+    /// This line, and another behind it.
+    pub fn then(mut self, other: Line) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| text.chars().count()).sum()
+    }
+
+    /// With escape sequences, cut off at `width`. Control characters, which a terminal would obey, are left out.
+    fn paint(&self, width: usize) -> String {
+        let (mut painted, mut left) = (String::new(), width);
+        for (style, text) in &self.0 {
+            painted.extend(["\x1b[", style.code(), "m"]);
+            let piece = text.chars().filter(|character| !character.is_control()).take(left);
+            let before = painted.chars().count();
+            painted.extend(piece);
+            left -= painted.chars().count() - before;
+        }
+        painted + "\x1b[0m"
+    }
+}
+
+/// The terminal, while it is ours. Dropping it shows again what was there before.
+pub struct Screen {
+    out: io::Stdout,
+    /// Columns and rows.
+    pub size: (usize, usize),
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub fn open() -> io::Result<Self> {
+        let mut screen = Screen { out: io::stdout(), size: size() };
+        // The other page, without a cursor, and without lines that run over.
+        screen.out.write_all(b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
+        screen.out.flush()?;
+        Ok(screen)
+    }
+
+    /// Asks again how large the terminal is.
+    pub fn resize(&mut self) {
+        self.size = size();
+    }
+
+    /// Shows these lines, as many as there is room for.
+    pub fn draw(&mut self, lines: &[Line]) -> io::Result<()> {
+        let (columns, rows) = self.size;
+        let mut text = "\x1b[H".to_owned();
+        for (at, line) in lines.iter().take(rows).enumerate() {
+            text += if at == 0 { "" } else { "\r\n" };
+            text += &line.paint(columns);
+            text += "\x1b[K";
+        }
+        text += "\x1b[J";
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.out.write_all(b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
+        let _ = self.out.flush();
+    }
+}
+
+/// How large the terminal is, in columns and rows. The system's own tool is asked: the call itself would need unsafe code or a
+/// crate for this one number.
+fn size() -> (usize, usize) {
+    let asked = Command::new("stty").arg("size").stdin(Stdio::inherit()).stderr(Stdio::null()).output();
+    let text = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let mut numbers = text.split_whitespace().filter_map(|number| number.parse::<usize>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(rows), Some(columns)) if rows > 0 && columns > 0 => (columns, rows),
+        _ => (80, 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_by_what_is_seen_and_obeys_nobody() {
+        let line = Line::default().with(Style::Bold, "up").up_to(4).with(Style::Bad, "da\x1b[2Jmage");
+        assert_eq!(line.paint(7), "\x1b[0;1mup\x1b[0m  \x1b[0;31mda[\x1b[0m");
+    }
+}

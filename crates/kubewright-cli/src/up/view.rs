@@ -1,0 +1,262 @@
+//! What happens, drawn in a terminal: informers, controllers with their queues, workloads, and the last events.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kubewright_cache::InformerState;
+use kubewright_controllers::{ControllerActivity, ControllerContext};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::news::{self, News};
+use super::screen::{Line, Screen, Style};
+use super::story::{self, Story};
+use super::usage::{self, Usage};
+use super::workloads::{Pods, Rollout, Workloads};
+use crate::log;
+
+/// How often it is drawn.
+const FRAME: Duration = Duration::from_millis(200);
+/// Where the second column begins.
+const SECOND: usize = 48;
+/// So many deployments are shown one by one.
+const ROLLOUTS: usize = 6;
+
+/// What is shown.
+pub struct Shown {
+    pub url: String,
+    pub kubeconfig: Option<PathBuf>,
+    pub context: ControllerContext,
+    pub story: Story,
+}
+
+/// All that is seen at one moment.
+struct Seen<'a> {
+    shown: &'a Shown,
+    up: Duration,
+    usage: Option<Usage>,
+    informers: Vec<InformerState>,
+    controllers: Vec<(ControllerActivity, u64)>,
+    pods: Pods,
+    rollouts: Vec<Rollout>,
+    news: &'a VecDeque<News>,
+    story: Vec<story::Line>,
+    log: Vec<String>,
+}
+
+/// Draws until told to stop, and gives the terminal back.
+pub async fn show(shown: Shown, stop: &CancellationToken) -> io::Result<()> {
+    let (sender, mut receiver) = mpsc::channel(1024);
+    let following = tokio::spawn(news::follow(shown.context.client().clone(), sender));
+    let workloads = Workloads::new(shown.context.factory());
+    let mut resized = signal(SignalKind::window_change())?;
+    log::keep();
+    let (mut screen, start) = (Screen::open()?, Instant::now());
+    let (mut news, mut speeds, mut frames) = (VecDeque::new(), Speeds::default(), interval(FRAME));
+    let result = loop {
+        tokio::select! {
+            () = stop.cancelled() => break Ok(()),
+            _ = resized.recv() => screen.resize(),
+            Some(one) = receiver.recv() => {
+                if news.len() >= 100 {
+                    news.pop_front();
+                }
+                news.push_back(one);
+            }
+            _ = frames.tick() => {
+                let controllers = speeds.measure(shown.context.activity().controllers(), Instant::now());
+                let seen = Seen {
+                    shown: &shown,
+                    up: start.elapsed(),
+                    usage: usage::now(),
+                    informers: shown.context.factory().informers(),
+                    controllers,
+                    pods: workloads.pods(),
+                    rollouts: workloads.rollouts(),
+                    news: &news,
+                    story: shown.story.last(screen.size.1),
+                    log: log::last(3),
+                };
+                if let Err(error) = screen.draw(&frame(&seen, screen.size.1)) {
+                    break Err(error);
+                }
+            }
+        }
+    };
+    following.abort();
+    drop(screen);
+    log::release();
+    result
+}
+
+/// How often controllers reconcile, by what they had done a second ago.
+#[derive(Default)]
+struct Speeds {
+    since: Option<Instant>,
+    done: HashMap<&'static str, u64>,
+    speed_of: HashMap<&'static str, u64>,
+}
+
+impl Speeds {
+    fn measure(&mut self, controllers: Vec<ControllerActivity>, now: Instant) -> Vec<(ControllerActivity, u64)> {
+        let elapsed = self.since.map_or(Duration::MAX, |since| now - since);
+        if elapsed >= Duration::from_secs(1) {
+            for controller in &controllers {
+                let before = self.done.insert(controller.name, controller.reconciles).unwrap_or_default();
+                let speed = (controller.reconciles - before) as f64 / elapsed.as_secs_f64();
+                self.speed_of.insert(controller.name, speed.round() as u64);
+            }
+            self.since = Some(now);
+        }
+        let speed = |name| self.speed_of.get(name).copied().unwrap_or_default();
+        controllers.into_iter().map(|controller| (controller.clone(), speed(controller.name))).collect()
+    }
+}
+
+/// The lines of one picture.
+fn frame(seen: &Seen<'_>, rows: usize) -> Vec<Line> {
+    let mut lines = vec![title(seen), Line::default()];
+    lines.extend(machinery(seen));
+    lines.push(Line::default());
+    lines.extend(workload_lines(seen));
+    lines.push(Line::default());
+    let foot = foot(seen);
+    let room = rows.saturating_sub(lines.len() + foot.len() + 1);
+    if seen.story.is_empty() {
+        lines.push(heading("LAST EVENTS"));
+        lines.extend(seen.news.iter().skip(seen.news.len().saturating_sub(room)).map(news_line));
+    } else {
+        lines.push(heading("STORY"));
+        lines.extend(seen.story.iter().skip(seen.story.len().saturating_sub(room)).map(story_line));
+    }
+    lines.resize(rows.saturating_sub(foot.len()), Line::default());
+    lines.extend(foot);
+    lines
+}
+
+fn heading(text: &str) -> Line {
+    Line::default().with(Style::Dim, text)
+}
+
+fn title(seen: &Seen<'_>) -> Line {
+    let mut line = Line::default().with(Style::Bold, "kubewright up").plain("  ").with(Style::Good, &seen.shown.url);
+    line = line.plain(format!("  up {} s", seen.up.as_secs()));
+    match &seen.usage {
+        Some(usage) => line.with(Style::Dim, format!("  {usage}")),
+        None => line,
+    }
+}
+
+/// Informers on the left, controllers on the right.
+fn machinery(seen: &Seen<'_>) -> Vec<Line> {
+    let synced = seen.informers.iter().filter(|informer| informer.has_synced).count();
+    let of = seen.informers.len();
+    let progress = if synced == of { String::new() } else { format!("  {synced} of {of} synced") };
+    let head = heading("INFORMERS").with(Style::Busy, progress).up_to(SECOND - 10);
+    let head = head.with(Style::Dim, "objects").up_to(SECOND);
+    let columns =
+        format!("{:17}{:>8}{:>6}{:>12}{:>8}{:>8}", "CONTROLLERS", "waiting", "busy", "reconciles", "per s", "errors");
+    let mut lines = vec![head.with(Style::Dim, columns)];
+    for at in 0..seen.informers.len().max(seen.controllers.len()) {
+        let left = seen.informers.get(at).map_or_else(Line::default, informer_line);
+        let right = seen.controllers.get(at).map_or_else(Line::default, |(one, speed)| controller_line(one, *speed));
+        lines.push(left.up_to(SECOND).then(right));
+    }
+    lines
+}
+
+fn informer_line(informer: &InformerState) -> Line {
+    let failures = informer.health.as_ref().map_or(0, |health| health.failures);
+    let (style, mark) = match informer.has_synced {
+        _ if failures > 0 => (Style::Bad, "✗"),
+        true => (Style::Good, "✓"),
+        false => (Style::Busy, "…"),
+    };
+    let line = Line::default().with(style, mark).plain(format!(" {}", informer.name));
+    line.up_to(SECOND - 13).plain(format!("{:>10}", informer.objects))
+}
+
+fn controller_line(controller: &ControllerActivity, speed: u64) -> Line {
+    let alarm = |number: u64, style| if number > 0 { style } else { Style::Plain };
+    let waiting = controller.depth as u64;
+    Line::default()
+        .plain(format!("{:17}", controller.name))
+        .with(alarm(waiting, Style::Busy), format!("{waiting:>8}"))
+        .with(alarm(controller.busy, Style::Good), format!("{:>6}", controller.busy))
+        .plain(format!("{:>12}{speed:>8}", controller.reconciles))
+        .with(alarm(controller.errors, Style::Bad), format!("{:>8}", controller.errors))
+}
+
+fn workload_lines(seen: &Seen<'_>) -> Vec<Line> {
+    let pods = seen.pods;
+    let starting = pods.all - pods.ready - pods.stopping - pods.ended;
+    let mut head = heading("WORKLOADS").plain(format!("  {} pods: ", pods.all));
+    head = head.with(Style::Good, format!("{} ready", pods.ready));
+    for (count, what) in [(starting, "starting"), (pods.stopping, "stopping"), (pods.ended, "ended")] {
+        if count > 0 {
+            head = head.with(Style::Busy, format!(", {count} {what}"));
+        }
+    }
+    let complete = seen.rollouts.iter().filter(|rollout| rollout.is_complete()).count();
+    head = head.plain(format!("  {} deployments: {complete} complete", seen.rollouts.len()));
+    let rows = seen.rollouts.iter().take(ROLLOUTS).map(rollout_line);
+    std::iter::once(head).chain(rows).collect()
+}
+
+/// A bar of what is available, twenty characters for all that is wanted.
+fn rollout_line(rollout: &Rollout) -> Line {
+    const WIDTH: i64 = 20;
+    let part = |count: i32| i64::from(count.max(0)) * WIDTH / i64::from(rollout.wanted.max(1));
+    let full = part(rollout.available).clamp(0, WIDTH);
+    let bar = |character: &str, count: i64| character.repeat(usize::try_from(count).unwrap_or_default());
+    let style = if rollout.is_complete() { Style::Good } else { Style::Busy };
+    let line = Line::default().plain(format!("  {}", rollout.name)).up_to(30);
+    let line = line.with(style, bar("█", full)).with(Style::Dim, bar("░", WIDTH - full));
+    line.plain(format!(
+        "  {} of {} available, {} of the newest template",
+        rollout.available, rollout.wanted, rollout.updated
+    ))
+}
+
+fn news_line(news: &News) -> Line {
+    let style = if news.is_warning { Style::Bad } else { Style::Plain };
+    let line = Line::default().with(Style::Dim, format!("{} ", news.time)).with(style, format!("{:20} ", news.reason));
+    line.plain(&news.object).up_to(66).with(Style::Dim, format!(" {}", news.message))
+}
+
+fn story_line(line: &story::Line) -> Line {
+    match line {
+        story::Line::Step(text) => Line::default().with(Style::Bold, text),
+        story::Line::Told(text) => Line::default().plain(format!("  {text}")),
+        story::Line::Seen(text) => Line::default().with(Style::Good, format!("  → {text}")),
+    }
+}
+
+/// What went wrong last, and what can be done here.
+fn foot(seen: &Seen<'_>) -> Vec<Line> {
+    let mut lines: Vec<Line> = seen.log.iter().map(|line| Line::default().with(Style::Dim, line)).collect();
+    let hint = match &seen.shown.kubeconfig {
+        Some(file) => format!("kubectl --kubeconfig {} get pods -A     Ctrl-C stops", file.display()),
+        None => "--write-kubeconfig FILE lets kubectl in     Ctrl-C stops".to_owned(),
+    };
+    lines.push(Line::default().with(Style::Dim, hint));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_is_what_was_done_in_the_last_second() {
+        let (mut speeds, start) = (Speeds::default(), Instant::now());
+        let one = |reconciles| vec![ControllerActivity { name: "job", depth: 0, busy: 0, reconciles, errors: 0 }];
+        assert_eq!(speeds.measure(one(4), start)[0].1, 0);
+        assert_eq!(speeds.measure(one(9), start + Duration::from_millis(500))[0].1, 0);
+        assert_eq!(speeds.measure(one(14), start + Duration::from_secs(2))[0].1, 5);
+    }
+}

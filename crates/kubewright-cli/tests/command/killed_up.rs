@@ -1,0 +1,119 @@
+//! A cluster that is killed at any moment and started again comes to the state that it would have come to.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kubewright_api::apps::v1::{Deployment, ReplicaSet};
+use kubewright_api::core::v1::Pod;
+use kubewright_client::{Api, Client};
+use kubewright_core::Object;
+use kubewright_core::options::{ListOptions, Patch};
+
+use crate::process::{Cluster, Scratch, eventually};
+use crate::running::deployment;
+
+/// How often it is killed; `KUBEWRIGHT_KILLS=100` for a thorough look.
+fn rounds() -> u32 {
+    std::env::var("KUBEWRIGHT_KILLS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5)
+}
+
+/// What was asked for and answered: size and image of each deployment. Where no answer came, both states are right.
+type Wanted = BTreeMap<String, Vec<(i32, String)>>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_for_comes_true_however_often_it_is_killed() {
+    let data = Scratch::new("killed-up");
+    let mut wanted = Wanted::new();
+    for round in 0..rounds() {
+        let cluster = Cluster::start(&["up", "--quiet", "--data", data.path()]);
+        let client = cluster.client();
+        let answers = Arc::new(AtomicU32::new(0));
+        let counted = answers.clone();
+        let work = tokio::spawn(async move { ask_for(&client, round, &counted, wanted).await });
+        // Some die while they start pods, some in the middle of a rollout, none before there is something to do.
+        eventually("some answers", async || answers.load(Ordering::Relaxed) >= 4 + round % 9).await;
+        tokio::time::sleep(Duration::from_millis(u64::from(round * 71 % 400))).await;
+        cluster.serving.kill();
+        wanted = work.await.expect("it notices that nobody answers");
+    }
+    let cluster = Cluster::start(&["up", "--quiet", "--data", data.path()]);
+    let client = cluster.client();
+    eventually("everything that was asked for", async || has_come_true(&client, &wanted).await).await;
+    // And it stays: nothing is done that would be undone.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(has_come_true(&client, &wanted).await);
+    let (status, _) = cluster.serving.stop();
+    assert_eq!(status.code(), Some(0));
+}
+
+/// Creates deployments, scales them and rolls them, until nobody answers any more.
+async fn ask_for(client: &Client, round: u32, answers: &AtomicU32, mut wanted: Wanted) -> Wanted {
+    let api = Api::<Deployment>::namespaced(client, "default");
+    for number in 0.. {
+        let name = format!("web-{round}-{number}");
+        let size = 2 + number % 4;
+        let created = (size, "one:1".to_owned());
+        match api.create(&deployment(&name, size)).await {
+            Ok(_) => {
+                answers.fetch_add(1, Ordering::Relaxed);
+                wanted.insert(name.clone(), vec![created]);
+            }
+            // It may be there, or not: it is not looked at.
+            Err(_) => return wanted,
+        }
+        // An older one is changed, perhaps in the middle of what it does.
+        let older = wanted.keys().nth(usize::try_from(number).unwrap_or_default() / 2).cloned().unwrap_or(name);
+        let (size, image) = (1 + number % 5, format!("one:{}", number + 2));
+        let patch = format!(
+            r#"{{"spec":{{"replicas":{size},"template":{{"spec":{{"containers":[{{"name":"main","image":"{image}"}}]}}}}}}}}"#
+        );
+        let answer = api.patch(&older, Patch::Strategic(patch.into())).await;
+        let states = wanted.entry(older).or_default();
+        match answer {
+            Ok(_) => {
+                answers.fetch_add(1, Ordering::Relaxed);
+                *states = vec![(size, image)];
+            }
+            Err(_) => {
+                states.push((size, image));
+                return wanted;
+            }
+        }
+    }
+    wanted
+}
+
+async fn has_come_true(client: &Client, wanted: &Wanted) -> bool {
+    let options = ListOptions::default();
+    let pods = Api::<Pod>::namespaced(client, "default").list(&options).await.expect("a list").items;
+    let sets = Api::<ReplicaSet>::namespaced(client, "default").list(&options).await.expect("a list").items;
+    let owner_of = |name: &str| {
+        let set = sets.iter().find(|set| set.name() == name)?;
+        set.owner_references().first().map(|owner| owner.name.to_string())
+    };
+    let all_are = wanted.iter().all(|(name, states)| {
+        let own: Vec<(bool, String)> = pods
+            .iter()
+            .filter(|pod| pod.owner_references().first().and_then(|owner| owner_of(&owner.name)).as_ref() == Some(name))
+            .map(|pod| (is_ready(pod), image_of(pod)))
+            .collect();
+        states.iter().any(|(size, image)| {
+            i32::try_from(own.len()) == Ok(*size) && own.iter().all(|(is_ready, of_pod)| *is_ready && of_pod == image)
+        })
+    });
+    let addresses: Vec<_> = pods.iter().filter_map(|pod| pod.status.as_ref()?.pod_ip.clone()).collect();
+    let distinct: HashSet<_> = addresses.iter().collect();
+    all_are && distinct.len() == addresses.len() && pods.iter().all(|pod| !pod.is_being_deleted())
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter());
+    conditions.clone().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn image_of(pod: &Pod) -> String {
+    let image = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.image.clone());
+    image.unwrap_or_default().to_string()
+}

@@ -1,0 +1,152 @@
+//! Processes of the command, and what they say.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use kubewright_client::config::{LoadingRules, Overrides};
+use kubewright_client::{Client, Config};
+
+/// A loaded machine is slow; one that takes longer is broken.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A folder or a file of this test's own, removed at its end.
+#[derive(Debug)]
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(what: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("kubewright-{what}-{}-{number}", std::process::id());
+        Scratch(std::env::temp_dir().join(name))
+    }
+
+    pub fn path(&self) -> &str {
+        self.0.to_str().expect("a plain path")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process that goes on until it is told to stop; killed when it is dropped.
+pub struct Serving {
+    process: Child,
+    pub line: String,
+    out: BufReader<std::process::ChildStdout>,
+    said: Receiver<String>,
+}
+
+impl Serving {
+    /// Starts the command, and waits for its first line.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut serving = Self::begin(arguments);
+        serving.out.read_line(&mut serving.line).expect("it says where it serves");
+        serving
+    }
+
+    /// Starts the command, which need not say anything on standard output.
+    pub fn begin(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubewright"));
+        command.args(arguments).env_remove("KUBEWRIGHT_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().expect("the command was built");
+        let out = BufReader::new(process.stdout.take().expect("piped"));
+        let errors = BufReader::new(process.stderr.take().expect("piped"));
+        let (sender, said) = channel();
+        std::thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Serving { process, line: String::new(), out, said }
+    }
+
+    /// Waits until it says a line with this text on standard error, and gives all lines up to there.
+    pub fn until_it_says(&self, text: &str) -> Vec<String> {
+        let (start, mut lines) = (Instant::now(), Vec::new());
+        loop {
+            match self.said.recv_timeout(PATIENCE.saturating_sub(start.elapsed())) {
+                Ok(line) => lines.push(line),
+                Err(RecvTimeoutError::Timeout) => panic!("it does not say {text:?} but {lines:#?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("it ended without saying {text:?}: {lines:#?}"),
+            }
+            if lines.last().is_some_and(|line| line.contains(text)) {
+                return lines;
+            }
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("there is a kill");
+        assert!(sent.success(), "it runs");
+    }
+
+    /// Tells it to stop, and gives how it ended and what else it said on standard output.
+    pub fn stop(mut self) -> (ExitStatus, String) {
+        self.signal("TERM");
+        let status = self.process.wait().expect("it is our child");
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).expect("text");
+        (status, rest)
+    }
+
+    /// `SIGKILL`, which nothing can catch.
+    pub fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it has ended");
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// `up` or `apiserver` on a port of its own, with a kubeconfig.
+pub struct Cluster {
+    pub serving: Serving,
+    pub kubeconfig: Scratch,
+}
+
+impl Cluster {
+    pub fn start(arguments: &[&str]) -> Self {
+        let kubeconfig = Scratch::new("config");
+        let place = ["--listen", "127.0.0.1:0", "--write-kubeconfig", kubeconfig.path()];
+        let serving = Serving::start(&[arguments, &place].concat());
+        assert!(serving.line.starts_with("ready http"), "{}", serving.line);
+        Cluster { serving, kubeconfig }
+    }
+
+    pub fn client(&self) -> Client {
+        let file = LoadingRules::explicit(&self.kubeconfig.0).load().expect("a kubeconfig");
+        let config = Config::from_kubeconfig(&file, &Overrides::default()).expect("a whole one");
+        Client::try_from(config).expect("a usable one")
+    }
+}
+
+/// Runs the command to its end against a cluster.
+pub fn kubewright(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubewright"));
+    command.args(arguments).arg("--kubeconfig").arg(kubeconfig).output().expect("the command was built")
+}
+
+/// Waits until it holds.
+pub async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < PATIENCE, "{what} did not come true");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

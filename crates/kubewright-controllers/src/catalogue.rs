@@ -1,0 +1,168 @@
+//! The controllers by their names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::context::ControllerContext;
+use crate::error::Error;
+use crate::nodes::{self, NodeOptions};
+use crate::{deployment, disruption, endpoints, ingress_manager, job, replicaset, sample, service_accounts};
+
+/// A controller that is in the box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Shipped {
+    /// Deployments: a replica set for each version of the template, and the way from one to the next.
+    Deployment,
+    /// How many pods of a disruption budget may be evicted now.
+    Disruption,
+    /// The addresses behind services: endpoints and endpoint slices.
+    Endpoints,
+    /// An ingress for each service that has the annotation `ingress/http`.
+    IngressManager,
+    /// Jobs: pods that run to their end.
+    Job,
+    /// Simulated nodes, on which pods are scheduled, started and stopped.
+    Nodes,
+    /// Replica sets: as many pods as they say.
+    ReplicaSet,
+    /// The sample controller: a `Foo` owns a deployment.
+    Sample,
+    /// A service account `default` in each namespace.
+    ServiceAccounts,
+}
+
+impl Shipped {
+    /// All of them, by name.
+    pub const ALL: [Shipped; 9] = [
+        Shipped::Deployment,
+        Shipped::Disruption,
+        Shipped::Endpoints,
+        Shipped::IngressManager,
+        Shipped::Job,
+        Shipped::Nodes,
+        Shipped::ReplicaSet,
+        Shipped::Sample,
+        Shipped::ServiceAccounts,
+    ];
+
+    /// The name, in logs, metrics and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shipped::Deployment => "deployment",
+            Shipped::Disruption => "disruption",
+            Shipped::Endpoints => "endpoints",
+            Shipped::IngressManager => "ingress-manager",
+            Shipped::Job => "job",
+            Shipped::Nodes => "nodes",
+            Shipped::ReplicaSet => "replicaset",
+            Shipped::Sample => "sample",
+            Shipped::ServiceAccounts => "service-accounts",
+        }
+    }
+
+    /// What it does, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Shipped::Deployment => "rolls deployments out through replica sets",
+            Shipped::Disruption => "says how many pods of a disruption budget may go",
+            Shipped::Endpoints => "writes endpoints and endpoint slices of services",
+            Shipped::IngressManager => "makes an ingress for each service annotated ingress/http: \"true\"",
+            Shipped::Job => "runs the pods of jobs to their end",
+            Shipped::Nodes => "pretends to be nodes: schedules, starts and stops pods that run nothing",
+            Shipped::ReplicaSet => "keeps replica sets at their size",
+            Shipped::Sample => "owns a deployment for each Foo (samplecontroller.k8s.io)",
+            Shipped::ServiceAccounts => "makes the service account `default` in each namespace",
+        }
+    }
+
+    /// Who does the same in a real cluster, where two that disagree would undo each other's work.
+    pub fn twin(self) -> Option<&'static str> {
+        match self {
+            Shipped::IngressManager | Shipped::Sample => None,
+            Shipped::Nodes => Some("kube-scheduler and the kubelets"),
+            _ => Some("kube-controller-manager"),
+        }
+    }
+
+    /// Whether it can keep to one namespace; others look at objects of the whole cluster.
+    pub fn is_namespaced(self) -> bool {
+        !matches!(self, Shipped::Nodes | Shipped::ServiceAccounts)
+    }
+
+    /// Runs it until `stop` is cancelled and its last worker has finished the object in hand. Nodes are three, of the usual speed.
+    ///
+    /// # Errors
+    /// If it cannot start.
+    pub async fn run(self, context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+        let ended = match self {
+            Shipped::Deployment => deployment::run(context, stop).await,
+            Shipped::Disruption => disruption::run(context, stop).await,
+            Shipped::Endpoints => endpoints::run(context, stop).await,
+            Shipped::IngressManager => ingress_manager::run(context, stop).await,
+            Shipped::Job => job::run(context, stop).await,
+            Shipped::Nodes => nodes::run(context, NodeOptions::default(), stop).await,
+            Shipped::ReplicaSet => replicaset::run(context, stop).await,
+            Shipped::Sample => sample::run(context, stop).await,
+            Shipped::ServiceAccounts => service_accounts::run(context, stop).await,
+        };
+        unless_stopped(ended, stop)
+    }
+}
+
+/// Caches that stop before a controller has come to use them are no error, if that was wanted.
+pub(crate) fn unless_stopped(ended: Result<(), Error>, stop: &CancellationToken) -> Result<(), Error> {
+    match ended {
+        Err(Error::Stopped(_) | Error::NotSynced(_)) if stop.is_cancelled() => Ok(()),
+        ended => ended,
+    }
+}
+
+impl fmt::Display for Shipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// There is no controller of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no controller {name:?}; there are {}", Shipped::ALL.map(Shipped::name).join(", "))]
+pub struct UnknownController {
+    /// The name.
+    pub name: String,
+}
+
+impl FromStr for Shipped {
+    type Err = UnknownController;
+
+    fn from_str(name: &str) -> Result<Self, UnknownController> {
+        let found = Shipped::ALL.into_iter().find(|shipped| shipped.name() == name);
+        found.ok_or_else(|| UnknownController { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_that_is_stopped_while_it_starts_ends_well() {
+        let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
+        let (context, stop) = (ControllerContext::new(&server.client()), CancellationToken::new());
+        stop.cancel();
+        for shipped in Shipped::ALL {
+            assert!(shipped.run(&context, &stop).await.is_ok(), "{shipped}");
+        }
+    }
+
+    #[test]
+    fn a_controller_is_found_by_its_name() {
+        for shipped in Shipped::ALL {
+            assert_eq!(shipped.to_string().parse(), Ok(shipped));
+        }
+        let unknown = "unicorn".parse::<Shipped>().unwrap_err().to_string();
+        assert!(unknown.starts_with("there is no controller \"unicorn\"; there are deployment, "), "{unknown}");
+    }
+}
