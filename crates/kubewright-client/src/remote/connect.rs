@@ -1,10 +1,11 @@
 //! Connections for processes and ports, made by the client's transport.
 
 use bytes::{Bytes, BytesMut};
-use http::Request;
+use http::{Request, StatusCode};
 use kubewright_api::core::v1::Pod;
 use kubewright_core::GroupResource;
 
+use super::port_forward::TUNNEL;
 use super::{AttachOptions, ExecOptions, Handshake, PortForward, Process, RemoteError};
 use crate::transport::{Upgrade, Upgraded};
 use crate::{Api, Error, Result, rest};
@@ -12,15 +13,28 @@ use crate::{Api, Error, Result, rest};
 /// How much of an answer is read that is no connection.
 const MOST_WORDS: usize = 64 << 10;
 
+/// What became of a wish for a protocol.
+enum Switched {
+    /// The one that was agreed on, and the connection.
+    Agreed(&'static str, Upgraded),
+    /// The server does not want it, and may want another.
+    Refused(Error),
+}
+
 impl Api<Pod> {
     /// Starts a process in a container, and speaks with it.
     ///
     /// # Errors
-    /// If the pod or container is not there, the server does not speak WebSocket, or no connection comes about.
+    /// If the pod or container is not there, the server speaks neither WebSocket nor SPDY, or no connection comes about.
     #[doc(alias = "NewWebSocketExecutor")]
     pub async fn exec(&self, name: &str, options: &ExecOptions) -> Result<Process> {
-        let (request, handshake) = self.exec_request(name, options)?;
-        Ok(Process::over(self.switch(name, request, &handshake).await?, &options.attach))
+        match self.switch(name, self.exec_request(name, options)?).await? {
+            Switched::Agreed(_, stream) => Ok(Process::over(stream, &options.attach)),
+            Switched::Refused(_) => {
+                let (protocol, stream) = self.insist(name, self.exec_spdy_request(name, options)?).await?;
+                Ok(Process::over_spdy(stream, protocol, &options.attach))
+            }
+        }
     }
 
     /// Connects to the process that a container runs.
@@ -28,8 +42,13 @@ impl Api<Pod> {
     /// # Errors
     /// As [`exec`](Self::exec).
     pub async fn attach(&self, name: &str, options: &AttachOptions) -> Result<Process> {
-        let (request, handshake) = self.attach_request(name, options)?;
-        Ok(Process::over(self.switch(name, request, &handshake).await?, options))
+        match self.switch(name, self.attach_request(name, options)?).await? {
+            Switched::Agreed(_, stream) => Ok(Process::over(stream, options)),
+            Switched::Refused(_) => {
+                let (protocol, stream) = self.insist(name, self.attach_spdy_request(name, options)?).await?;
+                Ok(Process::over_spdy(stream, protocol, options))
+            }
+        }
     }
 
     /// Connects to ports of a pod. For ports of this machine that lead there, see [`PortListener`](super::PortListener).
@@ -37,15 +56,29 @@ impl Api<Pod> {
     /// # Errors
     /// As [`exec`](Self::exec), and if `ports` are none or too many.
     pub async fn port_forward(&self, name: &str, ports: &[u16]) -> Result<PortForward> {
-        let (request, handshake) = self.port_forward_request(name, ports)?;
-        Ok(PortForward::over(self.switch(name, request, &handshake).await?, ports))
+        match self.switch(name, self.port_forward_request(name, ports)?).await? {
+            Switched::Agreed(TUNNEL, stream) => Ok(PortForward::over_tunnel(stream, ports)),
+            Switched::Agreed(_, stream) => Ok(PortForward::over(stream, ports)),
+            Switched::Refused(_) => {
+                let (_, stream) = self.insist(name, self.port_forward_spdy_request(name, ports)?).await?;
+                Ok(PortForward::over_spdy(stream, ports))
+            }
+        }
     }
 
-    async fn switch(&self, name: &str, request: Request<Bytes>, handshake: &Handshake) -> Result<Upgraded> {
+    /// As [`switch`](Self::switch), where there is no other way left.
+    async fn insist(&self, name: &str, asked: (Request<Bytes>, Handshake)) -> Result<(&'static str, Upgraded)> {
+        match self.switch(name, asked).await? {
+            Switched::Agreed(protocol, stream) => Ok((protocol, stream)),
+            Switched::Refused(error) => Err(error),
+        }
+    }
+
+    async fn switch(&self, name: &str, (request, handshake): (Request<Bytes>, Handshake)) -> Result<Switched> {
         match self.client().transport().upgrade(request).await? {
             Upgrade::Switched(head, stream) => {
-                handshake.finish(head.headers()).map_err(disagreement)?;
-                Ok(stream)
+                let protocol = handshake.finish(head.headers()).map_err(disagreement)?;
+                Ok(Switched::Agreed(protocol, stream))
             }
             Upgrade::Refused(answer) => {
                 let (head, mut body) = answer.into_parts();
@@ -56,7 +89,17 @@ impl Api<Pod> {
                     text.extend_from_slice(&chunk);
                 }
                 let pods = GroupResource::from_static("", "pods");
-                Err(Error::Status(rest::failure(&pods, name, head.status, &head.headers, &text)))
+                let failure = Error::Status(rest::failure(&pods, name, head.status, &head.headers, &text));
+                match head.status {
+                    // Nothing that another protocol would change.
+                    StatusCode::UNAUTHORIZED
+                    | StatusCode::FORBIDDEN
+                    | StatusCode::NOT_FOUND
+                    | StatusCode::CONFLICT
+                    | StatusCode::UNPROCESSABLE_ENTITY
+                    | StatusCode::TOO_MANY_REQUESTS => Err(failure),
+                    _ => Ok(Switched::Refused(failure)),
+                }
             }
         }
     }

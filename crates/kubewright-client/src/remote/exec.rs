@@ -10,7 +10,10 @@ use crate::error::Result;
 use crate::rest::Request;
 
 /// What the channels of a process are spoken in.
-const PROTOCOL: &str = "v5.channel.k8s.io";
+const PROTOCOLS: &[&str] = &["v5.channel.k8s.io"];
+/// What they are spoken in over SPDY, the newest first.
+pub(super) const SPDY_PROTOCOLS: &[&str] =
+    &["v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 
 /// What of a process is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,9 +107,23 @@ impl Api<Pod> {
     /// The request that starts a process in a container, for [`Process`](super::Process) to speak with.
     #[doc(alias = "NewWebSocketExecutor")]
     pub fn exec_request(&self, name: &str, options: &ExecOptions) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
-        let request = self.subresource_request(Method::GET, name, "exec");
+        Handshake::web_socket(self.wanted_process(Method::GET, name, options), PROTOCOLS)
+    }
+
+    /// As [`exec_request`](Self::exec_request), for [`Process::over_spdy`](super::Process::over_spdy).
+    #[doc(alias = "NewSPDYExecutor")]
+    pub fn exec_spdy_request(
+        &self,
+        name: &str,
+        options: &ExecOptions,
+    ) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
+        Handshake::spdy(self.wanted_process(Method::POST, name, options), SPDY_PROTOCOLS)
+    }
+
+    fn wanted_process(&self, method: Method, name: &str, options: &ExecOptions) -> Request<'_> {
+        let request = self.subresource_request(method, name, "exec");
         let request = options.command.iter().fold(request, |request, word| request.parameter("command", word));
-        Handshake::start(options.attach.parameters(request), PROTOCOL)
+        options.attach.parameters(request)
     }
 
     /// The request that connects to the process a container runs, for [`Process`](super::Process) to speak with.
@@ -116,6 +133,16 @@ impl Api<Pod> {
         options: &AttachOptions,
     ) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
         let request = self.subresource_request(Method::GET, name, "attach");
-        Handshake::start(options.parameters(request), PROTOCOL)
+        Handshake::web_socket(options.parameters(request), PROTOCOLS)
+    }
+
+    /// As [`attach_request`](Self::attach_request), for [`Process::over_spdy`](super::Process::over_spdy).
+    pub fn attach_spdy_request(
+        &self,
+        name: &str,
+        options: &AttachOptions,
+    ) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
+        let request = self.subresource_request(Method::POST, name, "attach");
+        Handshake::spdy(options.parameters(request), SPDY_PROTOCOLS)
     }
 }

@@ -1,7 +1,8 @@
-//! The agreement to speak WebSocket.
+//! The agreement to speak WebSocket, or SPDY with servers that know nothing else.
 
 use http::header::{
-    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
 };
 use http::{HeaderMap, HeaderValue};
 use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
@@ -10,39 +11,72 @@ use super::RemoteError;
 use crate::error::Result;
 use crate::rest::Request;
 
-/// What the answer to a request for WebSocket has to match.
+/// How streams are spoken of in headers of SPDY.
+const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
+const SPDY: &str = "SPDY/3.1";
+
+/// What the answer to a request for another protocol has to match.
 #[derive(Debug, Clone)]
 pub struct Handshake {
-    key: String,
-    protocol: &'static str,
+    /// Of WebSocket.
+    key: Option<String>,
+    protocols: &'static [&'static str],
 }
 
 impl Handshake {
-    /// The request that asks for `protocol`, and what its answer has to match.
-    pub(super) fn start(request: Request<'_>, protocol: &'static str) -> Result<(http::Request<bytes::Bytes>, Self)> {
+    /// The request that asks for WebSocket and one of `protocols`, and what its answer has to match.
+    pub(super) fn web_socket(
+        request: Request<'_>,
+        protocols: &'static [&'static str],
+    ) -> Result<(http::Request<bytes::Bytes>, Self)> {
         let key = generate_key();
         let request = request
             .header(CONNECTION, "Upgrade")
             .header(UPGRADE, "websocket")
             .header(SEC_WEBSOCKET_VERSION, "13")
             .header(SEC_WEBSOCKET_KEY, &key)
-            .header(SEC_WEBSOCKET_PROTOCOL, protocol);
-        Ok((request.into_http()?, Handshake { key, protocol }))
+            .header(SEC_WEBSOCKET_PROTOCOL, &protocols.join(", "));
+        Ok((request.into_http()?, Handshake { key: Some(key), protocols }))
     }
 
-    /// Checks the head of the answer with which the server switched protocols.
+    /// The request that asks for SPDY and one of `protocols`, and what its answer has to match.
+    pub(super) fn spdy(
+        request: Request<'_>,
+        protocols: &'static [&'static str],
+    ) -> Result<(http::Request<bytes::Bytes>, Self)> {
+        let mut request = request.header(CONNECTION, "Upgrade").header(UPGRADE, SPDY).into_http()?;
+        for protocol in protocols {
+            request.headers_mut().append(STREAM_PROTOCOL, HeaderValue::from_static(protocol));
+        }
+        Ok((request, Handshake { key: None, protocols }))
+    }
+
+    /// Checks the head of the answer with which the server switched protocols, and returns the one it chose.
     ///
     /// # Errors
-    /// If it is not the answer to this request, or not in the protocol that was asked for.
-    pub fn finish(&self, headers: &HeaderMap) -> Result<(), RemoteError> {
-        let is =
-            |value: Option<&HeaderValue>, want: &str| value.is_some_and(|value| value.as_bytes() == want.as_bytes());
-        if !is(headers.get(SEC_WEBSOCKET_ACCEPT), &derive_accept_key(self.key.as_bytes())) {
+    /// If it is not the answer to this request, or not in a protocol that was asked for.
+    pub fn finish(&self, headers: &HeaderMap) -> Result<&'static str, RemoteError> {
+        let (is_answer, chosen) = match &self.key {
+            Some(key) => {
+                let accept = headers.get(SEC_WEBSOCKET_ACCEPT);
+                let is_answer =
+                    accept.is_some_and(|accept| accept.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());
+                (is_answer, headers.get(SEC_WEBSOCKET_PROTOCOL))
+            }
+            None => {
+                let upgrade = headers.get(UPGRADE);
+                (
+                    upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(SPDY.as_bytes())),
+                    headers.get(STREAM_PROTOCOL),
+                )
+            }
+        };
+        if !is_answer {
             return Err(RemoteError::Protocol("the answer is not to our request".to_owned()));
         }
-        if !is(headers.get(SEC_WEBSOCKET_PROTOCOL), self.protocol) {
-            return Err(RemoteError::Protocol(format!("the server does not speak {}", self.protocol)));
-        }
-        Ok(())
+        let chosen = self.protocols.iter().find(|protocol| chosen.is_some_and(|chosen| chosen == **protocol));
+        chosen
+            .copied()
+            .ok_or_else(|| RemoteError::Protocol(format!("the server does not speak {}", self.protocols.join(" or "))))
     }
 }

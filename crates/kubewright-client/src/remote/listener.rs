@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::{PortForward, RemoteError};
 
-/// How long a port of the pod may still answer somebody who will write no more; the protocol cannot tell it so.
+/// How long a port of the pod may still answer somebody who will write no more; not every protocol can tell it so.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A port of this machine and the port of a pod that it leads to.
@@ -141,6 +141,7 @@ async fn lead(here: TcpStream, connecting: impl Future<Output = Result<PortForwa
     let outward = async {
         // Whichever way it ends, nothing more will be written.
         let _ = copy(&mut from_here, &mut to_there).await;
+        let _ = to_there.shutdown().await;
         sleep(LAST_WORDS).await;
     };
     let inward = async {

@@ -1,10 +1,11 @@
-//! Processes in containers, and ports of pods, over WebSocket.
+//! Processes in containers, and ports of pods, over WebSocket or SPDY.
 //!
 //! [`Api<Pod>`](crate::Api) has `exec`, `attach` and `port_forward`. Behind them an exchange has three steps, open to those
 //! who have connections of their own: the request and its [`Handshake`]; [`Handshake::finish`], which checks the server's
 //! answer; and [`Process`] or [`PortForward`], which speak on the stream of bytes behind it, whatever that is.
 //!
-//! Servers have spoken `v5.channel.k8s.io` since 1.30. SPDY, which older ones spoke too, is not spoken here.
+//! Servers have spoken `v5.channel.k8s.io` since 1.30. Where a server refuses WebSocket, SPDY is tried, as client-go does. Ports are
+//! forwarded by SPDY inside of WebSocket, which tells when one side will write no more, or in the older channels.
 
 mod channel;
 mod connect;
@@ -14,6 +15,8 @@ mod handshake;
 mod listener;
 mod port_forward;
 mod process;
+mod spdy;
+mod tunnel;
 
 pub use exec::{AttachOptions, ExecOptions, TerminalSize};
 pub use exit::ExitStatus;

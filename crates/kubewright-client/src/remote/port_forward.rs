@@ -1,7 +1,7 @@
 //! Ports of a pod, reached through the server.
 //!
-//! Over WebSocket each port has two channels: one for its bytes and one for what is wrong with it. Both begin with the
-//! number of the port. One connection to the server is one connection to each port.
+//! Each port has two channels: one for its bytes and one for what is wrong with it. In the channels of WebSocket both begin with the
+//! number of the port; streams of SPDY have headers for it. One connection to the server is one connection to each port.
 
 use std::fmt;
 
@@ -13,11 +13,17 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::channel::{Channels, PING};
+use super::spdy::Opening;
+use super::tunnel::Tunnel;
 use super::{Handshake, RemoteError};
 use crate::api::Api;
 use crate::error::{Error, Result};
+use crate::rest::Request;
 
-const PROTOCOL: &str = "v4.channel.k8s.io";
+/// SPDY inside of WebSocket, where the server knows it, or channels.
+const PROTOCOLS: &[&str] = &[TUNNEL, "v4.channel.k8s.io"];
+pub(super) const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
+const SPDY_PROTOCOLS: &[&str] = &["portforward.k8s.io"];
 /// How much is held of a stream whose reader is slow, and sent in one message.
 const BUFFER: usize = 32 << 10;
 
@@ -30,29 +36,65 @@ impl Api<Pod> {
     /// # Errors
     /// If `ports` are none, or more than 127, for which there are no channels.
     pub fn port_forward_request(&self, name: &str, ports: &[u16]) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
+        let request = self.wanted_ports(Method::GET, name, ports)?;
+        Handshake::web_socket(request, PROTOCOLS)
+    }
+
+    /// As [`port_forward_request`](Self::port_forward_request), for [`PortForward::over_spdy`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn port_forward_spdy_request(
+        &self,
+        name: &str,
+        ports: &[u16],
+    ) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
+        let request = self.wanted_ports(Method::POST, name, ports)?;
+        Handshake::spdy(request, SPDY_PROTOCOLS)
+    }
+
+    fn wanted_ports(&self, method: Method, name: &str, ports: &[u16]) -> Result<Request<'_>> {
         if ports.is_empty() || ports.len() > 127 {
             return Err(Error::InvalidRequest(format!("cannot forward {} ports at once", ports.len())));
         }
-        let request = self.subresource_request(Method::GET, name, "portforward");
         let list: Vec<String> = ports.iter().map(u16::to_string).collect();
-        Handshake::start(request.parameter("ports", list.join(",")), PROTOCOL)
+        Ok(self.subresource_request(method, name, "portforward").parameter("ports", list.join(",")))
     }
 }
 
 /// Connections to ports of a pod. Dropping it ends them.
 ///
-/// The protocol cannot say that we will write no more, so that a port whose writing side is shut down can still be read.
+/// The channels of WebSocket cannot say that we will write no more, so that a port whose writing side is shut down can still be read.
 pub struct PortForward {
     ports: Vec<Option<ForwardedPort>>,
     task: Option<JoinHandle<Result<(), RemoteError>>>,
 }
 
 impl PortForward {
-    /// Speaks with `ports` over `stream`, on which WebSocket was agreed. Must be called within a runtime.
+    /// Speaks with `ports` over `stream`, on which channels of WebSocket were agreed. Must be called within a runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
+        Self::start(Channels::web_socket(stream), ports)
+    }
+
+    /// Speaks with `ports` over `stream`, on which SPDY was agreed. Must be called within a runtime.
+    pub fn over_spdy(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
+        Self::start(std::future::ready(Channels::spdy(stream, openings(ports))), ports)
+    }
+
+    /// Speaks with `ports` over `stream`, on which SPDY inside of WebSocket was agreed. Must be called within a runtime.
+    #[doc(alias = "NewSPDYOverWebsocketDialer")]
+    pub fn over_tunnel(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
+        let openings = openings(ports);
+        Self::start(async move { Channels::spdy(Tunnel::new(stream).await, openings) }, ports)
+    }
+
+    fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        channels: impl Future<Output = Channels<S>> + Send + 'static,
+        ports: &[u16],
+    ) -> Self {
         let (ours, theirs): (Vec<_>, Vec<_>) = ports.iter().map(|_| duplex(BUFFER)).map(|(a, b)| (Some(a), b)).unzip();
         let ports = ports.to_vec();
-        let task = tokio::spawn(async move { run(Channels::new(stream).await, &ports, theirs).await });
+        let task = tokio::spawn(async move { run(channels.await, &ports, theirs).await });
         PortForward { ports: ours, task: Some(task) }
     }
 
@@ -89,7 +131,23 @@ impl fmt::Debug for PortForward {
     }
 }
 
-/// What a user has written to a port.
+/// The streams of `ports`: what is wrong with each comes first, as servers want it.
+fn openings(ports: &[u16]) -> Vec<Opening> {
+    let both = ports.iter().enumerate().flat_map(|(index, port)| {
+        [(index * 2 + 1, "error"), (index * 2, "data")].map(|(channel, kind)| Opening {
+            channel: channel as u8,
+            is_read: true,
+            headers: vec![
+                ("streamType", kind.to_owned()),
+                ("port", port.to_string()),
+                ("requestID", index.to_string()),
+            ],
+        })
+    });
+    both.collect()
+}
+
+/// What a user has written to a port; nothing at the end.
 type Input = (usize, Vec<u8>);
 
 async fn run<S: AsyncRead + AsyncWrite + Unpin>(
@@ -106,8 +164,15 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
         readers.spawn(read(index, input, inputs.clone()));
     }
     drop(inputs);
-    // The first bytes of each channel are the number of its port.
-    let mut named = vec![0u8; ports.len() * 2];
+    // The first bytes of each channel of WebSocket are the number of its port.
+    let is_spdy = matches!(channels, Channels::Spdy(_));
+    let mut named = vec![if is_spdy { 2u8 } else { 0 }; ports.len() * 2];
+    if is_spdy {
+        // We have no complaints.
+        for index in 0..ports.len() {
+            channels.close((index * 2 + 1) as u8).await?;
+        }
+    }
     let mut pings = interval_at(Instant::now() + PING, PING);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while outputs.iter().any(Option::is_some) {
@@ -128,7 +193,11 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
                     outputs[index] = None;
                 }
             }
-            Some((index, bytes)) = written.recv() => channels.send((index * 2) as u8, &bytes).await?,
+            Some((index, bytes)) = written.recv() => match &bytes[..] {
+                [] if is_spdy => channels.close((index * 2) as u8).await?,
+                [] => {}
+                bytes => channels.send((index * 2) as u8, bytes).await?,
+            },
             _ = pings.tick() => channels.ping().await?,
         }
     }
@@ -141,7 +210,7 @@ async fn read(index: usize, mut input: ReadHalf<DuplexStream>, inputs: mpsc::Sen
     loop {
         let mut bytes = Vec::with_capacity(BUFFER);
         let length = input.read_buf(&mut bytes).await.unwrap_or(0);
-        if length == 0 || inputs.send((index, bytes)).await.is_err() {
+        if inputs.send((index, bytes)).await.is_err() || length == 0 {
             return;
         }
     }

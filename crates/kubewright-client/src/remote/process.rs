@@ -11,6 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::channel::{Channels, PING};
 use super::exec::{AttachOptions, TerminalSize};
+use super::spdy::Opening;
 use super::{ExitStatus, RemoteError};
 
 const STDIN: u8 = 0;
@@ -37,14 +38,44 @@ pub struct Process {
 impl Process {
     /// Speaks with a process over `stream`, on which WebSocket was agreed. Must be called within a runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, options: &AttachOptions) -> Self {
+        Self::start(Channels::web_socket(stream), options)
+    }
+
+    /// Speaks with a process over `stream`, on which SPDY and `protocol` were agreed. Must be called within a runtime.
+    pub fn over_spdy(
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        protocol: &str,
+        options: &AttachOptions,
+    ) -> Self {
+        // The first two versions know nothing of terminals' sizes.
+        let has_sizes = protocol.starts_with("v3") || protocol.starts_with("v4");
+        let streams = [
+            (ERROR, "error", true),
+            (STDIN, "stdin", options.stdin),
+            (STDOUT, "stdout", options.stdout),
+            (STDERR, "stderr", options.stderr && !options.tty),
+            (RESIZE, "resize", options.tty && has_sizes),
+        ];
+        let openings = streams.into_iter().filter(|(.., wanted)| *wanted).map(|(channel, kind, _)| Opening {
+            channel,
+            is_read: !matches!(channel, STDIN | RESIZE),
+            headers: vec![("streamType", kind.to_owned())],
+        });
+        Self::start(std::future::ready(Channels::spdy(stream, openings.collect())), options)
+    }
+
+    fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        channels: impl Future<Output = Channels<S>> + Send + 'static,
+        options: &AttachOptions,
+    ) -> Self {
         let pipe = |wanted: bool| wanted.then(|| duplex(BUFFER)).unzip();
         let (stdin, stdin_out) = pipe(options.stdin);
         let (stdout, stdout_in) = pipe(options.stdout);
         let (stderr, stderr_in) = pipe(options.stderr && !options.tty);
         let (sizes, wanted_sizes) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
-            let channels = Channels::new(stream).await;
-            let connection = Connection { channels, stdin: stdin_out, stdout: stdout_in, stderr: stderr_in };
+            let connection =
+                Connection { channels: channels.await, stdin: stdin_out, stdout: stdout_in, stderr: stderr_in };
             connection.run(wanted_sizes).await
         });
         Process { stdin, stdout, stderr, sizes, task: Some(task) }
@@ -166,6 +197,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             broken = broken.or(written.err());
         }
         self.channels.end().await;
+        if exit.is_none() && self.channels.has_ended(ERROR) {
+            // Over SPDY, nothing to complain of is a good end.
+            exit = Some(ExitStatus::new(Box::new(Status::success())));
+        }
         let untold = || RemoteError::Protocol("the connection ended without the status of the process".to_owned());
         exit.ok_or_else(|| broken.unwrap_or_else(untold))
     }

@@ -11,5 +11,6 @@ mod paging;
 mod remote;
 mod rest;
 mod script;
+mod spdy;
 mod support;
 mod watching;

@@ -1,0 +1,179 @@
+//! SPDY, which servers spoke before WebSocket: several streams, each with headers that say what it is for.
+//!
+//! Only what the streams of processes and ports need is here: this side opens all of them, headers of the answers say nothing
+//! that is not known, and no server of Kubernetes counts windows. Headers that we send are compressed without the dictionary
+//! that SPDY suggests; whoever reads them learns from the first bytes that there is none.
+
+mod frame;
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use flate2::{Compress, Compression, FlushCompress};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::RemoteError;
+use super::channel::{SILENCE, WRITE, lost};
+use crate::transport::TransportErrorKind;
+use frame::Frame;
+
+/// A stream to be opened.
+pub(super) struct Opening {
+    /// The channel it stands for.
+    pub(super) channel: u8,
+    /// Whether the end of all such streams of theirs is the end of the connection.
+    pub(super) is_read: bool,
+    /// What it is for.
+    pub(super) headers: Vec<(&'static str, String)>,
+}
+
+/// Both directions of a connection, as channels.
+pub(super) struct Spdy<S> {
+    stream: S,
+    incoming: BytesMut,
+    /// In the order of their numbers: 1, 3, 5, …
+    streams: Vec<Opened>,
+    /// What goes before the next thing we write: the opening of streams, answers to pings.
+    outgoing: BytesMut,
+    pings: u32,
+    heard: Instant,
+}
+
+struct Opened {
+    channel: u8,
+    is_read: bool,
+    has_ended: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Spdy<S> {
+    /// Opens streams over `stream`, on which SPDY was agreed. All are open before anything is read.
+    pub(super) fn new(stream: S, openings: Vec<Opening>) -> Self {
+        let (mut compress, mut outgoing) = (Compress::new(Compression::fast(), true), BytesMut::new());
+        let mut streams = Vec::new();
+        for Opening { channel, is_read, headers } in openings {
+            let number = 2 * streams.len() as u32 + 1;
+            outgoing.extend_from_slice(&frame::syn_stream(number, &header_block(&headers, &mut compress)));
+            streams.push(Opened { channel, is_read, has_ended: false });
+        }
+        Spdy { stream, incoming: BytesMut::new(), streams, outgoing, pings: 1, heard: Instant::now() }
+    }
+
+    /// The next bytes and their channel; none when all that is read has ended. Cancel safe.
+    pub(super) async fn receive(&mut self) -> Result<Option<(u8, Bytes)>, RemoteError> {
+        loop {
+            if !self.outgoing.is_empty() {
+                self.flush().await?;
+            }
+            while let Some(frame) = Frame::take(&mut self.incoming)? {
+                if let Some(message) = self.hear(frame)? {
+                    return Ok(Some(message));
+                }
+            }
+            if self.streams.iter().all(|stream| !stream.is_read || stream.has_ended) {
+                return Ok(None);
+            }
+            match timeout_at(self.heard + SILENCE, self.stream.read_buf(&mut self.incoming)).await {
+                Err(elapsed) => return Err(lost(TransportErrorKind::Timeout, elapsed)),
+                Ok(Ok(0)) => return Ok(None),
+                Ok(Ok(_)) => self.heard = Instant::now(),
+                Ok(Err(error)) => return Err(lost(TransportErrorKind::Disconnected, error)),
+            }
+        }
+    }
+
+    fn hear(&mut self, frame: Frame) -> Result<Option<(u8, Bytes)>, RemoteError> {
+        match frame {
+            Frame::Data { stream, last, bytes } => {
+                // Streams that we did not open are nobody's.
+                let Some(opened) = self.find(stream) else { return Ok(None) };
+                opened.has_ended |= last;
+                return Ok(Some((opened.channel, bytes)).filter(|(_, bytes)| !bytes.is_empty()));
+            }
+            Frame::Reset { stream, status } => {
+                if let Some(opened) = self.find(stream)
+                    && !opened.has_ended
+                    && opened.is_read
+                {
+                    return Err(RemoteError::Refused(format!("the server broke a stream off, status {status}")));
+                }
+            }
+            // Numbers of our own pings are odd.
+            Frame::Ping(id) if id % 2 == 0 => self.outgoing.extend_from_slice(&frame::ping(id)),
+            Frame::GoAway => self.streams.iter_mut().for_each(|stream| stream.has_ended = true),
+            Frame::Ping(_) | Frame::Other => {}
+        }
+        Ok(None)
+    }
+
+    fn find(&mut self, stream: u32) -> Option<&mut Opened> {
+        let odd = stream % 2 == 1;
+        self.streams.get_mut(stream as usize / 2).filter(|_| odd)
+    }
+
+    /// Whether the other side has ended a channel in an orderly way.
+    pub(super) fn has_ended(&self, channel: u8) -> bool {
+        self.streams.iter().any(|stream| stream.channel == channel && stream.has_ended)
+    }
+
+    pub(super) async fn send(&mut self, channel: u8, bytes: &[u8]) -> Result<(), RemoteError> {
+        self.data(channel, false, bytes).await
+    }
+
+    /// Says that a stream of ours has ended.
+    pub(super) async fn close(&mut self, channel: u8) -> Result<(), RemoteError> {
+        self.data(channel, true, &[]).await
+    }
+
+    async fn data(&mut self, channel: u8, last: bool, bytes: &[u8]) -> Result<(), RemoteError> {
+        let Some(at) = self.streams.iter().position(|stream| stream.channel == channel) else { return Ok(()) };
+        self.outgoing.extend_from_slice(&frame::data(2 * at as u32 + 1, last, bytes));
+        self.flush().await
+    }
+
+    pub(super) async fn ping(&mut self) -> Result<(), RemoteError> {
+        self.outgoing.extend_from_slice(&frame::ping(self.pings));
+        self.pings = self.pings.wrapping_add(2);
+        self.flush().await
+    }
+
+    /// Ends the connection; whether the other side hears of it makes no difference.
+    pub(super) async fn end(&mut self) {
+        self.outgoing.extend_from_slice(&frame::go_away());
+        let _ = timeout(Duration::from_secs(1), async {
+            let _ = self.flush().await;
+            self.stream.shutdown().await
+        })
+        .await;
+    }
+
+    /// Cancel safe: what has left is no longer in the way.
+    async fn flush(&mut self) -> Result<(), RemoteError> {
+        let writing = async {
+            while !self.outgoing.is_empty() {
+                self.stream.write_buf(&mut self.outgoing).await?;
+            }
+            self.stream.flush().await
+        };
+        match timeout(WRITE, writing).await {
+            Err(elapsed) => Err(lost(TransportErrorKind::Timeout, elapsed)),
+            Ok(written) => written.map_err(|error| lost(TransportErrorKind::Disconnected, error)),
+        }
+    }
+}
+
+/// Names and values with their lengths, compressed as one stream with the headers before them.
+fn header_block(headers: &[(&str, String)], compress: &mut Compress) -> Vec<u8> {
+    let mut plain = (headers.len() as u32).to_be_bytes().to_vec();
+    for (name, value) in headers {
+        // SPDY knows names in lower case only.
+        for text in [name.to_ascii_lowercase().as_bytes(), value.as_bytes()] {
+            plain.extend((text.len() as u32).to_be_bytes());
+            plain.extend(text);
+        }
+    }
+    // Never larger than this by more than a few bytes for each block of 64 KiB.
+    let mut block = Vec::with_capacity(plain.len() + 128);
+    compress.compress_vec(&plain, &mut block, FlushCompress::Sync).expect("only a wrong state fails");
+    block
+}

@@ -1,0 +1,274 @@
+//! Processes and ports over SPDY, with a peer that takes frames apart by itself.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use flate2::{Decompress, FlushDecompress};
+use futures_util::{SinkExt, StreamExt};
+use http::{Request, Response};
+use kubewright_client::remote::{AttachOptions, ExecOptions, PortForward, Process, RemoteError, TerminalSize};
+use kubewright_client::transport::{Body, ResponseFuture, Transport, Upgrade, UpgradeFuture, Upgraded};
+use kubewright_client::{Client, Error};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+const EXIT_3: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NonZeroExitCode",
+    "message":"command terminated with exit code 3","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
+
+/// What a frame of the client is.
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Opened(u32, String),
+    Data(u32, String),
+    Ended(u32),
+    Ping(u32),
+    GoAway,
+}
+
+struct Peer<S> {
+    stream: S,
+    headers: Decompress,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
+    fn new(stream: S) -> Self {
+        Peer { stream, headers: Decompress::new(true) }
+    }
+
+    async fn hear(&mut self) -> Heard {
+        let head = self.stream.read_u64().await.unwrap();
+        let (first, flags, length) = ((head >> 32) as u32, (head >> 24) as u8, head as usize & 0x00ff_ffff);
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).await.unwrap();
+        let number = || u32::from_be_bytes(body[..4].try_into().unwrap());
+        match first {
+            0x8003_0001 => Heard::Opened(number(), self.header_block(&body[10..])),
+            0x8003_0006 => Heard::Ping(number()),
+            0x8003_0007 => Heard::GoAway,
+            stream if stream >> 31 == 0 && flags == 1 && body.is_empty() => Heard::Ended(stream),
+            stream if stream >> 31 == 0 => Heard::Data(stream, String::from_utf8(body).unwrap()),
+            other => panic!("unexpected frame {other:x}"),
+        }
+    }
+
+    /// Names and values with `=` and spaces between them.
+    fn header_block(&mut self, block: &[u8]) -> String {
+        let mut plain = Vec::with_capacity(4096);
+        self.headers.decompress_vec(block, &mut plain, FlushDecompress::Sync).unwrap();
+        let (count, mut rest) = plain.split_first_chunk::<4>().unwrap();
+        let mut text = || {
+            let (length, after) = rest.split_first_chunk::<4>().unwrap();
+            let (text, after) = after.split_at(u32::from_be_bytes(*length) as usize);
+            rest = after;
+            String::from_utf8(text.to_vec()).unwrap()
+        };
+        let pairs: Vec<_> = (0..u32::from_be_bytes(*count)).map(|_| format!("{}={}", text(), text())).collect();
+        pairs.join(" ")
+    }
+
+    async fn say(&mut self, stream: u32, bytes: &[u8]) {
+        self.frame(stream, 0, bytes).await;
+    }
+
+    async fn end(&mut self, stream: u32) {
+        self.frame(stream, 1, b"").await;
+    }
+
+    async fn frame(&mut self, first: u32, flags: u8, bytes: &[u8]) {
+        let head = [first.to_be_bytes(), (u32::from(flags) << 24 | bytes.len() as u32).to_be_bytes()].concat();
+        self.stream.write_all(&[&head, bytes].concat()).await.unwrap();
+        self.stream.flush().await.unwrap();
+    }
+}
+
+fn pair() -> (DuplexStream, Peer<DuplexStream>) {
+    let (client, server) = duplex(1 << 20);
+    (client, Peer::new(server))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_speaks_on_streams_of_spdy() {
+    // RX-1, RX-2
+    let (client, mut peer) = pair();
+    let mut process = Process::over_spdy(client, "v4.channel.k8s.io", &AttachOptions::default().stdin());
+    for (number, kind) in [(1, "error"), (3, "stdin"), (5, "stdout"), (7, "stderr")] {
+        assert_eq!(peer.hear().await, Heard::Opened(number, format!("streamtype={kind}")));
+        // The headers of an answer are compressed and say nothing.
+        peer.frame(0x8003_0002, 0, &[0, 0, 0, number as u8, 1, 2, 3]).await;
+    }
+    let (mut stdin, mut stdout) = (process.stdin().unwrap(), process.stdout().unwrap());
+    stdin.write_all(b"question").await.unwrap();
+    assert_eq!(peer.hear().await, Heard::Data(3, "question".to_owned()));
+    drop(stdin);
+    assert_eq!(peer.hear().await, Heard::Ended(3));
+    peer.frame(0x8003_0006, 0, &[0, 0, 0, 2]).await;
+    assert_eq!(peer.hear().await, Heard::Ping(2), "theirs is answered");
+    assert_eq!(peer.hear().await, Heard::Ping(1), "ours comes after a while");
+    peer.say(99, b"for nobody").await;
+    peer.say(5, b"answer").await;
+    peer.say(1, EXIT_3.as_bytes()).await;
+    for stream in [5, 7, 1] {
+        peer.end(stream).await;
+    }
+    let mut text = String::new();
+    stdout.read_to_string(&mut text).await.unwrap();
+    assert_eq!((&text[..], process.wait().await.unwrap().code()), ("answer", Some(3)));
+    assert_eq!(peer.hear().await, Heard::GoAway);
+}
+
+#[tokio::test]
+async fn older_versions_say_nothing_of_a_good_end_and_words_of_a_bad_one() {
+    // RX-1
+    let options = AttachOptions { stdout: false, ..AttachOptions::default().tty() };
+    let (client, mut peer) = pair();
+    let process = Process::over_spdy(client, "v2.channel.k8s.io", &options);
+    process.resize(TerminalSize { width: 80, height: 24 });
+    assert_eq!(peer.hear().await, Heard::Opened(1, "streamtype=error".to_owned()), "and no stream for sizes");
+    peer.end(1).await;
+    assert!(process.wait().await.unwrap().success());
+
+    let (client, mut peer) = pair();
+    let process = Process::over_spdy(client, "v3.channel.k8s.io", &options);
+    process.resize(TerminalSize { width: 80, height: 24 });
+    peer.hear().await;
+    assert_eq!(peer.hear().await, Heard::Opened(3, "streamtype=resize".to_owned()));
+    assert_eq!(peer.hear().await, Heard::Data(3, r#"{"Width":80,"Height":24}"#.to_owned()));
+    peer.say(1, b"container not found\n").await;
+    peer.end(1).await;
+    let error = process.wait().await.unwrap_err();
+    assert!(matches!(&error, RemoteError::Refused(words) if words == "container not found"), "{error:?}");
+
+    let (client, mut peer) = pair();
+    let process = Process::over_spdy(client, "v4.channel.k8s.io", &options);
+    peer.hear().await;
+    drop(peer);
+    assert!(process.wait().await.is_err(), "a connection that breaks is no good end");
+}
+
+async fn plays_a_port<S: AsyncRead + AsyncWrite + Unpin>(mut peer: Peer<S>, mut forward: PortForward) {
+    let headers = |kind: &str, port: u16, id: u8| format!("streamtype={kind} port={port} requestid={id}");
+    for (number, expected) in [
+        (1, headers("error", 80, 0)),
+        (3, headers("data", 80, 0)),
+        (5, headers("error", 5432, 1)),
+        (7, headers("data", 5432, 1)),
+    ] {
+        assert_eq!(peer.hear().await, Heard::Opened(number, expected));
+    }
+    assert_eq!([peer.hear().await, peer.hear().await], [Heard::Ended(1), Heard::Ended(5)]);
+    let mut port = forward.take(1).unwrap();
+    port.write_all(b"select 1").await.unwrap();
+    assert_eq!(peer.hear().await, Heard::Data(7, "select 1".to_owned()));
+    port.shutdown().await.unwrap();
+    assert_eq!(peer.hear().await, Heard::Ended(7), "they learn that no more will come");
+    peer.say(7, b"one").await;
+    let mut answer = [0; 3];
+    port.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"one");
+    peer.say(1, b"nobody listens on 80").await;
+    let error = forward.wait().await.unwrap_err();
+    assert!(matches!(&error, RemoteError::Refused(words) if words == "nobody listens on 80"), "{error:?}");
+}
+
+#[tokio::test]
+async fn ports_are_streams_of_spdy() {
+    // PF-1
+    let (client, peer) = pair();
+    plays_a_port(peer, PortForward::over_spdy(client, &[80, 5432])).await;
+}
+
+#[tokio::test]
+async fn ports_are_streams_of_spdy_inside_of_web_socket() {
+    // PF-1
+    let (client, server) = duplex(1 << 20);
+    let (ours, mut theirs) = duplex(1 << 20);
+    tokio::spawn(async move {
+        let mut socket = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
+        let mut piece = [0; 5];
+        loop {
+            tokio::select! {
+                message = socket.next() => match message {
+                    Some(Ok(Message::Binary(bytes))) => theirs.write_all(&bytes).await.unwrap(),
+                    Some(Ok(_)) => {}
+                    _ => return,
+                },
+                read = theirs.read(&mut piece) => match read.unwrap() {
+                    0 => return,
+                    // Frames are cut wherever a message ends.
+                    length => socket.send(Message::Binary(Bytes::copy_from_slice(&piece[..length]))).await.unwrap(),
+                },
+            }
+        }
+    });
+    plays_a_port(Peer::new(ours), PortForward::over_tunnel(client, &[80, 5432])).await;
+}
+
+/// Answers wishes for other protocols one after the other, and keeps what was wished.
+#[derive(Clone, Default)]
+struct Switching {
+    answers: Arc<Mutex<VecDeque<Result<DuplexStream, u16>>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Transport for Switching {
+    fn send(&self, _: Request<Bytes>) -> ResponseFuture {
+        unreachable!("nothing else is asked for")
+    }
+
+    fn upgrade(&self, request: Request<Bytes>) -> UpgradeFuture {
+        let headers = request.headers();
+        self.asked.lock().unwrap().push(format!("{} {}", request.method(), headers["upgrade"].to_str().unwrap()));
+        let answer = Response::builder().header("upgrade", headers["upgrade"].clone());
+        let answer = match headers.get("sec-websocket-key") {
+            Some(key) => answer
+                .header("sec-websocket-accept", derive_accept_key(key.as_bytes()))
+                .header("sec-websocket-protocol", "SPDY/3.1+portforward.k8s.io"),
+            None => answer.header("x-stream-protocol-version", headers["x-stream-protocol-version"].clone()),
+        };
+        let next = self.answers.lock().unwrap().pop_front().unwrap();
+        Box::pin(async move {
+            Ok(match next {
+                Ok(stream) => Upgrade::Switched(answer.status(101).body(()).unwrap(), Upgraded::new(stream)),
+                Err(code) => Upgrade::Refused(answer.status(code).body(Body::new(futures_util::stream::empty())).unwrap()),
+            })
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
+    // RX-1, PF-1
+    let switching = Switching::default();
+    let pods = Client::over(switching.clone()).core_v1().pods("default");
+    let asked = || std::mem::take(&mut *switching.asked.lock().unwrap());
+    let answer = |answers: Vec<Result<DuplexStream, u16>>| *switching.answers.lock().unwrap() = answers.into();
+
+    let (client, mut peer) = pair();
+    answer(vec![Err(400), Ok(client)]);
+    let process = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap();
+    assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"]);
+    assert_eq!(peer.hear().await, Heard::Opened(1, "streamtype=error".to_owned()));
+    for stream in [1, 3, 5] {
+        peer.end(stream).await;
+    }
+    assert!(process.wait().await.unwrap().success());
+
+    let (client, mut peer) = pair();
+    answer(vec![Err(500), Ok(client)]);
+    let _forward = pods.port_forward("web", &[80]).await.unwrap();
+    assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"]);
+    assert!(matches!(peer.hear().await, Heard::Opened(1, _)));
+
+    answer(vec![Err(403)]);
+    let error = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap_err();
+    assert!(matches!(&error, Error::Status(status) if status.code == Some(403)), "{error:?}");
+    assert_eq!(asked(), ["GET websocket"], "no protocol gives rights");
+
+    answer(vec![Err(400), Err(503)]);
+    assert!(pods.attach("web", &AttachOptions::default()).await.is_err());
+    assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"]);
+}
