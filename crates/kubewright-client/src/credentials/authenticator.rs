@@ -24,7 +24,7 @@ pub(crate) enum Authenticator {
     /// A token in a file.
     File(PathBuf, TokenFile),
     /// A program prints it.
-    Exec(ExecPlugin),
+    Exec(Box<ExecPlugin>),
     /// An identity provider renews it.
     Oidc(Box<OidcProvider>),
 }
@@ -56,7 +56,7 @@ impl Authenticator {
             return Ok(Authenticator::None);
         }
         if let Some(exec) = &credentials.exec {
-            return Ok(Authenticator::Exec(ExecPlugin::new(exec.clone(), config.observer.clone())?));
+            return Ok(Authenticator::Exec(Box::new(ExecPlugin::new(exec.clone(), config.observer.clone())?)));
         }
         if let Some(oidc) = &credentials.oidc {
             return Ok(Authenticator::Oidc(Box::new(OidcProvider::new(oidc, config)?)));

@@ -1,11 +1,17 @@
 //! Shows requests in Prometheus' format, under the names that Go's client uses.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
 use super::{AttemptReport, RequestMetrics};
 use crate::transport::{ExecOutcome, TransportMetrics};
@@ -14,6 +20,21 @@ type Labels<const N: usize> = [(&'static str, String); N];
 type Histograms = Family<Labels<2>, Histogram, fn() -> Histogram>;
 
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+/// Ten minutes to four years, as Go has them.
+const AGES: [f64; 12] = [
+    600.0,
+    1800.0,
+    3600.0,
+    14400.0,
+    86400.0,
+    604800.0,
+    2592000.0,
+    7776000.0,
+    15552000.0,
+    31104000.0,
+    62208000.0,
+    124416000.0,
+];
 const BYTES: [f64; 10] = [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0];
 
 /// The metrics of the requests to one server, in a registry of the caller's.
@@ -39,6 +60,30 @@ pub struct PrometheusMetrics {
     response_size: Histograms,
     resolved: Family<Labels<1>, Histogram, fn() -> Histogram>,
     exec_calls: Family<Labels<2>, Counter>,
+    exec_expiry: ExecExpiry,
+    rotation_age: Histogram,
+    transports: Gauge,
+    transport_calls: Family<Labels<1>, Counter>,
+}
+
+/// How long the credentials of an exec plugin are still of use, computed when somebody asks.
+#[derive(Debug, Clone, Default)]
+struct ExecExpiry(Arc<Mutex<Option<Instant>>>);
+
+impl ExecExpiry {
+    /// Seconds; for ever where nothing expires.
+    fn seconds(&self) -> f64 {
+        let expires = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        expires.map_or(f64::INFINITY, |at| at.saturating_duration_since(Instant::now()).as_secs_f64())
+    }
+}
+
+impl Collector for ExecExpiry {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let gauge = ConstGauge::new(self.seconds());
+        let (name, help) = ("rest_client_exec_plugin_ttl_seconds", "How long credentials of exec plugins are of use");
+        gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
+    }
 }
 
 impl PrometheusMetrics {
@@ -56,6 +101,10 @@ impl PrometheusMetrics {
             response_size: Family::new_with_constructor(bytes),
             resolved: Family::new_with_constructor(seconds),
             exec_calls: Family::default(),
+            exec_expiry: ExecExpiry::default(),
+            rotation_age: Histogram::new(AGES),
+            transports: Gauge::default(),
+            transport_calls: Family::default(),
         };
         // The encoder adds `_total` to the names of counters.
         for (name, help, family) in [
@@ -76,6 +125,12 @@ impl PrometheusMetrics {
         registry.register(name, help, metrics.resolved.clone());
         let (name, help) = ("rest_client_exec_plugin_call", "Number of runs of exec plugins, by exit code and outcome");
         registry.register(name, help, metrics.exec_calls.clone());
+        let (name, help) = ("rest_client_exec_plugin_certificate_rotation_age", "How long certificates served");
+        registry.register(name, help, metrics.rotation_age.clone());
+        registry.register("rest_client_transport_cache_entries", "Transports in use", metrics.transports.clone());
+        let (name, help) = ("rest_client_transport_create_calls", "Transports made; none comes from a cache");
+        registry.register(name, help, metrics.transport_calls.clone());
+        registry.register_collector(Box::new(metrics.exec_expiry.clone()));
         metrics
     }
 
@@ -124,6 +179,23 @@ impl TransportMetrics for PrometheusMetrics {
         };
         self.exec_calls.get_or_create(&[("code", code.to_string()), ("call_status", status.to_owned())]).inc();
     }
+
+    fn exec_plugin_expiry(&self, expires: Option<Instant>) {
+        *self.exec_expiry.0.lock().unwrap_or_else(PoisonError::into_inner) = expires;
+    }
+
+    fn certificate_rotated(&self, age: Duration) {
+        self.rotation_age.observe(age.as_secs_f64());
+    }
+
+    fn transport_created(&self) {
+        self.transports.inc();
+        self.transport_calls.get_or_create(&[("result", "uncacheable".to_owned())]).inc();
+    }
+
+    fn transport_ended(&self) {
+        self.transports.dec();
+    }
 }
 
 #[cfg(test)]
@@ -142,6 +214,11 @@ mod tests {
         for outcome in [ExecOutcome::Done, ExecOutcome::Failed { code: Some(3) }, ExecOutcome::NotFound] {
             metrics.exec_plugin_called(outcome);
         }
+        metrics.exec_plugin_expiry(Some(Instant::now()));
+        metrics.certificate_rotated(Duration::from_secs(3600));
+        metrics.transport_created();
+        metrics.transport_created();
+        metrics.transport_ended();
         for code in [Some(200), None] {
             metrics.attempt(&AttemptReport { method: "GET", code, duration, request_size: 0, response_size: Some(9) });
         }
@@ -159,6 +236,10 @@ mod tests {
             r#"rest_client_exec_plugin_call_total{code="0",call_status="no_error"} 1"#,
             r#"rest_client_exec_plugin_call_total{code="3",call_status="plugin_execution_error"} 1"#,
             r#"rest_client_exec_plugin_call_total{code="1",call_status="plugin_not_found_error"} 1"#,
+            "rest_client_exec_plugin_ttl_seconds 0",
+            "rest_client_exec_plugin_certificate_rotation_age_count 1",
+            "rest_client_transport_cache_entries 1",
+            r#"rest_client_transport_create_calls_total{result="uncacheable"} 2"#,
             r#"rest_client_request_size_bytes_count{verb="GET",host="h"} 2"#,
             r#"rest_client_response_size_bytes_count{verb="GET",host="h"} 2"#,
         ] {

@@ -17,6 +17,7 @@ use super::address::Address;
 use super::connection::Health;
 use super::connector::{Connector, Place, Protocol};
 use super::failure::{Failure, broken, is_refused};
+use super::observer::TransportObserver;
 use super::pool::{Lease, Pool};
 use super::proxy::Proxy;
 use super::response::{Chunks, Hold};
@@ -49,6 +50,9 @@ pub struct HttpTransport {
 }
 
 struct Shared {
+    /// Told of when the last clone goes.
+    #[allow(dead_code, reason = "held for its end")]
+    life: Option<Life>,
     address: Address,
     authenticator: Authenticator,
     /// Whether credentials may be sent: over TLS, or within this process.
@@ -98,6 +102,22 @@ impl Config {
     }
 }
 
+/// Tells an observer of the beginning and the end of a transport.
+struct Life(TransportObserver);
+
+impl Life {
+    fn begin(observer: TransportObserver) -> Self {
+        observer.transport_created();
+        Life(observer)
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.transport_ended();
+    }
+}
+
 impl HttpTransport {
     fn new(
         config: &Config,
@@ -114,8 +134,11 @@ impl HttpTransport {
             http2: environment.get("DISABLE_HTTP2").is_none(),
             observer: config.observer.clone(),
         };
+        let address = Address::new(config)?;
+        let life = config.observer.clone().map(Life::begin);
         let shared = Shared {
-            address: Address::new(config)?,
+            life,
+            address,
             authenticator: if may_authenticate { Authenticator::new(config)? } else { Authenticator::None },
             may_authenticate,
             timeout: config.timeout,

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// Somebody who counts what happens before a request can be sent. Each is nothing by default.
 ///
 /// With the feature `metrics` there is one for Prometheus, with the names that Go's client uses.
@@ -19,6 +21,26 @@ pub trait TransportMetrics: Send + Sync + 'static {
     fn exec_plugin_called(&self, outcome: ExecOutcome) {
         let _ = outcome;
     }
+
+    /// An exec plugin gave credentials that are of use until then; for ever, if `None`.
+    #[doc(alias = "ClientCertExpiry")]
+    fn exec_plugin_expiry(&self, expires: Option<Instant>) {
+        let _ = expires;
+    }
+
+    /// A certificate of an exec plugin was replaced by another, after it had served for `age`.
+    #[doc(alias = "ClientCertRotationAge")]
+    fn certificate_rotated(&self, age: Duration) {
+        let _ = age;
+    }
+
+    /// A transport was made. There is no cache of them: clones of a client share one, and it ends with the last.
+    #[doc(alias = "TransportCreateCalls")]
+    fn transport_created(&self) {}
+
+    /// A transport has ended.
+    #[doc(alias = "TransportCacheEntries")]
+    fn transport_ended(&self) {}
 }
 
 /// How the run of an exec plugin ended.

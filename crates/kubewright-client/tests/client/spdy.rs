@@ -233,7 +233,9 @@ impl Transport for Switching {
         Box::pin(async move {
             Ok(match next {
                 Ok(stream) => Upgrade::Switched(answer.status(101).body(()).unwrap(), Upgraded::new(stream)),
-                Err(code) => Upgrade::Refused(answer.status(code).body(Body::new(futures_util::stream::empty())).unwrap()),
+                Err(code) => {
+                    Upgrade::Refused(answer.status(code).body(Body::new(futures_util::stream::empty())).unwrap())
+                }
             })
         })
     }

@@ -51,7 +51,7 @@ pub(super) fn read(version: &str, output: &[u8]) -> Result<ExecCredential, Strin
         Some(value) => Some(deadline(value).ok_or("its expirationTimestamp is no time")?),
         None => None,
     };
-    Ok(ExecCredential { token, identity, expires })
+    Ok(ExecCredential { token, identity, expires, since: Instant::now() })
 }
 
 /// A time of the calendar on our clock.

@@ -131,6 +131,8 @@ pub(crate) struct ExecCredential {
     pub(crate) identity: Option<Arc<Identity>>,
     /// When it is of no more use; `None` until the server refuses it.
     expires: Option<Instant>,
+    /// When it was printed.
+    since: Instant,
 }
 
 /// A program and what it has printed last. One run at a time, whose result all wait for.
@@ -160,7 +162,7 @@ impl ExecPlugin {
         }
         // If the caller gives up here, the program is ended, and the next caller runs it again.
         let credential = self.run().await?;
-        *current = Some(credential.clone());
+        self.replace(&mut current, credential.clone());
         Ok(credential)
     }
 
@@ -178,6 +180,19 @@ impl ExecPlugin {
         ended
     }
 
+    /// Keeps what the program has printed now, and tells of it.
+    fn replace(&self, current: &mut Option<ExecCredential>, credential: ExecCredential) {
+        if let Some(observer) = &self.observer {
+            observer.exec_plugin_expiry(credential.expires);
+            if let Some(before) = current.as_ref().filter(|before| before.identity.is_some())
+                && before.identity != credential.identity
+            {
+                observer.certificate_rotated(before.since.elapsed());
+            }
+        }
+        *current = Some(credential);
+    }
+
     /// Runs the program after a refusal, unless somebody has done so meanwhile. Whether its word is another now.
     pub(crate) async fn refresh(&self, token: Option<&str>, identity: Option<&Arc<Identity>>) -> bool {
         let mut current = self.current.lock().await;
@@ -187,7 +202,7 @@ impl ExecPlugin {
         match self.run().await {
             Ok(credential) => {
                 let is_new = credential.differs(token, identity);
-                *current = Some(credential);
+                self.replace(&mut current, credential);
                 is_new
             }
             Err(error) => {
