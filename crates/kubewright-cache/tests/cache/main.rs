@@ -5,6 +5,7 @@ mod controller;
 mod delta_fifo;
 mod factory;
 mod fifo;
+mod handlers;
 mod histories;
 mod informer;
 mod listers;

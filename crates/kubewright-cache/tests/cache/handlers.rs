@@ -1,0 +1,208 @@
+//! Handlers of shared informers: filters, buffers that fill up, panics, and many of them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubewright_cache::{
+    Deleted, Event, EventHandler, FilteringHandler, HandlerOptions, HandlerRegistration, OnPanic, Overflow,
+    SharedIndexInformer,
+};
+use kubewright_core::{DynamicObject, Object};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use crate::informer::{Log, Running, informer, logging, settle, shown, taken};
+use crate::live::Live;
+
+// SI-18
+#[tokio::test(start_paused = true)]
+async fn a_filter_turns_changes_into_coming_and_going() {
+    let log = Log::default();
+    // Objects pass at even versions.
+    let even = |object: &DynamicObject| object.resource_version().parse::<u64>().unwrap() % 2 == 0;
+    let mut handler = FilteringHandler::new(even, logging(&log));
+    let o = |version: u64| crate::support::object("a", version);
+    let updated = |old, new| Event::Updated { old: o(old), new: o(new) };
+    for event in [
+        Event::Added { object: o(1), is_in_initial_list: true },
+        Event::Added { object: o(2), is_in_initial_list: true },
+        updated(2, 4),
+        updated(4, 5),
+        updated(5, 7),
+        updated(7, 8),
+        Event::Deleted(Deleted::Final(o(9))),
+        Event::Deleted(Deleted::Final(o(10))),
+        Event::Deleted(Deleted::LastKnown { key: o(1).key(), object: None }),
+    ] {
+        handler.on_event(&event);
+    }
+    assert_eq!(taken(&log), ["+a@2*", "~a@2>4", "xa@4", "+a@8", "-a@10", "xa@?"]);
+}
+
+/// A handler that takes an event whenever it is asked to.
+fn stalled(
+    informer: &SharedIndexInformer<DynamicObject>,
+    options: HandlerOptions,
+) -> (HandlerRegistration, mpsc::Receiver<Event<DynamicObject>>) {
+    let (sender, receiver) = mpsc::channel(1);
+    (informer.add_handler_with(sender, options).unwrap(), receiver)
+}
+
+async fn drained(receiver: &mut mpsc::Receiver<Event<DynamicObject>>) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Ok(Some(event)) = timeout(Duration::from_secs(1), receiver.recv()).await {
+        all.push(shown(&event));
+    }
+    all
+}
+
+// SI-9: a stalled handler costs others nothing, and then sees each object once.
+#[tokio::test(start_paused = true)]
+async fn a_stalled_handler_is_given_the_difference() {
+    let server = Live::new();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let (handler, mut events) = stalled(&informer, HandlerOptions::default().buffer(4));
+    let log = Log::default();
+    informer.add_handler(logging(&log)).unwrap();
+    let running = Running::start(informer);
+    assert!(running.informer.synced().await);
+    for _ in 0..20 {
+        server.put("a");
+        settle().await;
+    }
+    server.delete("b");
+    settle().await;
+    server.put("d");
+    settle().await;
+    server.delete("c");
+    server.put("c");
+    settle().await;
+    assert_eq!(taken(&log).len(), 3 + 20 + 1 + 1 + 2);
+    assert!(handler.is_behind());
+    assert_eq!(handler.lag(), 4);
+    assert!(!handler.has_synced());
+    let told = drained(&mut events).await;
+    let (list, rest) = told.split_at(3);
+    assert_eq!(list, ["+a@1*", "+b@2*", "+c@3*"]);
+    let mut rest = rest.to_vec();
+    rest.sort();
+    assert_eq!(rest, ["+c@27*", "+d@25*", "xb@2", "xc@3", "~a@1>23"]);
+    assert!(handler.has_synced() && !handler.is_behind() && handler.lag() == 0);
+    server.put("a");
+    assert_eq!(drained(&mut events).await, ["~a@23>28"]);
+    running.stop().await;
+}
+
+// SI-9: told to replay, it hears of everything again.
+#[tokio::test(start_paused = true)]
+async fn a_stalled_handler_can_be_told_of_everything_again() {
+    let server = Live::new();
+    ["a", "b"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let (_handler, mut events) = stalled(&informer, HandlerOptions::default().buffer(1).overflow(Overflow::Replay));
+    let running = Running::start(informer);
+    running.informer.synced().await;
+    for _ in 0..5 {
+        server.put("a");
+        settle().await;
+    }
+    let mut told = drained(&mut events).await;
+    told.sort();
+    assert_eq!(told, ["+a@1*", "+b@2*", "~a@1>7", "~b@2>2"]);
+    running.stop().await;
+}
+
+// SI-9: told to block, it holds up the informer, and nothing is left out; leaving frees the others.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_blocks_misses_nothing() {
+    let server = Live::new();
+    let informer = informer(&server);
+    let options = HandlerOptions::default().buffer(2).overflow(Overflow::Block);
+    let (handler, mut events) = stalled(&informer, options);
+    let running = Running::start(informer);
+    running.informer.synced().await;
+    for _ in 0..10 {
+        server.put("a");
+        settle().await;
+    }
+    assert!(running.informer.store().resource_version() != "10");
+    assert_eq!(drained(&mut events).await.len(), 10);
+    assert_eq!(running.informer.store().resource_version(), "10");
+    for _ in 0..10 {
+        server.put("a");
+        settle().await;
+    }
+    handler.remove();
+    settle().await;
+    assert_eq!(running.informer.store().resource_version(), "20");
+    running.stop().await;
+}
+
+// SI-10: Go's TestEventPanics; never unsynced for ever.
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_counted_and_the_handler_goes_on() {
+    for (policy, expected) in [
+        (OnPanic::Skip, vec!["+a@1*", "+c@3*", "+d@4"]),
+        (OnPanic::Remove, vec!["+a@1*"]),
+        (OnPanic::Replay, vec!["+a@1*", "~a@1>1", "~b@2>2", "~c@3>3", "+d@4"]),
+    ] {
+        let server = Live::new();
+        ["a", "b", "c"].iter().for_each(|name| server.put(name));
+        let informer = informer(&server);
+        let log = Log::default();
+        let mut told = logging(&log);
+        let mut panics = 1;
+        let handler = move |event: &Event<DynamicObject>| {
+            if event.key().name == *"b" && panics > 0 {
+                panics -= 1;
+                panic!("no b");
+            }
+            told(event);
+        };
+        let handler = informer.add_handler_with(handler, HandlerOptions::default().on_panic(policy)).unwrap();
+        let other = Log::default();
+        informer.add_handler(logging(&other)).unwrap();
+        let running = Running::start(informer);
+        assert_eq!(handler.synced().await, policy != OnPanic::Remove, "{policy:?}");
+        sleep(Duration::from_secs(2)).await;
+        server.put("d");
+        settle().await;
+        let mut all = taken(&log);
+        // Of a replay the order means nothing.
+        if policy == OnPanic::Replay {
+            all[1..4].sort();
+        }
+        assert_eq!(all, expected, "{policy:?}");
+        assert_eq!(handler.panics(), 1);
+        assert_eq!(taken(&other).len(), 4);
+        running.stop().await;
+    }
+}
+
+// SI-9, SI-11: ten handlers share what they are told.
+#[tokio::test(start_paused = true)]
+async fn events_are_shared_by_all_handlers() {
+    let server = Live::new();
+    (0..100).for_each(|at| server.put(&format!("o{at}")));
+    let informer = informer(&server);
+    let kept: Vec<_> = (0..10)
+        .map(|_| {
+            let kept: Arc<Mutex<Vec<Arc<DynamicObject>>>> = Arc::default();
+            let into = kept.clone();
+            let handler = move |event: &Event<DynamicObject>| into.lock().unwrap().extend(event.object().cloned());
+            informer.add_handler(handler).unwrap();
+            kept
+        })
+        .collect();
+    let running = Running::start(informer);
+    running.informer.synced().await;
+    settle().await;
+    let snapshot = running.informer.store().snapshot();
+    for kept in &kept {
+        let kept = kept.lock().unwrap();
+        assert_eq!(kept.len(), 100);
+        assert!(kept.iter().all(|object| Arc::ptr_eq(object, snapshot.get("default", object.name()).unwrap())));
+    }
+    running.stop().await;
+}
