@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 mod reader;
+mod skip;
 
 pub use encode::Writer;
 pub use reader::Reader;
