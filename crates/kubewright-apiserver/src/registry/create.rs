@@ -78,7 +78,7 @@ impl Registry {
             Some(_) => admission::quota::check(self, resource, None, &value, dry_run)?,
             None => None,
         };
-        conversion::settle(resource, &mut value);
+        conversion::settle(resource, &mut value, control)?;
         let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {
             let candidate = if attempt < attempts { value.clone() } else { std::mem::take(&mut value) };

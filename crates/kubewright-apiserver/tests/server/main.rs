@@ -12,5 +12,6 @@ mod housekeeping;
 mod objects;
 mod quotas;
 mod strangers;
+mod subresources;
 mod transport;
 mod watching;
