@@ -139,10 +139,8 @@ impl<'a> Control<'a> {
             return Ok(());
         }
         let mut seen = object.as_deref().cloned();
-        if let Some(seen) = &mut seen {
-            if self.is_about_object(attributes.resource) {
-                super::set_defaults(attributes.resource, seen);
-            }
+        if let Some(seen) = seen.as_mut().filter(|_| self.is_about_object(attributes.resource)) {
+            super::set_defaults(attributes.resource, seen);
         }
         let attributes = Attributes { object: seen.as_ref(), ..attributes };
         let Some(changed) = self.ask_webhooks(registry, Stage::Mutate, &attributes)? else { return Ok(()) };

@@ -129,7 +129,7 @@ fn check_conversion(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let strategy = tree::text(found, &["strategy"]);
     let mut causes = match strategy {
         "" => vec![StatusCause::required(format!("{PATH}.strategy"), "")],
-        strategy => number::one_of(&format!("{PATH}.strategy"), strategy, &["None", "Webhook"]).into_iter().collect(),
+        strategy => number::one_of(format!("{PATH}.strategy"), strategy, &["None", "Webhook"]).into_iter().collect(),
     };
     let config = tree::get(found, &["webhook", "clientConfig"]);
     let versions = tree::items(found, &["webhook", "conversionReviewVersions"]);
