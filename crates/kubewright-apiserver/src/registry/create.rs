@@ -49,6 +49,9 @@ impl Registry {
             Ownership::Track(writer) => track(resource, writer, None, &value),
         };
         let mut value = conversion::to_stored(resource, value);
+        if let Some(control) = control {
+            admission::note_requester(resource, &mut value, control.user);
+        }
         let version = value.resource_version();
         if !version.is_empty() && version != "0" {
             return Err(Rejection::unexpected("resourceVersion should not be set on objects to be created"));
