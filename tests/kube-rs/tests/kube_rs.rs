@@ -14,7 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::controller::Action;
 use kube::runtime::wait::{await_condition, conditions};
 use kube::runtime::{Controller, watcher};
-use kube::{Client, Config, CustomResource, Resource, ResourceExt};
+use kube::{Client, Config, CustomResource, CustomResourceExt, Resource, ResourceExt};
 use kubewright_apiserver::{ApiServer, RunningServer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,9 @@ async fn a_custom_resource_by_derive_is_served_applied_and_scaled() {
     assert_eq!(documents.get_scale("a").await.unwrap().spec.unwrap().replicas, Some(5));
 
     let (resource, capabilities) =
-        kube::discovery::pinned_kind(&client, &kube::core::GroupVersionKind::gvk("kube.rs", "v1", "Document")).await.unwrap();
+        kube::discovery::pinned_kind(&client, &kube::core::GroupVersionKind::gvk("kube.rs", "v1", "Document"))
+            .await
+            .unwrap();
     assert_eq!(resource.plural, "documents");
     assert!(capabilities.subresources.iter().any(|(subresource, _)| subresource.plural == "scale"));
 }
@@ -184,9 +186,14 @@ async fn a_controller_keeps_what_its_objects_own() {
     let running = tokio::spawn(controller);
 
     let has = |value: &'static str| {
-        move |map: Option<&ConfigMap>| map.and_then(|map| map.data.as_ref()?.get("value")).is_some_and(|have| have == value)
+        move |map: Option<&ConfigMap>| {
+            map.and_then(|map| map.data.as_ref()?.get("value")).is_some_and(|have| have == value)
+        }
     };
-    documents.create(&PostParams::default(), &Document::new("a", DocumentSpec { title: "one".to_owned(), copies: 0 })).await.unwrap();
+    documents
+        .create(&PostParams::default(), &Document::new("a", DocumentSpec { title: "one".to_owned(), copies: 0 }))
+        .await
+        .unwrap();
     timeout(PATIENCE, await_condition(maps.clone(), "a", has("one"))).await.unwrap().unwrap();
     let patch = json!({"spec": {"title": "two"}});
     documents.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();

@@ -173,6 +173,19 @@ impl<'a> Checker<'a> {
                 }
                 Ok(Type::Map(Arc::new(self.common(keys)?), Arc::new(self.common(values)?)))
             }
+            Node::Struct { name, fields } => {
+                let root = name.split('.').next().unwrap_or_default();
+                if !self.knows(root) {
+                    return Err(self.error(expression, format!("undeclared reference to '{name}' (in container '')")));
+                }
+                for (field, value, _) in fields {
+                    self.check(value)?;
+                    if root == "JSONPatch" && !matches!(field.as_str(), "op" | "path" | "from" | "value") {
+                        return Err(self.error(expression, format!("undefined field '{field}'")));
+                    }
+                }
+                Ok(Type::Named(if root == "JSONPatch" { "JSONPatch" } else { "Object" }))
+            }
             Node::Fold(fold) => self.fold(fold),
             Node::OptionalMap { target, name, body, is_flat } => {
                 let inner = unwrapped(self.check(target)?, true);

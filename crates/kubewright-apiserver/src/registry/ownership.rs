@@ -196,7 +196,8 @@ pub(crate) fn group_version(api_version: &str) -> String {
     if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") }
 }
 
-fn schema(resource: &Resource) -> Schema<'_> {
+/// The structure of objects of a resource, by which they are merged.
+pub(crate) fn schema(resource: &Resource) -> Schema<'_> {
     let metadata = ObjectMeta::default().scheme();
     let described = resource.custom.as_ref().and_then(|custom| custom.version.get("schema")?.get("openAPIV3Schema"));
     match (resource.entry, described) {

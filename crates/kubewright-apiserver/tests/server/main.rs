@@ -9,6 +9,7 @@ mod custom;
 mod durable;
 mod faulty;
 mod housekeeping;
+mod mutations;
 mod objects;
 mod quotas;
 mod strangers;

@@ -8,6 +8,7 @@
 
 mod attributes;
 mod matching;
+mod mutation;
 mod policy;
 mod webhook;
 
@@ -17,6 +18,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Time, Value};
 
 pub(crate) use attributes::{Attributes, Operation};
+pub(crate) use mutation::environment as mutation_environment;
 pub(crate) use policy::{Policies, environment as policy_environment};
 pub(crate) use webhook::Question;
 
@@ -39,6 +41,8 @@ pub(crate) struct Control<'a> {
     subresource: Str,
     webhooks: Vec<Webhook>,
     policies: Vec<Bound>,
+    /// Policies that change objects.
+    mutations: Vec<Bound>,
     answers: Mutex<Vec<(Question, webhook::Answer)>>,
     /// Whether objects of the resource are converted by a webhook, and what it has said so far.
     is_converted: bool,
@@ -51,6 +55,14 @@ pub(crate) struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
+    /// What a subresource is about, by the names of its kind, or the resource itself.
+    fn expected<'r>(&self, resource: &'r Resource) -> Expected<'r> {
+        match resource.subresource(&self.subresource) {
+            Some(part) if !self.is_about_object(resource) => Expected::from(part),
+            _ => Expected::from(resource),
+        }
+    }
+
     /// Those who have a say in the writes of a user to a resource or a part of it.
     pub(crate) fn new(registry: &Registry, user: &'a User, resource: &Resource, subresource: &Str) -> Self {
         // A configuration that refuses its own correction could never be put right.
@@ -60,7 +72,8 @@ impl<'a> Control<'a> {
         if !is_exempt {
             control.subresource = subresource.clone();
             control.webhooks = webhook::all(registry);
-            control.policies = policy::all(registry);
+            control.policies = policy::all(registry, "validating");
+            control.mutations = policy::all(registry, "mutating");
         }
         control
     }
@@ -72,6 +85,7 @@ impl<'a> Control<'a> {
             subresource: Str::new(),
             webhooks: Vec::new(),
             policies: Vec::new(),
+            mutations: Vec::new(),
             answers: Mutex::default(),
             is_converted: false,
             conversions: Mutex::default(),
@@ -110,7 +124,7 @@ impl<'a> Control<'a> {
 
     /// Whether anybody might be told of the write.
     pub(crate) fn has_listeners(&self) -> bool {
-        !self.webhooks.is_empty() || !self.policies.is_empty()
+        !self.webhooks.is_empty() || !self.policies.is_empty() || !self.mutations.is_empty()
     }
 
     /// An object in another version, or the question that has to be asked before.
@@ -128,29 +142,36 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Lets webhooks change an object on its way in.
+    /// Lets policies and then webhooks change an object on its way in.
     pub(crate) fn mutate(
         &self,
         registry: &Registry,
         attributes: Attributes<'_>,
         object: Option<&mut Value>,
     ) -> Result<(), Rejection> {
-        if !self.webhooks.iter().any(|webhook| webhook.stage == Stage::Mutate) {
+        let has_webhooks = self.webhooks.iter().any(|webhook| webhook.stage == Stage::Mutate);
+        if !has_webhooks && self.mutations.is_empty() {
             return Ok(());
         }
         let mut seen = object.as_deref().cloned();
         if let Some(seen) = seen.as_mut().filter(|_| self.is_about_object(attributes.resource)) {
             super::set_defaults(attributes.resource, seen);
         }
+        let by_policies = match &seen {
+            Some(seen) if !self.mutations.is_empty() => mutation::mutate(self, registry, attributes, seen)?,
+            _ => None,
+        };
+        let seen = by_policies.clone().or(seen);
         let attributes = Attributes { object: seen.as_ref(), ..attributes };
-        let Some(changed) = self.ask_webhooks(registry, Stage::Mutate, &attributes)? else { return Ok(()) };
+        let by_webhooks = match has_webhooks {
+            true => self.ask_webhooks(registry, Stage::Mutate, &attributes)?,
+            false => None,
+        };
+        let Some(changed) = by_webhooks.or(by_policies) else { return Ok(()) };
         if let Some(object) = object {
-            let expected = match attributes.resource.subresource(&self.subresource) {
-                Some(part) if !self.is_about_object(attributes.resource) => Expected::from(part),
-                _ => Expected::from(attributes.resource),
-            };
-            let fit = decoding::normalize(expected, &changed);
-            *object = fit.map_err(|_| Status::internal("a webhook made an object that is none of its kind"))?.value;
+            let fit = decoding::normalize(self.expected(attributes.resource), &changed);
+            *object =
+                fit.map_err(|_| Status::internal("what webhooks and policies made is no object of its kind"))?.value;
         }
         Ok(())
     }

@@ -51,6 +51,7 @@ impl Call<'_> {
                 let factor = if function == "equivalent" { 2.0 } else { 1.0 };
                 priced(first().times(self.argument(1)).cost(factor).saturating_add(1))
             }
+            ("jsonpatch", "escapeKey", _) => Priced { cost: first().cost(PER_CHARACTER), size: Some(first()) },
             ("strings", "quote", _) => {
                 let Size { min, max } = first();
                 let size = Size { min: min.saturating_add(2), max: max.saturating_mul(2).saturating_add(2) };

@@ -18,6 +18,7 @@ const INDICES: &str = "@indices";
 /// Prices of what makes something new.
 pub(super) const NEW_LIST: u64 = 10;
 const NEW_MAP: u64 = 30;
+const NEW_OBJECT: u64 = 40;
 /// Price of each character of a text that is looked at.
 pub(super) const PER_CHARACTER: f64 = 0.1;
 
@@ -129,6 +130,10 @@ impl Estimator<'_> {
                 let size = Some(Size::exactly(entries.len() as u64));
                 let cost = total(&keys).saturating_add(total(&values)).saturating_add(NEW_MAP);
                 Known { size, entry: Some(Entry { is_list: false, key, value }), ..plain(cost) }
+            }
+            Node::Struct { fields, .. } => {
+                let fields: Vec<Known> = fields.iter().map(|(_, value, _)| self.part(value)).collect();
+                plain(total(&fields).saturating_add(NEW_OBJECT))
             }
             Node::Fold(fold) => self.fold(fold),
             Node::OptionalMap { target, name, body, is_flat } => {
