@@ -25,14 +25,15 @@ async fn put_in_force_to_mutate(client: &mut Client, name: &str, spec: &str) -> 
 #[tokio::test]
 async fn a_policy_merges_a_configuration_into_objects() {
     let (_server, mut client) = server().await;
-    let spec = r#""matchConditions":[{"name":"c","expression":"object.metadata.name != 'free'"}],
+    let spec = r#""matchConditions":[{"name":"c","expression":"object.metadata.name != 'free' && object.kind == 'ConfigMap'"}],
         "variables":[{"name":"who","expression":"request.userInfo.username"}],
         "mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":
-        "Object{metadata: Object.metadata{labels: {'by': variables.who}}}"}}]"#;
+        "Object{metadata: Object.metadata{labels: {'by': variables.who}}, data: {'a': 'b'}}"}}]"#;
     let (code, made) = put_in_force_to_mutate(&mut client, "labels", spec).await;
     assert_eq!(code, 201, "{made}");
     let (_, map) = client.call("POST", CONFIG_MAPS, &config_map("a", r#","labels":{"own":"yes"}"#)).await;
     assert_eq!(text(&map, "metadata/labels"), r#"{"by":"kubernetes-admin","own":"yes"}"#);
+    assert_eq!(text(&map, "data/a"), "b");
     let (_, map) = client.call("POST", CONFIG_MAPS, &config_map("free", "")).await;
     assert_eq!(text(&map, "metadata/labels"), "");
     // Lists with keys are merged by them.

@@ -177,12 +177,15 @@ fn merged(
 /// Finds what would be replaced as a whole: it has parts, and is owned without them.
 fn find_atomic(value: &Value, fields: &FieldSet, path: &str, found: &mut Vec<String>) {
     for (name, field) in value.as_object().into_iter().flat_map(|object| object.iter()) {
-        let path = format!("{path}.{name}");
-        let below = fields.below(&Element::field(name));
-        match field {
-            Value::Object(entries) if !entries.is_empty() && below.is_none() => found.push(path),
-            Value::Array(items) if !items.is_empty() && below.is_none() => found.push(path),
-            Value::Object(_) => find_atomic(field, below.unwrap_or(&FieldSet::new()), &path, found),
+        let (path, element) = (format!("{path}.{name}"), Element::field(name));
+        let has_parts = match field {
+            Value::Object(entries) => !entries.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            _ => false,
+        };
+        match fields.below(&element) {
+            None if has_parts && fields.has(&element) => found.push(path),
+            Some(below) if has_parts => find_atomic(field, below, &path, found),
             _ => {}
         }
     }
