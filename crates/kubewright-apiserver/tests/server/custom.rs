@@ -233,3 +233,49 @@ async fn a_rule_that_may_cost_too_much_is_refused_with_its_definition() {
         assert!(message.contains(&want), "{want} is not in {message}");
     }
 }
+
+#[tokio::test]
+async fn who_converts_has_to_be_said_in_full() {
+    let (_server, mut client) = server().await;
+    let with = |conversion: &str| {
+        let versions = format!("{},{}", version("v1", false, SIZE), version("v2", true, SIZE));
+        definition(&versions).replacen(r#""spec":{"#, &format!(r#""spec":{{"conversion":{conversion},"#), 1)
+    };
+    let webhook = |config: &str| {
+        format!(r#"{{"strategy":"Webhook","webhook":{{"conversionReviewVersions":["v1"],"clientConfig":{config}}}}}"#)
+    };
+    for (conversion, why) in [
+        (
+            r#"{"strategy":"Webhook"}"#.to_owned(),
+            "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook",
+        ),
+        (
+            webhook("{}"),
+            "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required",
+        ),
+        (
+            webhook(r#"{"url":"http://a/b?c"}"#),
+            "spec.conversion.webhookClientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme",
+        ),
+        (webhook(r#"{"url":"https://a"}"#).replace("[\"v1\"]", "[\"v9\"]"), "must include at least one of v1, v1beta1"),
+        (
+            webhook(r#"{"url":"https://a"}"#).replace("Webhook", "None"),
+            "should not be set when strategy is not set to Webhook",
+        ),
+        (r#"{"strategy":"Magic"}"#.to_owned(), "supported values: \"None\", \"Webhook\""),
+    ] {
+        let (code, refused) = client.call("POST", DEFINITIONS, &with(&conversion)).await;
+        assert!(code == 422 && text(&refused, "message").contains(why), "{why} is not in {refused}");
+    }
+    // A service is no address here, which shows when it is needed.
+    let service = webhook(r#"{"service":{"name":"s","namespace":"n"}}"#);
+    let (code, made) = client.call("POST", DEFINITIONS, &with(&service)).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(client.call("POST", &WIDGETS.replace("/v1/", "/v2/"), &widget("v2", r#"{"size":1}"#)).await.0, 201);
+    let (code, refused) = client.call("GET", &format!("{WIDGETS}/w"), "").await;
+    let want = "conversion webhook for shop.example.com/v2, Kind=Widget failed: a service has no address here, only \
+                clientConfig.url can be called";
+    assert_eq!((code, text(&refused, "message").as_str()), (500, want));
+    // The stored version needs nobody.
+    assert_eq!(client.call("GET", &format!("{}/w", WIDGETS.replace("/v1/", "/v2/")), "").await.0, 200);
+}

@@ -11,7 +11,8 @@ use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::RunningServer;
 use kubewright_client::Api;
 use kubewright_core::message::Message;
-use kubewright_core::options::{ListOptions, Patch, WatchOptions};
+use kubewright_core::meta::v1::ObjectMeta;
+use kubewright_core::options::{ApplyOptions, ListOptions, Patch, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{ByteString, Decoder, Kind, Object, Value};
 use kubewright_runtime::custom::{CustomResource, merge_versions};
@@ -423,6 +424,20 @@ async fn the_server_serves_every_version_by_way_of_the_webhook() {
         }
     }
     assert_eq!(widths, ["30", "40", "50"]);
+
+    // Applied in one version, and then in the other by somebody else.
+    let with = |width: &str| v1::Shelf {
+        metadata: ObjectMeta { name: Some("b".into()), ..Default::default() },
+        spec: v1::ShelfSpec { width: width.into() },
+    };
+    let applied = old.apply(&with("1"), &ApplyOptions::new("one")).await.unwrap();
+    assert_eq!((applied.spec.width.as_str(), applied.metadata.generation), ("1", Some(1)));
+    let applied = old.apply(&with("2"), &ApplyOptions::new("one")).await.unwrap();
+    assert_eq!((applied.spec.width.as_str(), applied.metadata.generation), ("2", Some(2)));
+    assert_eq!(new.get("b").await.unwrap().spec.millimetres, 2);
+    let same = old.apply(&with("2"), &ApplyOptions::new("one")).await.unwrap();
+    assert_eq!(same.metadata.resource_version, applied.metadata.resource_version);
+    old.delete("b").await.unwrap();
 
     // What cannot be converted is not written.
     let mut wide = v1::Shelf { metadata: Default::default(), spec: v1::ShelfSpec { width: "wide".into() } };
