@@ -47,6 +47,7 @@ mod service;
 pub mod storage;
 pub mod table;
 mod tree;
+mod webhook_client;
 
 pub use authentication::{TokenFileError, Tokens};
 pub use faults::{Fault, Faults};

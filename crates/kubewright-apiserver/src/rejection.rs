@@ -5,6 +5,7 @@ use kubewright_core::{GroupResource, StatusReason};
 
 use crate::admission::control::Question;
 use crate::catalog::Resource;
+use crate::conversion::webhook::Pending;
 
 /// A refusal on its way to the client.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(crate) enum Rejection {
     NoSuchPage,
     /// Not yet: webhooks have to be asked first, see [`Control::decided`](crate::admission::control::Control::decided).
     Undecided(Box<Question>),
+    /// Not yet: a webhook has to convert an object first, which the same does.
+    Unconverted(Box<Pending>),
 }
 
 impl Rejection {

@@ -15,7 +15,7 @@ pub(crate) mod quota;
 mod strategy;
 mod validation;
 
-pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION};
+pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION, note_requester};
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusCause};

@@ -2,6 +2,7 @@
 
 use kubewright_core::{Map, Value};
 
+use crate::authentication::User;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::registry::Part;
@@ -41,6 +42,9 @@ const COUNTED: [(&str, &str); 27] = [
 pub(crate) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Keeps a volume while a claim uses it.
 pub(crate) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// Fields of a request for a certificate that say who asks.
+const REQUESTER: [&str; 4] = ["username", "uid", "groups", "extra"];
 
 fn is_counted(resource: &Resource) -> bool {
     resource.is_custom() || COUNTED.contains(&(&*resource.group, &*resource.plural))
@@ -92,6 +96,23 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
     }
 }
 
+/// Notes who asks, where an object is about just that. What the object says of it does not count.
+pub(crate) fn note_requester(resource: &Resource, value: &mut Value, user: &User) {
+    if !resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        return;
+    }
+    let spec = tree::object(value, &["spec"]);
+    REQUESTER.iter().for_each(|field| drop(spec.remove(field)));
+    for (field, text) in [("username", &user.name), ("uid", &user.uid)] {
+        if !text.is_empty() {
+            spec.insert(field, text.clone().into());
+        }
+    }
+    if !user.groups.is_empty() {
+        spec.insert("groups", tree::list(user.groups.iter().map(|group| group.as_str())));
+    }
+}
+
 /// Keeps what an update may leave out but not change.
 pub(super) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
     if resource.is("", "services") {
@@ -113,6 +134,10 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     }
     if resource.is("", "namespaces") && part == Part::Main {
         reset_at(new, &["spec", "finalizers"], tree::get(old, &["spec", "finalizers"]));
+    }
+    // What was asked for stays, and so does who asked.
+    if resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        reset(new, "spec", old.get("spec"));
     }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && part == Part::Main {
         remember_storage_version(new);

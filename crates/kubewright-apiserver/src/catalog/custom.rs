@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kubewright_core::{Map, Str, Value};
 
 use super::resource::{Custom, Resource, Subresource};
+use crate::conversion::webhook::Converter;
 use crate::object::{Meta, tree};
 use crate::schema::Schema;
 use crate::table::{CustomColumn, Printer};
@@ -44,6 +45,7 @@ fn resources(definition: &Value) -> Vec<Resource> {
     let names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
     let versions = tree::items(definition, &["spec", "versions"]);
     let schemas: Vec<Arc<Schema>> = versions.iter().map(schema).collect();
+    let converter = Converter::of_definition(definition).map(Arc::new);
     let stored = versions.iter().position(|version| tree::is_true(version, &["storage"])).unwrap_or_default();
     let resource = |(index, version): (usize, &Value)| {
         let mut resource = resource(definition, &group, &names, version);
@@ -51,6 +53,7 @@ fn resources(definition: &Value) -> Vec<Resource> {
             custom.schema = Arc::clone(&schemas[index]);
             custom.storage_version = format!("{group}/{}", tree::text(&versions[stored], &["name"])).into();
             custom.storage_schema = Arc::clone(&schemas[stored]);
+            custom.converter = converter.clone();
         }
         resource
     };

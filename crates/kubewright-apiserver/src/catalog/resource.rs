@@ -7,6 +7,7 @@ use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceInfo, Str, Value};
 
 use super::type_entry;
+use crate::conversion::webhook::Converter;
 use crate::discovery::Served;
 use crate::object::write_head;
 use crate::schema::Schema;
@@ -74,6 +75,8 @@ pub(crate) struct Custom {
     pub(crate) storage_version: Str,
     /// What they look like there.
     pub(crate) storage_schema: Arc<Schema>,
+    /// Who converts objects between versions, unless only their `apiVersion` changes.
+    pub(crate) converter: Option<Arc<Converter>>,
     /// The version's part of the definition, for what else it says.
     pub(crate) version: Value,
 }
@@ -147,6 +150,11 @@ impl Resource {
     /// Whether a CustomResourceDefinition made it.
     pub(crate) fn is_custom(&self) -> bool {
         self.custom.is_some()
+    }
+
+    /// Whether a webhook converts its objects between versions.
+    pub(crate) fn needs_webhook(&self) -> bool {
+        self.custom.as_ref().is_some_and(|custom| custom.converter.is_some())
     }
 
     /// Whether this is the built-in resource of this group and name.

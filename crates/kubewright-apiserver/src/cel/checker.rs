@@ -15,8 +15,7 @@ type Checked = Result<Type, CompileError>;
 
 /// The type of an expression over these variables.
 pub(super) fn check(text: &str, expression: &Expression, variables: &[(&str, Type)]) -> Checked {
-    let names = variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
-    let mut checker = Checker { text, names, is_mixed: false, errors: Vec::new() };
+    let mut checker = Checker::new(text, variables);
     let ty = checker.check(expression)?;
     checker.errors.sort_by_key(|(offset, _)| *offset);
     match checker.errors.is_empty() {
@@ -25,7 +24,7 @@ pub(super) fn check(text: &str, expression: &Expression, variables: &[(&str, Typ
     }
 }
 
-struct Checker<'a> {
+pub(super) struct Checker<'a> {
     text: &'a str,
     /// All names that are known, the innermost last.
     names: Vec<(String, Type)>,
@@ -35,7 +34,38 @@ struct Checker<'a> {
     errors: Vec<(usize, CompileError)>,
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    /// A checker of expressions over these variables.
+    pub(super) fn new(text: &'a str, variables: &[(&str, Type)]) -> Self {
+        let names = variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
+        Checker { text, names, is_mixed: false, errors: Vec::new() }
+    }
+
+    /// The type of a part of an expression that has been checked as a whole.
+    pub(super) fn type_of_part(&mut self, part: &Expression) -> Type {
+        // Lists of several types are right somewhere in it, or it would have been refused.
+        self.is_mixed = true;
+        let ty = self.check(part).unwrap_or(Type::Dyn);
+        self.errors.clear();
+        ty
+    }
+
+    /// Makes more names known, until [`leave`](Self::leave) is given what this returns.
+    pub(super) fn enter(&mut self, names: Vec<(String, Type)>) -> usize {
+        let before = self.names.len();
+        self.names.extend(names);
+        before
+    }
+
+    pub(super) fn leave(&mut self, before: usize) {
+        self.names.truncate(before);
+    }
+
+    /// Whether there is a variable of this name.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
     fn error(&self, expression: &Expression, message: impl std::fmt::Display) -> CompileError {
         CompileError::at(self.text, expression.offset, message)
     }
@@ -46,10 +76,9 @@ impl Checker<'_> {
 
     /// Checks a part in which more names are known.
     fn within(&mut self, names: Vec<(String, Type)>, part: &Expression) -> Checked {
-        let before = self.names.len();
-        self.names.extend(names);
+        let before = self.enter(names);
         let ty = self.check(part);
-        self.names.truncate(before);
+        self.leave(before);
         ty
     }
 
@@ -144,6 +173,19 @@ impl Checker<'_> {
                 }
                 Ok(Type::Map(Arc::new(self.common(keys)?), Arc::new(self.common(values)?)))
             }
+            Node::Struct { name, fields } => {
+                let root = name.split('.').next().unwrap_or_default();
+                if !self.knows(root) {
+                    return Err(self.error(expression, format!("undeclared reference to '{name}' (in container '')")));
+                }
+                for (field, value, _) in fields {
+                    self.check(value)?;
+                    if root == "JSONPatch" && !matches!(field.as_str(), "op" | "path" | "from" | "value") {
+                        return Err(self.error(expression, format!("undefined field '{field}'")));
+                    }
+                }
+                Ok(Type::Named(if root == "JSONPatch" { "JSONPatch" } else { "Object" }))
+            }
             Node::Fold(fold) => self.fold(fold),
             Node::OptionalMap { target, name, body, is_flat } => {
                 let inner = unwrapped(self.check(target)?, true);
@@ -206,17 +248,11 @@ impl Checker<'_> {
 
     fn fold(&mut self, fold: &Fold) -> Checked {
         let target = self.check(&fold.target)?;
-        let (first, second) = match (&target, &fold.second) {
-            (Type::List(items, _), None) => (Type::clone(items), Type::Dyn),
-            (Type::List(items, _), Some(_)) => (Type::Int, Type::clone(items)),
-            (Type::Map(keys, values), _) => (Type::clone(keys), Type::clone(values)),
-            (Type::Dyn, _) => (Type::Dyn, Type::Dyn),
-            (other, _) => {
-                let why = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                );
-                return Err(self.error(&fold.target, why));
-            }
+        let Some((first, second)) = fold_types(&target, fold.second.is_some()) else {
+            let why = format!(
+                "expression of type '{target}' cannot be range of a comprehension (must be list, map, or dynamic)"
+            );
+            return Err(self.error(&fold.target, why));
         };
         let mut names = vec![(fold.name.to_string(), first.clone())];
         names.extend(fold.second.iter().map(|name| (name.to_string(), second.clone())));
@@ -254,6 +290,17 @@ impl Checker<'_> {
         let target = target.map(|target| format!("{target}.")).unwrap_or_default();
         self.error(at, format!("found no matching overload for '{function}' applied to '{target}({arguments})'"))
     }
+}
+
+/// The types of the variables of a macro that walks over this, `None` if it cannot.
+pub(super) fn fold_types(target: &Type, has_second: bool) -> Option<(Type, Type)> {
+    Some(match target {
+        Type::List(items, _) if has_second => (Type::Int, Type::clone(items)),
+        Type::List(items, _) => (Type::clone(items), Type::Dyn),
+        Type::Map(keys, values) => (Type::clone(keys), Type::clone(values)),
+        Type::Dyn => (Type::Dyn, Type::Dyn),
+        _ => return None,
+    })
 }
 
 fn binary(operator: Operator, left: &Type, right: &Type) -> Option<Type> {

@@ -12,6 +12,7 @@ use super::error::EvaluationError;
 use super::functions::{self, Check};
 use super::operators;
 use super::syntax::{Expression, Fold, FoldKind, Node, Operator};
+use super::types::unescape;
 use super::value::{Key, Value};
 
 /// What it costs to ask what somebody may do.
@@ -133,6 +134,7 @@ impl<'a> Scope<'a> {
             },
             Node::List(items) => self.list(items, budget),
             Node::Map(entries) => self.map(entries, budget),
+            Node::Struct { fields, .. } => self.fields(fields, budget),
             Node::Fold(fold) => self.fold(fold, budget),
             Node::OptionalMap { target, name, body, is_flat } => match self.evaluate(target, budget)? {
                 Value::Optional(None) => Ok(Value::Optional(None)),
@@ -252,6 +254,22 @@ impl<'a> Scope<'a> {
             if map.insert(key, value).is_some() {
                 return Err(EvaluationError::new("Failed with repeated key"));
             }
+        }
+        Ok(Value::Map(Arc::new(map)))
+    }
+
+    /// A new object is a map, whose keys are the names that the fields really have.
+    fn fields(&self, fields: &[(Str, Expression, bool)], budget: &mut Budget) -> Evaluated {
+        budget.spend(40)?;
+        let mut map = BTreeMap::new();
+        for (name, value, is_optional) in fields {
+            let value = match (self.evaluate(value, budget)?, is_optional) {
+                (value, false) => value,
+                (Value::Optional(Some(inner)), true) => Value::clone(&inner),
+                (Value::Optional(None), true) => continue,
+                _ => return Err(EvaluationError::no_overload()),
+            };
+            map.insert(Key::String(unescape(name)), value);
         }
         Ok(Value::Map(Arc::new(map)))
     }

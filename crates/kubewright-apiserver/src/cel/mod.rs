@@ -3,7 +3,7 @@
 //! A [`Program`] is compiled once against an [`Environment`] of typed variables and evaluated often, each time within
 //! a [`Budget`]. Rules of custom resources (`schema::rules`) and admission policies (`admission::policy`) share it; it
 //! knows neither of them. `lexer` and `parser` make a tree of `syntax`, `checker` finds its types by `signatures`,
-//! `evaluator` walks it over `value`s, and `functions` holds the libraries.
+//! `cost` says what it may cost at most, `evaluator` walks it over `value`s, and `functions` holds the libraries.
 //!
 //! This is an interpreter of our own. The crate `cel` brings a parser generator's runtime along, and has neither the
 //! libraries of Kubernetes nor a limit on cost nor optional values: what would be left of it is less than what is here.
@@ -12,6 +12,7 @@
 
 mod budget;
 mod checker;
+mod cost;
 mod error;
 mod evaluator;
 mod functions;
@@ -28,6 +29,7 @@ mod value;
 use kubewright_core::Str;
 
 pub(crate) use budget::Budget;
+pub(crate) use cost::Extent;
 pub(crate) use error::{CompileError, EvaluationError};
 pub(crate) use evaluator::Variables;
 pub(crate) use functions::{Check, CheckStage};
@@ -53,6 +55,11 @@ impl Program {
         let expression = parser::parse(text)?;
         let result = checker::check(text, &expression, environment)?;
         Ok(Program { expression, result })
+    }
+
+    /// What it costs at most to evaluate it, where values of all variables have this extent.
+    pub(crate) fn max_cost(&self, environment: &Environment<'_>, extent: &Extent) -> u64 {
+        cost::estimate(&self.expression, environment, extent)
     }
 
     /// Whether a variable is mentioned.

@@ -257,6 +257,8 @@ impl Parser<'_> {
                 } else {
                     self.make(offset, Node::Select { operand: Box::new(target), field, is_optional: false })?
                 };
+            } else if let (Token::Symbol("{" | "{?"), Some(name)) = (self.peek(), struct_name(&target)) {
+                target = self.fields(target.offset, name)?;
             } else if self.take("[?") {
                 target = self.index(offset, target, true)?;
             } else if self.take("[") {
@@ -391,6 +393,24 @@ impl Parser<'_> {
         self.make(offset, Node::Map(entries))
     }
 
+    /// The fields of a new object.
+    fn fields(&mut self, offset: usize, name: Str) -> Parsed {
+        let mut is_optional = matches!(self.next(), Token::Symbol("{?"));
+        let mut fields = Vec::new();
+        while !self.take("}") {
+            is_optional |= self.take("?");
+            let field = self.name()?;
+            self.expect(":")?;
+            fields.push((field, self.expression()?, is_optional));
+            is_optional = false;
+            if !self.take(",") {
+                self.expect("}")?;
+                break;
+            }
+        }
+        self.make(offset, Node::Struct { name, fields })
+    }
+
     /// A call behind its target, which may be a macro.
     fn method(&self, offset: usize, target: Expression, function: Str, mut arguments: Vec<Expression>) -> Parsed {
         let count = arguments.len();
@@ -427,4 +447,10 @@ impl Parser<'_> {
             _ => Err(self.error(argument.offset, "argument must be a simple name")),
         }
     }
+}
+
+/// The name of a type of which new objects can be made, if this is one.
+fn struct_name(expression: &Expression) -> Option<Str> {
+    let name = expression.qualified_name()?;
+    (name == "JSONPatch" || name == "Object" || name.starts_with("Object.")).then(|| name.into())
 }

@@ -59,7 +59,7 @@ format.dns1123SubdomainPrefix() format|format.dns1035LabelPrefix() format|format
 format.uri() format|format.uuid() format|format.byte() format|format.date() format|format.datetime() format
 format.validate(string) optional(list(string))
 sets.contains(list(A),list(A)) bool|sets.equivalent(list(A),list(A)) bool|sets.intersects(list(A),list(A)) bool
-strings.quote(string) string|lists.range(int) list(int)
+strings.quote(string) string|lists.range(int) list(int)|jsonpatch.escapeKey(string) string
 isSemver(string) bool|isSemver(string,bool) bool|semver(string) semver|semver(string,bool) semver
 semver.major() int|semver.minor() int|semver.patch() int|semver.compareTo(semver) int
 semver.isGreaterThan(semver) bool|semver.isLessThan(semver) bool

@@ -56,6 +56,11 @@ pub(super) enum Node {
     /// Items, each with whether it is left out where it is nothing.
     List(Vec<(Expression, bool)>),
     Map(Vec<(Expression, Expression, bool)>),
+    /// `Object.spec{field: value}`: a new object, by the name of its type.
+    Struct {
+        name: Str,
+        fields: Vec<(Str, Expression, bool)>,
+    },
     Fold(Box<Fold>),
     /// `target.optMap(name, body)`; flat where the body gives the optional.
     OptionalMap {
@@ -145,6 +150,7 @@ impl Expression {
             Node::Choice { condition, then, otherwise } => vec![condition, then, otherwise],
             Node::List(items) => items.iter().map(|(item, _)| item).collect(),
             Node::Map(entries) => entries.iter().flat_map(|(key, value, _)| [key, value]).collect(),
+            Node::Struct { fields, .. } => fields.iter().map(|(_, value, _)| value).collect(),
             Node::Fold(fold) => [&fold.target, &fold.body].into_iter().chain(&fold.condition).collect(),
             Node::OptionalMap { target, body, .. } => vec![target, body],
         }
@@ -159,6 +165,17 @@ impl Expression {
                 Some("google.protobuf.Timestamp")
             }
             (Node::Identifier(first), "protobuf", "Duration") if first == "google" => Some("google.protobuf.Duration"),
+            _ => None,
+        }
+    }
+
+    /// The name with dots that this is, such as `Object.spec`.
+    pub(super) fn qualified_name(&self) -> Option<String> {
+        match &self.node {
+            Node::Identifier(name) => Some(name.to_string()),
+            Node::Select { operand, field, is_optional: false } => {
+                Some(format!("{}.{field}", operand.qualified_name()?))
+            }
             _ => None,
         }
     }

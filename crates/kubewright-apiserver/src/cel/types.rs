@@ -69,7 +69,7 @@ impl Type {
     }
 
     /// Whether a value of one type may be one of the other.
-    pub(super) fn fits(&self, other: &Type) -> bool {
+    pub(crate) fn fits(&self, other: &Type) -> bool {
         match (self, other) {
             (Type::Dyn | Type::Variable(_), _) | (_, Type::Dyn | Type::Variable(_)) => true,
             (Type::List(one, _), Type::List(two, _)) | (Type::Optional(one), Type::Optional(two)) => one.fits(two),
@@ -151,4 +151,17 @@ pub(crate) fn escape(name: &str) -> Option<Str> {
     }
     let name = name.replace("__", "__underscores__").replace('.', "__dot__");
     Some(name.replace('-', "__dash__").replace('/', "__slash__").into())
+}
+
+/// The name of a field that expressions reach by this one.
+pub(super) fn unescape(name: &str) -> Str {
+    let word = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
+    if let Some(word) = word.filter(|word| RESERVED.contains(word)) {
+        return word.into();
+    }
+    if !name.contains("__") {
+        return name.into();
+    }
+    let name = name.replace("__dot__", ".").replace("__dash__", "-").replace("__slash__", "/");
+    name.replace("__underscores__", "__").into()
 }

@@ -108,6 +108,29 @@ impl Value {
         Value::from_tree(tree, &Type::Dyn)
     }
 
+    /// The value as a tree, `None` if there is no JSON for it.
+    pub(crate) fn to_tree(&self) -> Option<Tree> {
+        Some(match self {
+            Value::Null => Tree::Null,
+            Value::Bool(truth) => (*truth).into(),
+            Value::Int(number) => (*number).into(),
+            Value::Uint(number) => i64::try_from(*number).ok()?.into(),
+            Value::Double(number) => Tree::Float(*number),
+            Value::String(text) => text.clone().into(),
+            Value::Bytes(bytes) => ByteString::from(bytes.to_vec()).to_base64().into(),
+            Value::List(items, _) => Tree::from(items.iter().map(Value::to_tree).collect::<Option<Vec<Tree>>>()?),
+            Value::Map(entries) => {
+                let entry = |(key, value): (&Key, &Value)| match key {
+                    Key::String(name) => Some((name.clone(), value.to_tree()?)),
+                    _ => None,
+                };
+                Tree::Object(entries.iter().map(entry).collect::<Option<Vec<_>>>()?.into_iter().collect())
+            }
+            Value::Optional(inner) => inner.as_deref().map_or(Some(Tree::Null), Value::to_tree)?,
+            _ => return None,
+        })
+    }
+
     fn from_text(text: &Str, ty: &Type) -> Value {
         let typed = match ty {
             Type::Bytes => ByteString::from_base64(text.as_bytes()).ok().map(|bytes| Value::Bytes(bytes[..].into())),

@@ -1,6 +1,6 @@
 //! What a cluster tidies up by itself, driven by the log of writes: dependents of deleted objects, the content of
-//! deleted namespaces, the objects of deleted definitions, and claims that nobody uses any more. Where service accounts are
-//! wanted, each namespace gets its own.
+//! deleted namespaces, the objects of deleted definitions, claims that nobody uses any more, and what quotas count of it.
+//! Where service accounts are wanted, each namespace gets its own.
 //!
 //! One task does all of it, in the order of the log, so that the same writes always have the same consequences.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use kubewright_core::Value;
 use tokio::sync::watch;
 
-use crate::admission::accounts;
+use crate::admission::{accounts, quota};
 use crate::object::Meta;
 use crate::registry::Registry;
 use crate::storage::{EventKind, Key, ListOptions, Scope};
@@ -49,6 +49,9 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
                     garbage.collect(&registry, value, orphans);
                     content::after_deletion(&registry, &event.key);
                     claims::after_deletion(&registry, &event.key);
+                    if let Some(namespace) = event.key.namespace() {
+                        quota::recount(&registry, namespace);
+                    }
                 }
                 EventKind::Created | EventKind::Modified => {
                     give_account(&registry, &event.key);

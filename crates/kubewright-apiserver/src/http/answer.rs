@@ -51,7 +51,9 @@ impl Answer {
             Rejection::NoSuchPage => return Answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Rejection::Status(status) => status,
             // Whoever writes without asking webhooks has none to ask.
-            Rejection::Undecided(_) => Box::new(Status::internal("webhooks were not asked")),
+            Rejection::Undecided(_) | Rejection::Unconverted(_) => {
+                Box::new(Status::internal("webhooks were not asked"))
+            }
         };
         let code =
             status.code.and_then(|code| u16::try_from(code).ok()).and_then(|code| StatusCode::from_u16(code).ok());

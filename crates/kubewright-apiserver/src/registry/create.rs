@@ -49,6 +49,9 @@ impl Registry {
             Ownership::Track(writer) => track(resource, writer, None, &value),
         };
         let mut value = conversion::to_stored(resource, value);
+        if let Some(control) = control {
+            admission::note_requester(resource, &mut value, control.user);
+        }
         let version = value.resource_version();
         if !version.is_empty() && version != "0" {
             return Err(Rejection::unexpected("resourceVersion should not be set on objects to be created"));
@@ -78,7 +81,7 @@ impl Registry {
             Some(_) => admission::quota::check(self, resource, None, &value, dry_run)?,
             None => None,
         };
-        conversion::settle(resource, &mut value);
+        conversion::settle(resource, &mut value, control)?;
         let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {
             let candidate = if attempt < attempts { value.clone() } else { std::mem::take(&mut value) };

@@ -9,6 +9,7 @@ use kubewright_core::{GroupResource, Str, Time, Value};
 use super::{Registry, refusal, set_condition};
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::catalog::Resource;
+use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject, tree};
 use crate::rejection::Rejection;
 use crate::storage::Entry;
@@ -77,13 +78,17 @@ impl Registry {
             let entry = self.get(resource, namespace, name)?;
             check_preconditions(resource, name, options, &entry.object.value)?;
             if let Some(control) = control {
+                // Only those who are told of the object need it in their version.
+                let seen = (resource.needs_webhook() && control.has_listeners())
+                    .then(|| conversion::to_change(resource, &entry.object.value, Some(control)))
+                    .transpose()?;
                 let attributes = Attributes {
                     operation: Operation::Delete,
                     resource,
                     namespace,
                     name,
                     object: None,
-                    old: Some(&entry.object.value),
+                    old: Some(seen.as_ref().unwrap_or(&entry.object.value)),
                     dry_run: options.dry_run,
                 };
                 control.mutate(self, attributes, None)?;

@@ -36,6 +36,8 @@ pub(crate) enum Ownership {
 pub(crate) struct Writer {
     name: Str,
     subresource: Str,
+    /// The same each time that the write is done, so that webhooks are not asked again for the time alone.
+    time: Time,
 }
 
 impl Writer {
@@ -45,7 +47,7 @@ impl Writer {
             "" => program_of(user_agent).into(),
             name => name.into(),
         };
-        Writer { name, subresource: subresource.into() }
+        Writer { name, subresource: subresource.into(), time: Time::now() }
     }
 
     fn manager(&self, resource: &Resource, operation: Operation) -> Manager {
@@ -55,7 +57,7 @@ impl Writer {
 
     /// The time of a write. A scale has none, because it is an object of its own that keeps no managers.
     fn now(&self) -> Option<String> {
-        (self.subresource != "scale").then(|| Time::now().to_string())
+        (self.subresource != "scale").then(|| self.time.to_string())
     }
 }
 
@@ -194,7 +196,8 @@ pub(crate) fn group_version(api_version: &str) -> String {
     if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") }
 }
 
-fn schema(resource: &Resource) -> Schema<'_> {
+/// The structure of objects of a resource, by which they are merged.
+pub(crate) fn schema(resource: &Resource) -> Schema<'_> {
     let metadata = ObjectMeta::default().scheme();
     let described = resource.custom.as_ref().and_then(|custom| custom.version.get("schema")?.get("openAPIV3Schema"));
     match (resource.entry, described) {

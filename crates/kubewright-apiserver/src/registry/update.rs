@@ -67,7 +67,7 @@ impl Registry {
         loop {
             let entry = self.get(resource, namespace, name)?;
             let old = &entry.object.value;
-            let seen = conversion::to_version(resource, old.clone());
+            let seen = conversion::to_change(resource, old, request.control)?;
             let mut new = change(&seen)?;
             check_identity(request, old, &new)?;
             let control = request.control.filter(|_| part != Part::Internal);
@@ -80,7 +80,9 @@ impl Registry {
                 old: Some(&seen),
                 dry_run: request.dry_run,
             };
-            if let Some(control) = control {
+            // What a subresource is about has been shown to them already, if it is something else.
+            let listeners = control.filter(|control| control.is_about_object(resource));
+            if let Some(control) = listeners {
                 control.mutate(self, attributes, Some(&mut new))?;
             }
             let managers = match &request.ownership {
@@ -103,6 +105,8 @@ impl Registry {
                 admission::update(self, resource, before, &mut new, part)?;
                 if let Some(control) = control {
                     authorization::check_escalation(self, control.user, resource, &new)?;
+                }
+                if let Some(control) = listeners {
                     control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
                 }
             }
@@ -110,7 +114,7 @@ impl Registry {
                 Some(_) => admission::quota::check(self, resource, Some(old), &new, request.dry_run)?,
                 None => None,
             };
-            conversion::settle(resource, &mut new);
+            conversion::settle(resource, &mut new, request.control)?;
             new.set_meta("resourceVersion", old.resource_version());
             if is_unchanged(old, &new) {
                 return Ok(entry.object);

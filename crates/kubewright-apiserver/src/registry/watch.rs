@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::list::parse_version;
 use super::{Registry, Selection};
 use crate::catalog::Resource;
+use crate::conversion::webhook::in_version;
 use crate::encoding::{Frames, Kind, bookmark};
 use crate::object::StoredObject;
 use crate::random;
@@ -112,6 +113,13 @@ impl Registry {
 }
 
 impl WatchStream {
+    /// Sees to it that the objects that are there already are in the version of the resource.
+    pub(crate) async fn convert_initial(&mut self) -> Result<(), Rejection> {
+        let initial = std::mem::take(&mut self.initial);
+        self.initial = in_version(&self.resource, initial.into()).await?.into();
+        Ok(())
+    }
+
     /// The next frame and the rest of the stream, or nothing at its end.
     pub(crate) async fn next(mut self) -> Option<(Bytes, WatchStream)> {
         let mut frame = Vec::new();
@@ -144,7 +152,7 @@ impl WatchStream {
                 _ = self.stop.wait_for(|stopped| *stopped) => Wake::Stop,
             };
             match wake {
-                Wake::Event(Ok(event)) => self.take(event, frame),
+                Wake::Event(Ok(event)) => self.take(event, frame).await,
                 Wake::Event(Err(compacted)) => self.fail(compacted, frame),
                 Wake::Time => {
                     self.say_progress(frame);
@@ -159,12 +167,12 @@ impl WatchStream {
     }
 
     /// Writes an event, and those that wait behind it.
-    fn take(&mut self, event: Arc<Event<StoredObject>>, frame: &mut Vec<u8>) {
-        self.write(&event, frame);
+    async fn take(&mut self, event: Arc<Event<StoredObject>>, frame: &mut Vec<u8>) {
+        self.write(&event, frame).await;
         while frame.len() < FRAME_SIZE {
             let Some(watcher) = &mut self.watcher else { return };
             match watcher.try_next() {
-                Ok(Some(event)) => self.write(&event, frame),
+                Ok(Some(event)) => self.write(&event, frame).await,
                 Ok(None) => return,
                 Err(compacted) => return self.fail(compacted, frame),
             }
@@ -172,21 +180,24 @@ impl WatchStream {
     }
 
     /// Writes an event as those see it who look through the selection.
-    fn write(&mut self, event: &Event<StoredObject>, frame: &mut Vec<u8>) {
+    async fn write(&mut self, event: &Event<StoredObject>, frame: &mut Vec<u8>) {
         let before = event.previous.as_ref().filter(|previous| self.selection.matches(&previous.object));
         let is_after = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
-        match (before, is_after) {
-            (None, true) => self.frames.object(Kind::Added, &self.resource, &event.object, frame),
-            (Some(_), true) => self.frames.object(Kind::Modified, &self.resource, &event.object, frame),
-            (Some(_), false) if event.kind == EventKind::Deleted => {
-                self.frames.object(Kind::Deleted, &self.resource, &event.object, frame);
-            }
-            (Some(before), false) => {
-                // What left the selection is shown as it was in it, at the moment when it left.
-                let before = before.object.with_revision(event.revision);
-                self.frames.object(Kind::Deleted, &self.resource, &before, frame);
-            }
-            (None, false) => {}
+        let (kind, object) = match (before, is_after) {
+            (None, true) => (Kind::Added, Arc::clone(&event.object)),
+            (Some(_), true) => (Kind::Modified, Arc::clone(&event.object)),
+            (Some(_), false) if event.kind == EventKind::Deleted => (Kind::Deleted, Arc::clone(&event.object)),
+            // What left the selection is shown as it was in it, at the moment when it left.
+            (Some(before), false) => (Kind::Deleted, Arc::new(before.object.with_revision(event.revision))),
+            (None, false) => return,
+        };
+        if !self.resource.needs_webhook() {
+            return self.frames.object(kind, &self.resource, &object, frame);
+        }
+        match in_version(&self.resource, vec![object]).await {
+            Ok(objects) => objects.iter().for_each(|object| self.frames.object(kind, &self.resource, object, frame)),
+            Err(Rejection::Status(status)) => self.end(&status, frame),
+            Err(_) => self.watcher = None,
         }
     }
 
@@ -202,7 +213,12 @@ impl WatchStream {
     fn fail(&mut self, compacted: Compacted, frame: &mut Vec<u8>) {
         let Compacted { requested, oldest } = compacted;
         let status = Status::expired(format!("too old resource version: {requested} ({oldest})"));
-        self.frames.error(&status, frame);
+        self.end(&status, frame);
+    }
+
+    /// Says why there is no more to come.
+    fn end(&mut self, status: &Status, frame: &mut Vec<u8>) {
+        self.frames.error(status, frame);
         self.watcher = None;
     }
 }

@@ -8,6 +8,7 @@ use kubewright_core::options::{FieldValidation, PatchOptions};
 use kubewright_core::{Value, yaml};
 
 use super::Endpoint;
+use crate::admission::control::Operation;
 use crate::decoding::{self, Expected};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject, tree};
@@ -30,11 +31,11 @@ impl Endpoint<'_, '_> {
                 |rejection: &Rejection| matches!(rejection, Rejection::Status(status) if status.is_not_found());
             match result {
                 Err(rejection) if is_absent(&rejection) && part == Part::Main => {}
-                result => return self.stored(StatusCode::OK, wanted, &*result?),
+                result => return self.stored(StatusCode::OK, wanted, &result?).await,
             }
             match self.apply_to_nothing(options, &writer, &config).await {
                 Err(Rejection::Status(status)) if status.is_already_exists() && attempt < ATTEMPTS => attempt += 1,
-                result => return self.stored(StatusCode::CREATED, wanted, &*result?),
+                result => return self.stored(StatusCode::CREATED, wanted, &result?).await,
             }
         }
     }
@@ -53,7 +54,7 @@ impl Endpoint<'_, '_> {
     }
 
     /// Applies the object in the body, of which `part` takes what this path may change.
-    pub(super) fn apply_part(
+    pub(super) async fn apply_part(
         &mut self,
         options: &PatchOptions,
         part: impl Fn(&Value, &Value) -> Value,
@@ -62,7 +63,7 @@ impl Endpoint<'_, '_> {
         let config = self.configuration(Expected::from(&*resource), options.field_validation)?;
         let writer = self.writer(options.field_manager.as_deref());
         let request = self.update_request(Part::Internal, Origin::Patch, Ownership::Given, options.dry_run);
-        self.call.registry.update(&request, |live| {
+        let change = |live: &Value| {
             let new = registry::apply(&resource, &writer, Some(live), &config, options.force == Some(true))?;
             let new = decoding::normalize(Expected::from(&*resource), &new)?.value;
             let mut changed = part(live, &new);
@@ -70,8 +71,10 @@ impl Endpoint<'_, '_> {
                 Some(managers) => changed.set_meta("managedFields", managers.clone()),
                 None => drop(changed.remove_meta("managedFields")),
             }
+            self.admit(Operation::Update, &mut changed, Some(live), options.dry_run)?;
             Ok(changed)
-        })
+        };
+        self.control.decided(|_| self.call.registry.update(&request, change)).await
     }
 
     async fn apply_to_stored(
@@ -85,7 +88,8 @@ impl Endpoint<'_, '_> {
         let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
         let change = |live: &Value| {
             let new = registry::apply(resource, writer, Some(live), config, options.force == Some(true))?;
-            Ok(decoding::normalize(Expected::from(resource), &new)?.value)
+            let new = decoding::normalize(Expected::from(resource), &new)?.value;
+            if self.target.subresource == "scale" { self.admit_scale(live, new, options.dry_run) } else { Ok(new) }
         };
         self.control.decided(|_| self.call.registry.update(&request, change)).await
     }

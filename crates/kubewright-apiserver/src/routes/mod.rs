@@ -14,8 +14,9 @@ use kubewright_core::meta::v1::{Status, StatusDetails};
 use kubewright_core::options::{CreateOptions, FieldValidation, GetOptions, ListOptions, UpdateOptions, WatchOptions};
 
 use crate::accept::Offer;
-use crate::admission::control::Control;
+use crate::admission::control::{Attributes, Control, Operation};
 use crate::catalog::Resource;
+use crate::conversion::webhook::in_version;
 use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, ListMeta, Wanted};
 use crate::http::Answer;
@@ -87,7 +88,7 @@ impl<'a> Endpoint<'a, '_> {
         }
         match verb {
             "list" => self.list().await,
-            "watch" => self.watch(None),
+            "watch" => self.watch(None).await,
             "create" => self.create().await,
             "deletecollection" => self.delete_collection().await,
             _ => Err(Rejection::no_such_method()),
@@ -101,7 +102,7 @@ impl<'a> Endpoint<'a, '_> {
         }
         match verb {
             "get" => self.get().await,
-            "watch" => self.watch(Some(&self.target.name.clone())),
+            "watch" => self.watch(Some(&self.target.name.clone())).await,
             "update" => self.update(Part::Main).await,
             "patch" => self.patch(Part::Main).await,
             "delete" => self.delete().await,
@@ -123,7 +124,7 @@ impl<'a> Endpoint<'a, '_> {
             self.call.registry.reach(revision).await?;
         }
         let object = self.find()?;
-        self.stored(StatusCode::OK, wanted, &object)
+        self.stored(StatusCode::OK, wanted, &object).await
     }
 
     async fn list(&mut self) -> Result<Answer, Rejection> {
@@ -131,12 +132,12 @@ impl<'a> Endpoint<'a, '_> {
         let options = ListOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let listed = self.call.registry.list(self.resource, &self.target.namespace, &selection, &options).await?;
-        let objects = listed.objects.iter().map(|object| &**object);
-        let body = encoding::list(wanted, self.resource, &listed.meta, objects)?;
+        let objects = in_version(self.resource, listed.objects).await?;
+        let body = encoding::list(wanted, self.resource, &listed.meta, objects.iter().map(|object| &**object))?;
         Ok(Answer::document(StatusCode::OK, wanted, body))
     }
 
-    fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
+    async fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options = WatchOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
@@ -146,7 +147,9 @@ impl<'a> Endpoint<'a, '_> {
         };
         let frames = Frames::new(wanted);
         let content_type = frames.content_type();
-        let stream = self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames)?;
+        let mut stream =
+            self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames)?;
+        stream.convert_initial().await?;
         Ok(Answer::watch(content_type, stream))
     }
 
@@ -156,7 +159,7 @@ impl<'a> Endpoint<'a, '_> {
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
         let object = self.create_object(value, ownership, options.dry_run).await?;
-        self.stored(StatusCode::CREATED, wanted, &object)
+        self.stored(StatusCode::CREATED, wanted, &object).await
     }
 
     async fn create_object(
@@ -183,9 +186,9 @@ impl<'a> Endpoint<'a, '_> {
             Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part, &value) => {
                 let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
                 let object = self.create_object(value, ownership, options.dry_run).await?;
-                self.stored(StatusCode::CREATED, wanted, &object)
+                self.stored(StatusCode::CREATED, wanted, &object).await
             }
-            result => self.stored(StatusCode::OK, wanted, &*result?),
+            result => self.stored(StatusCode::OK, wanted, &result?).await,
         }
     }
 
@@ -212,7 +215,7 @@ impl<'a> Endpoint<'a, '_> {
         let deleted = self.control.decided(delete).await?;
         self.call.warnings.append(&mut warnings);
         if deleted.is_answered_with_object(self.resource) {
-            return self.stored(StatusCode::OK, wanted, deleted.object());
+            return self.stored(StatusCode::OK, wanted, deleted.object()).await;
         }
         let details = StatusDetails {
             name: Some(name.clone()),
@@ -248,13 +251,37 @@ impl<'a> Endpoint<'a, '_> {
         }
         self.call.warnings.dedup();
         let meta = ListMeta { revision: listed.meta.revision, ..Default::default() };
-        let body = encoding::list(wanted, self.resource, &meta, listed.objects.iter().map(|object| &**object))?;
+        let objects = in_version(self.resource, listed.objects).await?;
+        let body = encoding::list(wanted, self.resource, &meta, objects.iter().map(|object| &**object))?;
         Ok(Answer::document(StatusCode::OK, wanted, body))
     }
 
     fn find(&self) -> Result<Arc<StoredObject>, Rejection> {
         let found = self.call.registry.get(self.resource, &self.target.namespace, &self.target.name);
         found.map(|entry| entry.object)
+    }
+
+    /// A stored object in the version of the request, as far as it takes a webhook to know it.
+    async fn in_version(&self, object: &Arc<StoredObject>) -> Result<Arc<StoredObject>, Rejection> {
+        if !self.resource.needs_webhook() {
+            return Ok(Arc::clone(object));
+        }
+        let converted = in_version(self.resource, vec![Arc::clone(object)]).await?;
+        Ok(converted.into_iter().next().unwrap_or_else(|| Arc::clone(object)))
+    }
+
+    /// Lets those who have a say change or refuse what is sent to a subresource.
+    fn admit(
+        &self,
+        operation: Operation,
+        object: &mut Value,
+        old: Option<&Value>,
+        dry_run: bool,
+    ) -> Result<(), Rejection> {
+        let (namespace, name) = (&*self.target.namespace, &*self.target.name);
+        let attributes = Attributes { operation, resource: self.resource, namespace, name, object: None, old, dry_run };
+        self.control.mutate(self.call.registry, attributes, Some(object))?;
+        self.control.validate(self.call.registry, &Attributes { object: Some(object), ..attributes })
     }
 
     fn update_request(&self, part: Part, origin: Origin, ownership: Ownership, dry_run: bool) -> UpdateRequest<'a> {
@@ -283,7 +310,13 @@ impl<'a> Endpoint<'a, '_> {
         decode(self.call, expected, validation)
     }
 
-    fn stored(&self, status: StatusCode, wanted: Wanted, object: &StoredObject) -> Result<Answer, Rejection> {
+    async fn stored(
+        &self,
+        status: StatusCode,
+        wanted: Wanted,
+        object: &Arc<StoredObject>,
+    ) -> Result<Answer, Rejection> {
+        let object = &self.in_version(object).await?;
         Ok(Answer::document(status, wanted, encoding::object(wanted, self.resource, object)?))
     }
 

@@ -37,7 +37,7 @@ impl Endpoint<'_, '_> {
         };
         let object = self.control.decided(write).await?;
         self.call.warnings.extend(findings);
-        self.stored(StatusCode::OK, wanted, &object)
+        self.stored(StatusCode::OK, wanted, &object).await
     }
 
     pub(super) fn patch_options(&self) -> Result<(PatchType, PatchOptions), Rejection> {

@@ -10,6 +10,7 @@ use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 use super::patch::unfit;
 use super::{Endpoint, done};
 use crate::accept::{Form, Offer};
+use crate::admission::control::Operation;
 use crate::catalog::Subresource;
 use crate::decoding::{self, Expected};
 use crate::encoding::{self, Wanted};
@@ -31,18 +32,18 @@ impl Endpoint<'_, '_> {
             ("status", "update") => self.update(Part::Status).await,
             ("status", "patch") => self.patch(Part::Status).await,
             ("scale", "get") => {
-                let object = self.find()?;
+                let object = self.in_version(&self.find()?).await?;
                 let scale =
                     self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
                 self.scale_answer(&scale)
             }
             ("scale", _) => self.scale(subresource).await,
-            ("token", "create") => self.issue_token(subresource),
-            ("finalize", "update") => self.finalize(),
-            ("binding", "create") => self.bind(subresource),
-            ("eviction", "create") => self.evict(subresource),
+            ("token", "create") => self.issue_token(subresource).await,
+            ("finalize", "update") => self.finalize().await,
+            ("binding", "create") => self.bind(subresource).await,
+            ("eviction", "create") => self.evict(subresource).await,
             ("ephemeralcontainers" | "resize" | "approval", "get") => self.get().await,
-            ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name),
+            ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name).await,
             ("approval", "update") => self.update(Part::Status).await,
             ("approval", "patch") => self.patch(Part::Status).await,
             ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
@@ -62,35 +63,40 @@ impl Endpoint<'_, '_> {
             let scale = self.decode(expected, options.field_validation)?;
             let request = self.tracked(Part::Main, Origin::Put, options.field_manager.as_deref(), options.dry_run);
             // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
-            registry.update(&request, |old| {
+            let change = |old: &Value| {
                 let mut new = registry.with_scale(&resource, old, &scale)?;
                 if new.resource_version().is_empty() && resource.is_custom() {
                     new.set_meta("resourceVersion", old.resource_version());
                 }
-                Ok(new)
-            })?
+                self.admit_scale(old, new, options.dry_run)
+            };
+            self.control.decided(|_| registry.update(&request, change)).await?
         } else {
             let (kind, options) = self.patch_options()?;
             if kind == PatchType::Apply {
                 let object = self.apply_scale(expected, &options).await?;
+                let object = self.in_version(&object).await?;
                 let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
                 return self.scale_answer(&scale);
             }
             let request = self.tracked(Part::Main, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
-            registry.update(&request, |old| {
+            let change = |old: &Value| {
                 let scale = registry.scale_to_change(&resource, old);
                 let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
                 let decoded =
                     decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
-                registry.with_scale(&resource, old, &decoded.value)
-            })?
+                let new = registry.with_scale(&resource, old, &decoded.value)?;
+                self.admit_scale(old, new, options.dry_run)
+            };
+            self.control.decided(|_| registry.update(&request, change)).await?
         };
+        let object = self.in_version(&object).await?;
         let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
         self.scale_answer(&scale)
     }
 
     /// Changes what a running pod allows only on a path of its own: more containers, or other resources for them.
-    fn pod_part(&mut self, part: &str) -> Result<Answer, Rejection> {
+    async fn pod_part(&mut self, part: &str) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let expected = Expected::from(&**self.resource);
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
@@ -99,32 +105,38 @@ impl Endpoint<'_, '_> {
             let options = UpdateOptions::from_query(self.call.query)?;
             let pod = self.decode(expected, options.field_validation)?;
             let request = self.tracked(Part::Internal, Origin::Put, options.field_manager.as_deref(), options.dry_run);
-            self.call.registry.update(&request, |old| Ok(with_part(part, old, &pod)))?
+            let change = |old: &Value| {
+                let mut new = with_part(part, old, &pod);
+                self.admit(Operation::Update, &mut new, Some(old), options.dry_run).map(|()| new)
+            };
+            self.control.decided(|_| self.call.registry.update(&request, change)).await?
         } else {
             let (kind, options) = self.patch_options()?;
             if kind == PatchType::Apply {
-                let object = self.apply_part(&options, |old, new| with_part(part, old, new))?;
-                return self.stored(StatusCode::OK, wanted, &object);
+                let object = self.apply_part(&options, |old, new| with_part(part, old, new)).await?;
+                return self.stored(StatusCode::OK, wanted, &object).await;
             }
             let request =
                 self.tracked(Part::Internal, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
-            self.call.registry.update(&request, |old| {
+            let change = |old: &Value| {
                 let patched = patching::apply(kind, old, &body, scheme)?;
                 let decoded =
                     decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
-                Ok(with_part(part, old, &decoded.value))
-            })?
+                let mut new = with_part(part, old, &decoded.value);
+                self.admit(Operation::Update, &mut new, Some(old), options.dry_run).map(|()| new)
+            };
+            self.control.decided(|_| self.call.registry.update(&request, change)).await?
         };
-        self.stored(StatusCode::OK, wanted, &object)
+        self.stored(StatusCode::OK, wanted, &object).await
     }
 
     /// Replaces the finalizers of a namespace, which is all that this path can change.
-    fn finalize(&mut self) -> Result<Answer, Rejection> {
+    async fn finalize(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.tracked(Part::Internal, Origin::Put, options.field_manager.as_deref(), options.dry_run);
-        let object = self.call.registry.update(&request, |old| {
+        let change = |old: &Value| {
             let mut new = old.clone();
             match tree::get(&value, &["spec", "finalizers"]) {
                 Some(finalizers) => tree::set(&mut new, &["spec", "finalizers"], finalizers.clone()),
@@ -134,30 +146,59 @@ impl Endpoint<'_, '_> {
                 "" => drop(new.remove_meta("resourceVersion")),
                 version => new.set_meta("resourceVersion", version),
             }
-            Ok(new)
-        })?;
-        self.stored(StatusCode::OK, wanted, &object)
+            self.admit(Operation::Update, &mut new, Some(old), options.dry_run).map(|()| new)
+        };
+        let object = self.control.decided(|_| self.call.registry.update(&request, change)).await?;
+        self.stored(StatusCode::OK, wanted, &object).await
     }
 
-    fn bind(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    async fn bind(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
         let options = CreateOptions::from_query(self.call.query)?;
         let binding = self.decode(Expected::from(subresource), options.field_validation)?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
-        self.call.registry.bind(self.resource, namespace, name, &binding, options.dry_run)?;
+        let bind = |_| {
+            let mut binding = binding.clone();
+            if binding.name().is_empty() {
+                binding.set_meta("name", name.clone());
+            }
+            if binding.namespace().is_empty() {
+                binding.set_meta("namespace", namespace.clone());
+            }
+            self.admit(Operation::Create, &mut binding, None, options.dry_run)?;
+            self.call.registry.bind(self.resource, namespace, name, &binding, options.dry_run)
+        };
+        self.control.decided(bind).await?;
         done(self.call)
     }
 
-    fn evict(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    async fn evict(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
         let options = CreateOptions::from_query(self.call.query)?;
         let eviction = self.decode(Expected::from(subresource), options.field_validation)?;
         let name = &self.target.name;
         if eviction.name() != name.as_str() && !eviction.name().is_empty() {
             return Err(Status::bad_request("name in URL does not match name in Eviction object").into());
         }
-        let mut deletion = decoding::delete_options_of(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
-        deletion.dry_run |= options.dry_run;
-        self.call.registry.evict(self.resource, &self.target.namespace, name, &deletion)?;
+        let evict = |_| {
+            let mut eviction = eviction.clone();
+            let mut deletion = decoding::delete_options_of(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+            deletion.dry_run |= options.dry_run;
+            self.admit(Operation::Create, &mut eviction, None, deletion.dry_run)?;
+            self.call.registry.evict(self.resource, &self.target.namespace, name, &deletion)
+        };
+        self.control.decided(evict).await?;
         done(self.call)
+    }
+
+    /// The object `new` with what those who have a say make of its scale.
+    pub(super) fn admit_scale(&self, old: &Value, new: Value, dry_run: bool) -> Result<Value, Rejection> {
+        if !self.control.has_listeners() {
+            return Ok(new);
+        }
+        let (registry, resource) = (self.call.registry, &**self.resource);
+        let (before, sent) = (registry.scale_to_change(resource, old), registry.scale_to_change(resource, &new));
+        let mut scale = sent.clone();
+        self.admit(Operation::Update, &mut scale, Some(&before), dry_run)?;
+        if scale == sent { Ok(new) } else { registry.with_scale(resource, &new, &scale) }
     }
 
     fn scale_answer(&self, scale: &Value) -> Result<Answer, Rejection> {

@@ -7,6 +7,7 @@ use kubewright_core::{GroupKind, Str, Time, Value};
 
 use super::Endpoint;
 use crate::accept::Offer;
+use crate::admission::control::Operation;
 use crate::authentication::{Grant, ISSUER};
 use crate::catalog::Subresource;
 use crate::decoding::Expected;
@@ -21,10 +22,15 @@ const MAX_SECONDS: i64 = 1 << 32;
 
 impl Endpoint<'_, '_> {
     /// Issues a token for the account of the path.
-    pub(super) fn issue_token(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    pub(super) async fn issue_token(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
         let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::Plain)?;
         let options = CreateOptions::from_query(self.call.query)?;
-        let mut request = self.decode(Expected::from(subresource), options.field_validation)?;
+        let sent = self.decode(Expected::from(subresource), options.field_validation)?;
+        let admit = |_| {
+            let mut request = sent.clone();
+            self.admit(Operation::Create, &mut request, None, options.dry_run).map(|()| request)
+        };
+        let mut request = self.control.decided(admit).await?;
         let account = self.find()?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
         if !matches!(request.name(), "") && request.name() != name.as_str() {

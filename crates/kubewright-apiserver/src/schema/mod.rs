@@ -2,11 +2,11 @@
 //!
 //! A [`Schema`] is read once from the definition. `pruning` drops what it does not know, `defaulting` fills in what it
 //! says, `validation` says what is wrong in the server's words, and `structural` says what is wrong with a schema itself.
-//! `rules`
-//! asks the rules in CEL. All of it works on trees and knows nothing of requests.
+//! `rules` asks the rules in CEL, `rule_checks` and `rule_costs` say which of them cannot be asked. All of it works on trees and knows nothing of requests.
 
 mod defaulting;
 mod embedded;
+mod extent;
 mod format;
 mod lists;
 mod path;
@@ -14,6 +14,7 @@ mod pattern;
 mod pruning;
 mod reading;
 mod rule_checks;
+mod rule_costs;
 mod rules;
 mod scale;
 mod structural;
@@ -142,4 +143,14 @@ impl Schema {
 /// Fields that every object has, which a schema does not restrict.
 fn is_object_field(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
+}
+
+/// What a rule costs at most for one value of a schema, without those around it.
+#[cfg(test)]
+pub(crate) fn rule_cost(schema: &str, rule: &str) -> u64 {
+    let schema = Schema::read(&schema.parse().expect("valid JSON"));
+    let (ty, measured) = (schema.cel_type(false).expect("a type"), schema.measure(false).expect("an extent"));
+    let environment = rules::environment(&ty, false);
+    let program = crate::cel::Program::compile(rule, &environment).expect("a valid rule");
+    program.max_cost(&environment, &measured.extent)
 }

@@ -77,7 +77,7 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         Rejection::Status(status) => status.to_string(),
         Rejection::NoSuchPage => "not found".to_owned(),
         // The server itself asks nobody.
-        Rejection::Undecided(_) => "webhooks were not asked".to_owned(),
+        Rejection::Undecided(_) | Rejection::Unconverted(_) => "webhooks were not asked".to_owned(),
     };
     let decoded = decoding::normalize(Expected::from(&**resource), value).map_err(in_words)?;
     let namespace = match (resource.namespaced, value.namespace()) {

@@ -167,3 +167,36 @@ async fn acting_as_another_needs_the_right_to() {
         assert_eq!(client.send(request.expect("a valid request")).await.status().as_u16(), code);
     }
 }
+
+#[tokio::test]
+async fn a_request_for_a_certificate_says_who_asks() {
+    let (_server, mut client) = server().await;
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let request = |groups: &str, usages: &str| {
+        format!(
+            r#"{{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{{"name":"r"}},
+            "spec":{{"request":"LS0t","signerName":"example.com/s","usages":[{usages}],"username":"root",
+            "uid":"0","groups":[{groups}],"extra":{{"a":["b"]}}}},
+            "status":{{"certificate":"LS0t","conditions":[{{"type":"Approved","status":"True","reason":"me"}}]}}}}"#
+        )
+    };
+    let (code, made) = client.call("POST", requests, &request(r#""system:nodes""#, r#""client auth""#)).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(text(&made, "spec/username"), "kubernetes-admin");
+    assert_eq!(text(&made, "spec/groups"), r#"["system:masters","system:authenticated"]"#);
+    // Nobody approves their own request by making it.
+    for field in ["spec/uid", "spec/extra", "status/certificate", "status/conditions"] {
+        assert_eq!(text(&made, field), "", "{field} of {made}");
+    }
+    // What was asked for does not change any more.
+    let version = text(&made, "metadata/resourceVersion");
+    let changed = request("", r#""server auth""#)
+        .replace(r#""name":"r""#, &format!(r#""name":"r","resourceVersion":"{version}""#));
+    let (code, kept) = client.call("PUT", &format!("{requests}/r"), &changed).await;
+    assert_eq!(code, 200, "{kept}");
+    assert_eq!(text(&kept, "spec"), text(&made, "spec"));
+    let approval = r#"{"status":{"conditions":[{"type":"Approved","status":"True","reason":"ok","message":"yes"}]}}"#;
+    let (code, approved) = client.call("PATCH", &format!("{requests}/r/approval"), approval).await;
+    assert_eq!(code, 200, "{approved}");
+    assert_eq!(text(&approved, "spec"), text(&made, "spec"));
+}

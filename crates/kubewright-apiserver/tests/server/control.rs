@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
-const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+pub const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 
 async fn put_in_force(client: &mut Client, spec: &str, binding: &str) {
     let policy = format!(
@@ -105,14 +105,14 @@ async fn a_policy_that_cannot_be_read_is_refused() {
 }
 
 /// A server that answers reviews by a function, and what it takes to reach it.
-struct Hook {
-    config: String,
-    seen: Arc<Mutex<Vec<Value>>>,
+pub struct Hook {
+    pub config: String,
+    pub seen: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Hook {
     /// `answer` makes the fields of a response of a request, beside its `uid`.
-    async fn start(answer: impl Fn(&Value) -> String + Send + Sync + 'static) -> Hook {
+    pub async fn start(answer: impl Fn(&Value) -> String + Send + Sync + 'static) -> Hook {
         let certified = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
         let bundle = ByteString::from(certified.cert.pem().as_str()).to_base64();
         let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
@@ -157,10 +157,16 @@ impl Hook {
 
     /// Registers it for config maps, with more fields after a comma.
     async fn register(&self, client: &mut Client, kind: &str, more: &str) {
+        let rules = r#"{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps"]}"#;
+        self.register_for(client, kind, rules, more).await;
+    }
+
+    /// Registers it for these rules, with more fields after a comma.
+    pub async fn register_for(&self, client: &mut Client, kind: &str, rules: &str, more: &str) {
         let body = format!(
             r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"{kind}WebhookConfiguration","metadata":{{"name":"w"}},
             "webhooks":[{{"name":"w.example.com","clientConfig":{},"sideEffects":"None","admissionReviewVersions":["v1"],
-            "rules":[{{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps"]}}]{more}}}]}}"#,
+            "rules":[{rules}]{more}}}]}}"#,
             self.config
         );
         let path = format!("{REGISTRATION}/{}webhookconfigurations", kind.to_lowercase());

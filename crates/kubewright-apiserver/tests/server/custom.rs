@@ -172,11 +172,110 @@ async fn rules_that_cannot_be_right_are_refused_with_their_definition() {
 #[tokio::test]
 async fn a_rule_that_takes_too_long_refuses_the_object() {
     let (_server, mut client) = server().await;
-    let rule = r#""rule":"self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d < 1000))))""#;
-    let ty = r#""type":"array","items":{"type":"integer"}"#;
+    // Cheap enough at most to be accepted, and too dear for a list that is as long as it may be.
+    let rule = r#""rule":"self.all(a, self.all(b, self.all(c, a + b + c < 1000)))""#;
+    let ty = r#""type":"array","maxItems":100,"items":{"type":"integer"}"#;
     define(&mut client, &version("v1", true, &ruled(ty, rule))).await;
-    let many = (0..60).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+    let many = (0..100).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
     let (code, refused) = client.call("POST", WIDGETS, &widget("v1", &format!(r#"{{"ruled":[{many}]}}"#))).await;
     assert_eq!(code, 422);
     assert!(text(&refused, "message").contains("call cost exceeds limit for rule"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_rule_that_may_cost_too_much_is_refused_with_its_definition() {
+    let (_server, mut client) = server().await;
+    let definition = |schema: &str| {
+        format!(
+            r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"dears.example.com"}},
+            "spec":{{"group":"example.com","scope":"Namespaced","names":{{"plural":"dears","kind":"Dear"}},
+            "versions":[{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{schema}}}}}]}}}}"#
+        )
+    };
+    let list = |limits: &str, rule: &str| {
+        definition(&format!(
+            r#"{{"type":"object","properties":{{"spec":{{"type":"object","properties":{{"list":{{"type":"array",{limits}
+            "items":{{"type":"string","maxLength":10,"x-kubernetes-validations":[{{"rule":"{rule}"}}]}}}}}}}}}}}}"#
+        ))
+    };
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    // Each item is asked once, and there may be as many as fit into a request.
+    let (code, refused) = client.call("POST", path, &list("", "self.matches('^[a-z]+([-a-z0-9]*[a-z0-9])$')")).await;
+    let field =
+        "spec.validation.openAPIV3Schema.properties[spec].properties[list].items.x-kubernetes-validations[0].rule";
+    let hint = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and \
+                strings are declared)";
+    let want = format!("{field}: Forbidden: estimated rule cost exceeds budget by factor of ");
+    assert_eq!(code, 422, "{refused}");
+    let message = text(&refused, "message");
+    assert!(message.contains(&want) && message.contains(hint), "{message}");
+    let matches = list(r#""maxItems":100,"#, "self.matches('^[a-z]+([-a-z0-9]*[a-z0-9])$')");
+    let (code, accepted) = client.call("POST", &format!("{path}?dryRun=All"), &matches).await;
+    assert_eq!(code, 201, "{accepted}");
+    // A loop in a loop over what has no limit.
+    let nested = r#"{"type":"object","properties":{"list":{"type":"array","items":{"type":"string"},
+        "x-kubernetes-validations":[{"rule":"self.all(x, self.exists_one(y, x == y))"}]}}}"#;
+    let (code, refused) = client.call("POST", path, &definition(nested)).await;
+    let message = text(&refused, "message");
+    assert_eq!(code, 422);
+    for want in [
+        format!(
+            "spec.validation.openAPIV3Schema.properties[list].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost \
+             exceeds budget by factor of more than 100x {hint}"
+        ),
+        "Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            .to_owned(),
+        format!(
+            "spec.validation.openAPIV3Schema: Forbidden: x-kubernetes-validations estimated rule cost total for entire \
+             OpenAPIv3 schema exceeds budget by factor of more than 100x {hint}"
+        ),
+    ] {
+        assert!(message.contains(&want), "{want} is not in {message}");
+    }
+}
+
+#[tokio::test]
+async fn who_converts_has_to_be_said_in_full() {
+    let (_server, mut client) = server().await;
+    let with = |conversion: &str| {
+        let versions = format!("{},{}", version("v1", false, SIZE), version("v2", true, SIZE));
+        definition(&versions).replacen(r#""spec":{"#, &format!(r#""spec":{{"conversion":{conversion},"#), 1)
+    };
+    let webhook = |config: &str| {
+        format!(r#"{{"strategy":"Webhook","webhook":{{"conversionReviewVersions":["v1"],"clientConfig":{config}}}}}"#)
+    };
+    for (conversion, why) in [
+        (
+            r#"{"strategy":"Webhook"}"#.to_owned(),
+            "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook",
+        ),
+        (
+            webhook("{}"),
+            "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required",
+        ),
+        (
+            webhook(r#"{"url":"http://a/b?c"}"#),
+            "spec.conversion.webhookClientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme",
+        ),
+        (webhook(r#"{"url":"https://a"}"#).replace("[\"v1\"]", "[\"v9\"]"), "must include at least one of v1, v1beta1"),
+        (
+            webhook(r#"{"url":"https://a"}"#).replace("Webhook", "None"),
+            "should not be set when strategy is not set to Webhook",
+        ),
+        (r#"{"strategy":"Magic"}"#.to_owned(), "supported values: \"None\", \"Webhook\""),
+    ] {
+        let (code, refused) = client.call("POST", DEFINITIONS, &with(&conversion)).await;
+        assert!(code == 422 && text(&refused, "message").contains(why), "{why} is not in {refused}");
+    }
+    // A service is no address here, which shows when it is needed.
+    let service = webhook(r#"{"service":{"name":"s","namespace":"n"}}"#);
+    let (code, made) = client.call("POST", DEFINITIONS, &with(&service)).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(client.call("POST", &WIDGETS.replace("/v1/", "/v2/"), &widget("v2", r#"{"size":1}"#)).await.0, 201);
+    let (code, refused) = client.call("GET", &format!("{WIDGETS}/w"), "").await;
+    let want = "conversion webhook for shop.example.com/v2, Kind=Widget failed: a service has no address here, only \
+                clientConfig.url can be called";
+    assert_eq!((code, text(&refused, "message").as_str()), (500, want));
+    // The stored version needs nobody.
+    assert_eq!(client.call("GET", &format!("{}/w", WIDGETS.replace("/v1/", "/v2/")), "").await.0, 200);
 }

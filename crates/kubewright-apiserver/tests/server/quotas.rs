@@ -29,6 +29,16 @@ async fn a_quota_limits_what_is_in_a_namespace() {
     let (_, counted) = client.call("GET", &format!("{quotas}/q"), "").await;
     assert_eq!(text(&counted, "status/used/configmaps"), "2");
     assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/a"), "").await.0, 200);
+    // What has gone is soon no longer shown as used.
+    let mut used = String::new();
+    for _ in 0..2000 {
+        used = text(&client.call("GET", &format!("{quotas}/q"), "").await.1, "status/used/configmaps");
+        if used == "1" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(used, "1");
     assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("c", "")).await.0, 201);
 
     let (code, refused) = client.call("POST", PODS, &pod("p", "{}")).await;

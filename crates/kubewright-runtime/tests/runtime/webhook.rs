@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use kubewright_api::apiextensions::v1::{CustomResourceConversion, CustomResourceDefinition};
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::RunningServer;
 use kubewright_client::Api;
 use kubewright_core::message::Message;
+use kubewright_core::meta::v1::ObjectMeta;
+use kubewright_core::options::{ApplyOptions, ListOptions, Patch, WatchOptions};
+use kubewright_core::stream::WatchEvent;
 use kubewright_core::{ByteString, Decoder, Kind, Object, Value};
-use kubewright_runtime::custom::CustomResource;
+use kubewright_runtime::custom::{CustomResource, merge_versions};
 use kubewright_runtime::webhook::{
     AdmissionRequest, AdmissionResponse, Converter, Operation, WebhookError, WebhookServer, mutate_path, validate_path,
 };
@@ -367,4 +371,99 @@ async fn objects_are_converted_by_way_of_the_hub() {
         assert!(text(&answer, "result/message").contains(why), "{answer:?}");
         assert!(answer.get("convertedObjects").unwrap().as_array().unwrap().is_empty());
     }
+}
+
+/// Defines shelves in both versions, converted by the webhook at this address.
+async fn define_shelves(server: &RunningServer, url: &str, authority: &str) {
+    let mut definition = merge_versions([v2::Shelf::definition(), v1::Shelf::definition()]).unwrap();
+    let conversion = format!(
+        r#"{{"strategy":"Webhook","webhook":{{"conversionReviewVersions":["v1"],
+        "clientConfig":{{"url":"{url}","caBundle":"{}"}}}}}}"#,
+        ByteString::from(authority).to_base64()
+    );
+    let conversion: CustomResourceConversion = Decoder::new().json(conversion.as_bytes()).unwrap();
+    definition.spec.conversion = Some(conversion.into());
+    Api::<CustomResourceDefinition>::all(&server.client()).create(&definition).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_server_serves_every_version_by_way_of_the_webhook() {
+    let (server, files) = (server().await, Files::new("served-conversion"));
+    let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
+    let served = Served::start(files.server().convert("/convert", converter)).await;
+    define_shelves(&server, &format!("https://{}/convert", served.address), &files.authority).await;
+    let client = server.client();
+    let (old, new) =
+        (Api::<v1::Shelf>::namespaced(&client, "default"), Api::<v2::Shelf>::namespaced(&client, "default"));
+    let started = new.list(&ListOptions::default()).await.unwrap().metadata.resource_version.unwrap();
+
+    // Created in the version that is not stored, and read in both.
+    let mut shelf = v1::Shelf { metadata: Default::default(), spec: v1::ShelfSpec { width: "30".into() } };
+    shelf.metadata.name = Some("a".into());
+    let made = old.create(&shelf).await.unwrap();
+    assert_eq!(made.spec.width, "30");
+    assert_eq!(new.get("a").await.unwrap().spec.millimetres, 30);
+    let mut shelf = new.get("a").await.unwrap();
+    shelf.spec.millimetres = 40;
+    new.update(&shelf).await.unwrap();
+    assert_eq!(old.get("a").await.unwrap().spec.width, "40");
+    // A patch is of the version that it names.
+    let patched = old.patch("a", Patch::Merge(br#"{"spec":{"width":"50"}}"#.to_vec())).await.unwrap();
+    assert_eq!((patched.spec.width.as_str(), patched.metadata.generation), ("50", Some(3)));
+    let listed = old.list(&ListOptions::default()).await.unwrap();
+    assert_eq!(listed.items.iter().map(|shelf| shelf.spec.width.as_str()).collect::<Vec<_>>(), ["50"]);
+
+    // A watch in the version that is not stored.
+    let options = WatchOptions { resource_version: Some(started), ..WatchOptions::default() };
+    let mut events = old.watch(&options).await.unwrap();
+    let mut widths = Vec::new();
+    while widths.len() < 3 {
+        match events.next().await.unwrap().unwrap() {
+            WatchEvent::Added(shelf) | WatchEvent::Modified(shelf) => widths.push(shelf.spec.width.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(widths, ["30", "40", "50"]);
+
+    // Applied in one version, and then in the other by somebody else.
+    let with = |width: &str| v1::Shelf {
+        metadata: ObjectMeta { name: Some("b".into()), ..Default::default() },
+        spec: v1::ShelfSpec { width: width.into() },
+    };
+    let applied = old.apply(&with("1"), &ApplyOptions::new("one")).await.unwrap();
+    assert_eq!((applied.spec.width.as_str(), applied.metadata.generation), ("1", Some(1)));
+    let applied = old.apply(&with("2"), &ApplyOptions::new("one")).await.unwrap();
+    assert_eq!((applied.spec.width.as_str(), applied.metadata.generation), ("2", Some(2)));
+    assert_eq!(new.get("b").await.unwrap().spec.millimetres, 2);
+    let same = old.apply(&with("2"), &ApplyOptions::new("one")).await.unwrap();
+    assert_eq!(same.metadata.resource_version, applied.metadata.resource_version);
+    old.delete("b").await.unwrap();
+
+    // What cannot be converted is not written.
+    let mut wide = v1::Shelf { metadata: Default::default(), spec: v1::ShelfSpec { width: "wide".into() } };
+    wide.metadata.name = Some("wide".into());
+    let refused = old.create(&wide).await.unwrap_err();
+    let status = refused.status().unwrap();
+    let message = status.message.as_deref().unwrap();
+    assert!(
+        status.code == Some(500)
+            && message.starts_with("conversion webhook for example.com/v1, Kind=Shelf failed: ")
+            && message.contains("invalid digit"),
+        "{status:?}"
+    );
+    assert!(new.get_opt("wide").await.unwrap().is_none());
+
+    // Without the webhook, the stored version is still there, and so is deletion.
+    served.stop.cancel();
+    served.task.await.unwrap().unwrap();
+    assert_eq!(new.get("a").await.unwrap().spec.millimetres, 50);
+    let lost = old.get("a").await.unwrap_err();
+    let message = lost.status().unwrap().message.clone().unwrap();
+    assert!(
+        message.starts_with("conversion webhook for example.com/v2, Kind=Shelf failed: Post \"https://127.0.0.1:")
+            && message.contains("/convert?timeout=30s\": "),
+        "{message}"
+    );
+    new.delete("a").await.unwrap();
+    assert!(new.list(&ListOptions::default()).await.unwrap().items.is_empty());
 }

@@ -47,7 +47,13 @@ impl Attributes<'_> {
         let resource = self.resource;
         let text = |text: &Str| Value::from(text.clone());
         let (group, version) = (text(&resource.group), text(&resource.version));
-        let kind = tree::map([("group", group.clone()), ("version", version.clone()), ("kind", text(&resource.kind))]);
+        // What is sent to a subresource may be of another kind than what is stored.
+        let (api_version, kind) = match resource.subresource(&control.subresource) {
+            Some(part) => (&part.api_version, &part.kind),
+            None => (&resource.api_version, &resource.kind),
+        };
+        let (of_group, of_version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = tree::map([("group", of_group.into()), ("version", of_version.into()), ("kind", text(kind))]);
         let named = tree::map([("group", group), ("version", version), ("resource", text(&resource.plural))]);
         let options = match self.operation {
             Operation::Create => "CreateOptions",

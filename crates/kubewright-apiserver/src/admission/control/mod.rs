@@ -7,22 +7,24 @@
 //! therefore never counts for an object that nobody has seen, even if the stored one changed in between.
 
 mod attributes;
-mod client;
 mod matching;
+mod mutation;
 mod policy;
 mod webhook;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Time, Value};
 
 pub(crate) use attributes::{Attributes, Operation};
+pub(crate) use mutation::environment as mutation_environment;
 pub(crate) use policy::{Policies, environment as policy_environment};
 pub(crate) use webhook::Question;
 
 use crate::authentication::User;
 use crate::catalog::Resource;
+use crate::conversion::webhook::{Converted, Converter, Pending};
 use crate::decoding::{self, Expected};
 use crate::random;
 use crate::registry::Registry;
@@ -39,7 +41,12 @@ pub(crate) struct Control<'a> {
     subresource: Str,
     webhooks: Vec<Webhook>,
     policies: Vec<Bound>,
+    /// Policies that change objects.
+    mutations: Vec<Bound>,
     answers: Mutex<Vec<(Question, webhook::Answer)>>,
+    /// Whether objects of the resource are converted by a webhook, and what it has said so far.
+    is_converted: bool,
+    conversions: Mutex<Vec<(Pending, Converted)>>,
     warnings: Mutex<Vec<String>>,
     /// What a new object gets, the same each time that the write is done.
     pub(crate) uid: String,
@@ -48,16 +55,25 @@ pub(crate) struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
+    /// What a subresource is about, by the names of its kind, or the resource itself.
+    fn expected<'r>(&self, resource: &'r Resource) -> Expected<'r> {
+        match resource.subresource(&self.subresource) {
+            Some(part) if !self.is_about_object(resource) => Expected::from(part),
+            _ => Expected::from(resource),
+        }
+    }
+
     /// Those who have a say in the writes of a user to a resource or a part of it.
     pub(crate) fn new(registry: &Registry, user: &'a User, resource: &Resource, subresource: &Str) -> Self {
-        // A configuration that refuses its own correction could never be put right. A scale is another kind of object
-        // than the one that is stored, and only that is at hand.
-        let is_exempt = resource.group == "admissionregistration.k8s.io" || subresource == "scale";
+        // A configuration that refuses its own correction could never be put right.
+        let is_exempt = resource.group == "admissionregistration.k8s.io";
         let mut control = Control::of_nobody(user);
+        control.is_converted = resource.needs_webhook();
         if !is_exempt {
             control.subresource = subresource.clone();
             control.webhooks = webhook::all(registry);
-            control.policies = policy::all(registry);
+            control.policies = policy::all(registry, "validating");
+            control.mutations = policy::all(registry, "mutating");
         }
         control
     }
@@ -69,7 +85,10 @@ impl<'a> Control<'a> {
             subresource: Str::new(),
             webhooks: Vec::new(),
             policies: Vec::new(),
+            mutations: Vec::new(),
             answers: Mutex::default(),
+            is_converted: false,
+            conversions: Mutex::default(),
             warnings: Mutex::default(),
             uid: random::uid(),
             time: Time::now(),
@@ -82,10 +101,14 @@ impl<'a> Control<'a> {
     /// `write` is told whether it may have to be done again, so that it gives nothing away that it needs then.
     pub(crate) async fn decided<T>(&self, mut write: impl FnMut(bool) -> Result<T, Rejection>) -> Result<T, Rejection> {
         for _ in 0..ROUNDS {
-            match write(!self.webhooks.is_empty()) {
+            match write(!self.webhooks.is_empty() || self.is_converted) {
                 Err(Rejection::Undecided(question)) => {
                     let answer = question.ask(self).await;
                     self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((*question, answer));
+                }
+                Err(Rejection::Unconverted(pending)) => {
+                    let answer = pending.ask().await;
+                    self.conversions.lock().unwrap_or_else(PoisonError::into_inner).push((*pending, answer));
                 }
                 other => return other,
             }
@@ -93,25 +116,62 @@ impl<'a> Control<'a> {
         Err(Status::internal("the object changes faster than its webhooks answer").into())
     }
 
-    /// Lets webhooks change an object on its way in.
+    /// Whether those who have a say are told of the stored object, and not of something else that a subresource is about,
+    /// such as a scale.
+    pub(crate) fn is_about_object(&self, resource: &Resource) -> bool {
+        resource.subresource(&self.subresource).is_none_or(|subresource| subresource.kind == resource.kind)
+    }
+
+    /// Whether anybody might be told of the write.
+    pub(crate) fn has_listeners(&self) -> bool {
+        !self.webhooks.is_empty() || !self.policies.is_empty() || !self.mutations.is_empty()
+    }
+
+    /// An object in another version, or the question that has to be asked before.
+    pub(crate) fn converted(
+        &self,
+        converter: &Arc<Converter>,
+        object: &Value,
+        version: &Str,
+    ) -> Result<Value, Rejection> {
+        let conversions = self.conversions.lock().unwrap_or_else(PoisonError::into_inner);
+        match conversions.iter().find(|(asked, _)| asked.is_about(object, version)) {
+            Some((_, Ok(converted))) => Ok(converted.clone()),
+            Some((_, Err(why))) => Err(Rejection::unexpected(why.as_str())),
+            None => Err(Rejection::Unconverted(Box::new(Pending::new(converter, object, version)))),
+        }
+    }
+
+    /// Lets policies and then webhooks change an object on its way in.
     pub(crate) fn mutate(
         &self,
         registry: &Registry,
         attributes: Attributes<'_>,
         object: Option<&mut Value>,
     ) -> Result<(), Rejection> {
-        if !self.webhooks.iter().any(|webhook| webhook.stage == Stage::Mutate) {
+        let has_webhooks = self.webhooks.iter().any(|webhook| webhook.stage == Stage::Mutate);
+        if !has_webhooks && self.mutations.is_empty() {
             return Ok(());
         }
         let mut seen = object.as_deref().cloned();
-        if let Some(seen) = &mut seen {
+        if let Some(seen) = seen.as_mut().filter(|_| self.is_about_object(attributes.resource)) {
             super::set_defaults(attributes.resource, seen);
         }
+        let by_policies = match &seen {
+            Some(seen) if !self.mutations.is_empty() => mutation::mutate(self, registry, attributes, seen)?,
+            _ => None,
+        };
+        let seen = by_policies.clone().or(seen);
         let attributes = Attributes { object: seen.as_ref(), ..attributes };
-        let Some(changed) = self.ask_webhooks(registry, Stage::Mutate, &attributes)? else { return Ok(()) };
+        let by_webhooks = match has_webhooks {
+            true => self.ask_webhooks(registry, Stage::Mutate, &attributes)?,
+            false => None,
+        };
+        let Some(changed) = by_webhooks.or(by_policies) else { return Ok(()) };
         if let Some(object) = object {
-            let fit = decoding::normalize(Expected::from(attributes.resource), &changed);
-            *object = fit.map_err(|_| Status::internal("a webhook made an object that is none of its kind"))?.value;
+            let fit = decoding::normalize(self.expected(attributes.resource), &changed);
+            *object =
+                fit.map_err(|_| Status::internal("what webhooks and policies made is no object of its kind"))?.value;
         }
         Ok(())
     }

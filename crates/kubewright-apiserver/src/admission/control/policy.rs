@@ -1,4 +1,5 @@
-//! ValidatingAdmissionPolicies: rules in CEL about any write, put into force by bindings.
+//! Admission policies: rules in CEL about any write, put into force by bindings. What those do that change objects is in
+//! `mutation`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +8,7 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{Str, Value};
 
 use super::attributes::Attributes;
+use super::mutation::Mutation;
 use super::{Control, matching};
 use crate::authentication::User;
 use crate::authorization::{self, Action};
@@ -32,11 +34,12 @@ pub(crate) fn environment() -> Vec<(&'static str, Type)> {
 }
 
 /// A policy that is ready to be asked.
-struct Policy {
-    value: Value,
-    conditions: Vec<(Str, Compiled)>,
+pub(super) struct Policy {
+    pub(super) value: Value,
+    pub(super) conditions: Vec<(Str, Compiled)>,
     variables: Vec<(Str, Compiled)>,
     validations: Vec<Validation>,
+    pub(super) mutations: Vec<Mutation>,
 }
 
 struct Validation {
@@ -48,23 +51,26 @@ struct Validation {
 }
 
 /// A program, or why it is none.
-type Compiled = Result<Program, String>;
+pub(super) type Compiled = Result<Program, String>;
 
 /// A policy with one of the bindings that put it into force.
 pub(super) struct Bound {
-    policy: Arc<Policy>,
-    binding: Value,
+    pub(super) policy: Arc<Policy>,
+    pub(super) binding: Value,
 }
 
-/// All policies that are in force.
-pub(super) fn all(registry: &Registry) -> Vec<Bound> {
-    let bindings = registry.all(&Scope::resource("validatingadmissionpolicybindings.admissionregistration.k8s.io"));
+/// All policies of a kind that are in force: `validating` or `mutating` ones.
+pub(super) fn all(registry: &Registry, kind: &str) -> Vec<Bound> {
+    let of = |plural: &str| Scope::resource(format!("{kind}admission{plural}.admissionregistration.k8s.io"));
+    let bindings = registry.all(&of("policybindings"));
     if bindings.is_empty() {
         return Vec::new();
     }
-    let policies = registry.all(&Scope::resource("validatingadmissionpolicies.admissionregistration.k8s.io"));
+    let policies = registry.all(&of("policies"));
     let mut compiled = registry.policies.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-    compiled.retain(|revision, _| policies.iter().any(|entry| entry.revision == *revision));
+    // Those of the other kind are others' business.
+    compiled
+        .retain(|revision, policy| policy.kind() != kind || policies.iter().any(|entry| entry.revision == *revision));
     let bound = bindings.iter().filter_map(|binding| {
         let name = tree::text(&binding.object.value, &["spec", "policyName"]);
         let entry = policies.iter().find(|entry| entry.object.value.name() == name)?;
@@ -96,12 +102,30 @@ impl Policy {
             conditions: named("matchConditions"),
             variables: named("variables"),
             validations: tree::items(value, &["spec", "validations"]).iter().map(validation).collect(),
+            mutations: tree::items(value, &["spec", "mutations"]).iter().map(Mutation::read).collect(),
             value: value.clone(),
         }
     }
 
-    fn fails_closed(&self) -> bool {
+    fn kind(&self) -> &'static str {
+        if tree::text(&self.value, &["kind"]) == "MutatingAdmissionPolicy" { "mutating" } else { "validating" }
+    }
+
+    pub(super) fn fails_closed(&self) -> bool {
         tree::text(&self.value, &["spec", "failurePolicy"]) != "Ignore"
+    }
+}
+
+impl Policy {
+    /// Adds the variables of the policy to those that tell of the write.
+    pub(super) fn compute(&self, variables: &mut Variables<'_>, budget: &mut Budget) {
+        for (name, program) in &self.variables {
+            let value = match program {
+                Ok(program) => program.evaluate(variables, budget),
+                Err(why) => Err(cel::EvaluationError::Failed(why.clone())),
+            };
+            variables.compute(name.clone(), value);
+        }
     }
 }
 
@@ -113,11 +137,7 @@ impl Bound {
         registry: &Registry,
         attributes: &Attributes<'_>,
     ) -> Result<(), Rejection> {
-        let constraints = tree::get(&self.policy.value, &["spec", "matchConstraints"]);
-        let narrowed = tree::get(&self.binding, &["spec", "matchResources"]);
-        let is_meant = constraints.is_some_and(|constraints| fits(registry, constraints, control, attributes, true))
-            && narrowed.is_none_or(|narrowed| fits(registry, narrowed, control, attributes, false));
-        if !is_meant {
+        if !self.is_about(control, registry, attributes) {
             return Ok(());
         }
         let parameters = match self.parameters(registry, attributes) {
@@ -131,6 +151,14 @@ impl Bound {
             self.check_with(control, registry, attributes, &parameter)?;
         }
         Ok(())
+    }
+
+    /// Whether the policy and its binding are about a write.
+    pub(super) fn is_about(&self, control: &Control<'_>, registry: &Registry, attributes: &Attributes<'_>) -> bool {
+        let constraints = tree::get(&self.policy.value, &["spec", "matchConstraints"]);
+        let narrowed = tree::get(&self.binding, &["spec", "matchResources"]);
+        constraints.is_some_and(|constraints| fits(registry, constraints, control, attributes, true))
+            && narrowed.is_none_or(|narrowed| fits(registry, narrowed, control, attributes, false))
     }
 
     fn check_with(
@@ -153,13 +181,7 @@ impl Bound {
                 }
             }
         }
-        for (name, program) in &self.policy.variables {
-            let value = match program {
-                Ok(program) => program.evaluate(&variables, &mut budget),
-                Err(why) => Err(cel::EvaluationError::Failed(why.clone())),
-            };
-            variables.compute(name.clone(), value);
-        }
+        self.policy.compute(&mut variables, &mut budget);
         for validation in &self.policy.validations {
             match evaluate(&validation.program, &variables, &mut budget) {
                 Ok(true) => {}
@@ -208,7 +230,7 @@ impl Bound {
     }
 
     /// The objects that the policy is asked with, one after the other; `null` where it takes none.
-    fn parameters(&self, registry: &Registry, attributes: &Attributes<'_>) -> Result<Vec<Value>, String> {
+    pub(super) fn parameters(&self, registry: &Registry, attributes: &Attributes<'_>) -> Result<Vec<Value>, String> {
         let Some(kind) = tree::get(&self.policy.value, &["spec", "paramKind"]) else { return Ok(vec![Value::Null]) };
         let Some(reference) = tree::get(&self.binding, &["spec", "paramRef"]) else { return Ok(vec![Value::Null]) };
         let catalog = registry.catalog();

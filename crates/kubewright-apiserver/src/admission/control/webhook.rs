@@ -7,12 +7,13 @@ use kubewright_core::patch::json_patch;
 use kubewright_core::{ByteString, Decoder, Value};
 
 use super::attributes::Attributes;
-use super::{Control, client, matching, policy};
+use super::{Control, matching, policy};
 use crate::cel::{Budget, Program};
 use crate::object::{Meta, to_json, tree};
 use crate::random;
 use crate::registry::Registry;
 use crate::storage::Scope;
+use crate::webhook_client;
 
 /// How long a webhook may take that does not say.
 const TIMEOUT_SECONDS: i64 = 10;
@@ -129,7 +130,7 @@ impl Webhook {
         let seconds = tree::int(&self.value, &["timeoutSeconds"]).unwrap_or(TIMEOUT_SECONDS);
         let timeout = Duration::from_secs(seconds.clamp(1, 30).unsigned_abs());
         let config = self.value.get("clientConfig").unwrap_or(&Value::Null);
-        match client::post(config, timeout, to_json(&review))
+        match webhook_client::post(config, timeout, to_json(&review))
             .await
             .and_then(|answer| Reviewed::read(&answer, &uid, object))
         {

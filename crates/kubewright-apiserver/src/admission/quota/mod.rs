@@ -1,7 +1,7 @@
 //! ResourceQuotas: how much there may be in a namespace.
 //!
 //! What is used is counted anew for each write in a namespace that has a quota, so that it is never wrong; the status of the
-//! quota shows what was counted last. The lock is held until the write is stored, so that two of them cannot both take
+//! quota shows what was counted last, also when something has gone. The lock is held until the write is stored, so that two of them cannot both take
 //! what is left.
 
 mod charge;
@@ -106,6 +106,24 @@ fn check_one(
     Ok(())
 }
 
+/// Counts anew what is used in a namespace, after something has gone from it.
+pub(crate) fn recount(registry: &Registry, namespace: &str) {
+    let scope = Scope::namespace("resourcequotas", namespace);
+    if registry.all(&scope).is_empty() {
+        return;
+    }
+    let _turn = registry.quota.lock().unwrap_or_else(PoisonError::into_inner);
+    for entry in registry.all(&scope) {
+        let quota = &entry.object.value;
+        let hard = hard(quota);
+        let used = used(registry, quota, &hard);
+        // One that has never been counted waits for the first write, as it would without a controller.
+        if tree::get(quota, &["status", "used"]).is_some_and(|shown| *shown != amounts(&used)) {
+            record(registry, quota, &hard, &used);
+        }
+    }
+}
+
 /// What a quota allows.
 fn hard(quota: &Value) -> Amounts {
     let entries = tree::get(quota, &["spec", "hard"]).and_then(Value::as_object);
@@ -136,16 +154,17 @@ fn used(registry: &Registry, quota: &Value, hard: &Amounts) -> Amounts {
     used
 }
 
+fn amounts(amounts: &Amounts) -> Value {
+    Value::Object(amounts.iter().map(|(name, amount)| (name.clone(), amount.to_string().into())).collect())
+}
+
 /// Shows what was counted. Whoever deletes the quota meanwhile has the last word.
 fn record(registry: &Registry, quota: &Value, hard: &Amounts, used: &Amounts) {
     let catalog = registry.catalog();
     let Some(quotas) = catalog.of_storage("resourcequotas") else { return };
-    let shown = |amounts: &Amounts| {
-        Value::Object(amounts.iter().map(|(name, amount)| (name.clone(), amount.to_string().into())).collect())
-    };
     let _ = registry.change(quotas, quota.namespace(), quota.name(), |quota| {
         let mut quota = quota.clone();
-        tree::set(&mut quota, &["status"], tree::map([("hard", shown(hard)), ("used", shown(used))]));
+        tree::set(&mut quota, &["status"], tree::map([("hard", amounts(hard)), ("used", amounts(used))]));
         Ok(quota)
     });
 }

@@ -5,8 +5,8 @@ use kubewright_core::meta::v1::StatusCause;
 
 use super::metadata::quoted;
 use super::number;
-use crate::admission::control::policy_environment;
-use crate::cel::{Program, Type};
+use crate::admission::control::{mutation_environment, policy_environment};
+use crate::cel::{Environment, Program, Type};
 use crate::object::tree;
 
 /// What is wrong with the webhooks of a configuration.
@@ -81,6 +81,44 @@ pub(super) fn policy(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
+/// What is wrong with a policy that changes objects.
+pub(super) fn mutating_policy(value: &Value) -> Vec<StatusCause> {
+    let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
+    let mut causes = Vec::new();
+    if tree::items(spec, &["matchConstraints", "resourceRules"]).is_empty() {
+        causes.push(StatusCause::required("spec.matchConstraints.resourceRules", ""));
+    }
+    causes.extend(expressions("spec.matchConditions", spec, "matchConditions", &Type::Bool));
+    causes.extend(expressions("spec.variables", spec, "variables", &Type::Dyn));
+    let mutations = tree::items(spec, &["mutations"]);
+    if mutations.is_empty() {
+        causes.push(StatusCause::required("spec.mutations", "mutations must contain at least one item"));
+    }
+    for (index, mutation) in mutations.iter().enumerate() {
+        let path = format!("spec.mutations[{index}]");
+        let patch = tree::text(mutation, &["patchType"]);
+        let (field, wanted) = match patch {
+            "ApplyConfiguration" => ("applyConfiguration", Type::Named("Object")),
+            "JSONPatch" => ("jsonPatch", Type::list(Type::Named("JSONPatch"))),
+            "" => {
+                causes.push(StatusCause::required(format!("{path}.patchType"), ""));
+                continue;
+            }
+            other => {
+                let known = ["ApplyConfiguration", "JSONPatch"];
+                causes.push(StatusCause::not_supported(format!("{path}.patchType"), quoted(other), &known));
+                continue;
+            }
+        };
+        let path = format!("{path}.{field}.expression");
+        match tree::text(mutation, &[field, "expression"]).trim() {
+            "" => causes.push(StatusCause::required(path, "")),
+            text => causes.extend(expression_in(&mutation_environment(), path, text, &wanted)),
+        }
+    }
+    causes
+}
+
 /// What is wrong with a binding.
 pub(super) fn binding(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
@@ -113,9 +151,13 @@ fn expressions(path: &str, value: &Value, field: &str, wanted: &Type) -> Vec<Sta
 }
 
 fn expression(path: String, text: &str, wanted: &Type) -> Option<StatusCause> {
-    match Program::compile(text, &policy_environment()) {
+    expression_in(&policy_environment(), path, text, wanted)
+}
+
+fn expression_in(environment: &Environment<'_>, path: String, text: &str, wanted: &Type) -> Option<StatusCause> {
+    match Program::compile(text, environment) {
         Err(error) => Some(StatusCause::invalid(path, quoted(text), &format!("compilation failed: {error}"))),
-        Ok(program) if *wanted != Type::Dyn && program.result != Type::Dyn && program.result != *wanted => {
+        Ok(program) if !program.result.fits(wanted) => {
             Some(StatusCause::invalid(path, quoted(text), &format!("must evaluate to {wanted}")))
         }
         Ok(_) => None,

@@ -33,6 +33,7 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
     }
     causes.extend(check_names(value));
     causes.extend(check_versions(value, old));
+    causes.extend(check_conversion(value, old));
     if let Some(old) = old {
         causes.extend(check_stored_versions(value));
         for path in
@@ -116,6 +117,83 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     if versions.iter().filter(|version| tree::is_true(version, &["storage"])).count() != 1 {
         complain("must have exactly one version marked as storage version");
+    }
+    causes
+}
+
+/// Who converts objects, under the names that the real server has for it inside.
+fn check_conversion(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    const PATH: &str = "spec.conversion";
+    let Some(found) = tree::get(value, &["spec", "conversion"]) else { return Vec::new() };
+    let (client, reviews) = (format!("{PATH}.webhookClientConfig"), format!("{PATH}.conversionReviewVersions"));
+    let strategy = tree::text(found, &["strategy"]);
+    let mut causes = match strategy {
+        "" => vec![StatusCause::required(format!("{PATH}.strategy"), "")],
+        strategy => number::one_of(format!("{PATH}.strategy"), strategy, &["None", "Webhook"]).into_iter().collect(),
+    };
+    let config = tree::get(found, &["webhook", "clientConfig"]);
+    let versions = tree::items(found, &["webhook", "conversionReviewVersions"]);
+    if strategy != "Webhook" {
+        let why = "should not be set when strategy is not set to Webhook";
+        causes.extend(config.map(|_| StatusCause::forbidden(client, why)));
+        causes.extend((!versions.is_empty()).then(|| StatusCause::forbidden(reviews, why)));
+        return causes;
+    }
+    match config {
+        None => causes.push(StatusCause::required(client, "required when strategy is set to Webhook")),
+        Some(config) => match (config.get("url").and_then(Value::as_str), config.get("service")) {
+            (Some(url), None) => causes.extend(check_url(&format!("{client}.url"), url)),
+            (None, Some(service)) => {
+                for field in ["name", "namespace"] {
+                    let is_missing = tree::text(service, &[field]).is_empty();
+                    causes.extend(is_missing.then(|| StatusCause::required(format!("{client}.service.{field}"), "")));
+                }
+            }
+            _ => causes.push(StatusCause::required(client, "exactly one of url or service is required")),
+        },
+    }
+    // What is there already may name versions of which nobody knows.
+    let was_recognized = |old: &Value| {
+        let versions = tree::items(old, &["spec", "conversion", "webhook", "conversionReviewVersions"]);
+        versions.is_empty() || versions.iter().any(is_known_review)
+    };
+    if versions.is_empty() {
+        causes.push(StatusCause::required(reviews, ""));
+    } else if !versions.iter().any(is_known_review) && old.is_none_or(was_recognized) {
+        let shown = Value::from(versions.to_vec());
+        causes.push(StatusCause::invalid(reviews, shown, "must include at least one of v1, v1beta1"));
+    }
+    causes
+}
+
+fn is_known_review(version: &Value) -> bool {
+    matches!(version.as_str(), Some("v1" | "v1beta1"))
+}
+
+/// The address of a webhook.
+fn check_url(field: &str, url: &str) -> Vec<StatusCause> {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let mut causes = Vec::new();
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    if scheme != "https" {
+        let why = format!("'https' is the only allowed URL scheme{FORM}");
+        causes.push(StatusCause::invalid(field, quoted(scheme), &why));
+    }
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = if scheme.is_empty() { "" } else { rest.split('/').next().unwrap_or_default() };
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    if host.is_empty() {
+        causes.push(StatusCause::invalid(field, quoted(""), &format!("host must be specified{FORM}")));
+    }
+    for (part, why) in [
+        (user, "user information is not permitted in the URL"),
+        (fragment, "fragments are not permitted in the URL"),
+        (query, "query parameters are not permitted in the URL"),
+    ] {
+        if !part.is_empty() {
+            causes.push(StatusCause::invalid(field, quoted(part), why));
+        }
     }
     causes
 }

@@ -71,6 +71,7 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         }
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy(value),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => control::binding(value),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => control::mutating_policy(value),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value, old),
         _ => Vec::new(),
     }

@@ -25,7 +25,7 @@ type Evaluated = Result<Value, EvaluationError>;
 
 /// Whether functions are written behind this name as if it were a value.
 pub(super) fn is_space(name: &str) -> bool {
-    matches!(name, "optional" | "ip" | "cidr" | "format" | "sets" | "strings" | "lists")
+    matches!(name, "optional" | "ip" | "cidr" | "format" | "sets" | "strings" | "lists" | "jsonpatch")
 }
 
 /// The type of this name, as a value.
@@ -52,6 +52,7 @@ pub(super) fn call(function: &str, arguments: &[Value], budget: &mut Budget) -> 
         ("isURL" | "url", [value]) => url::call(function, value),
         ("isQuantity" | "quantity", [value]) => quantity::call(function, value),
         ("isSemver" | "semver", arguments) => semver::call(function, arguments),
+        ("jsonpatch.escapeKey", [Value::String(key)]) => Ok(key.replace('~', "~0").replace('/', "~1").into()),
         ("strings.quote", [Value::String(text)]) => Ok(strings::quote(text).into()),
         ("lists.range", [Value::Int(count)]) => {
             budget.spend(u64::try_from(*count).unwrap_or_default())?;

@@ -1,12 +1,17 @@
 //! Objects that are served in more versions than the one they are stored in.
 //!
-//! Custom resources only change their `apiVersion`, and lose and gain what the schema of the other version says. Of the built-in ones, events are the same objects in two groups with
-//! other names for some fields, and autoscalers have an old version of which only the plain case is converted.
+//! Custom resources only change their `apiVersion`, and lose and gain what the schema of the other version says, unless
+//! their definition names a [`webhook`] that knows more. Of the built-in ones, events are the same objects in two groups
+//! with other names for some fields, and autoscalers have an old version of which only the plain case is converted.
+
+pub(crate) mod webhook;
 
 use kubewright_core::{Str, Value};
 
+use crate::admission::control::Control;
 use crate::catalog::Resource;
 use crate::object::tree;
+use crate::rejection::Rejection;
 
 /// Fields of an event: the name in the core group, and the name in `events.k8s.io`.
 const EVENT_FIELDS: [(&str, &str); 7] = [
@@ -44,11 +49,32 @@ pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
     value
 }
 
+/// A stored object in the version of `resource`, for a request that writes.
+///
+/// What the server changes by itself is about metadata only, and stays in the version that it is stored in where only a
+/// webhook could convert it.
+pub(crate) fn to_change(resource: &Resource, value: &Value, control: Option<&Control<'_>>) -> Result<Value, Rejection> {
+    let Some(converter) = resource.custom.as_ref().and_then(|custom| custom.converter.as_ref()) else {
+        return Ok(to_version(resource, value.clone()));
+    };
+    let Some(control) = control else { return Ok(value.clone()) };
+    let is_foreign = tree::text(value, &["apiVersion"]) != resource.api_version;
+    let value = if is_foreign { control.converted(converter, value, &resource.api_version)? } else { value.clone() };
+    Ok(to_version(resource, value))
+}
+
 /// A custom object that has been checked in the version of `resource`, in the version that is stored.
-pub(crate) fn settle(resource: &Resource, value: &mut Value) {
-    let Some(custom) = &resource.custom else { return };
+pub(crate) fn settle(resource: &Resource, value: &mut Value, control: Option<&Control<'_>>) -> Result<(), Rejection> {
+    let Some(custom) = &resource.custom else { return Ok(()) };
+    if let Some(converter) = &custom.converter {
+        let Some(control) = control else { return Ok(()) };
+        if tree::text(value, &["apiVersion"]) != custom.storage_version {
+            *value = control.converted(converter, value, &custom.storage_version)?;
+        }
+    }
     custom.storage_schema.complete(value);
     tree::set(value, &["apiVersion"], custom.storage_version.clone());
+    Ok(())
 }
 
 /// An object of the version of `resource` in the version that is stored. Custom ones wait for [`settle`].

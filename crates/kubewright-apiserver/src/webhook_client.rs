@@ -1,4 +1,4 @@
-//! The way to a webhook: one request over TLS.
+//! The way to a webhook, for admission or conversion: one request over TLS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const ANSWER_MAX: usize = 3 << 20;
 const HTTPS_PORT: u16 = 443;
 
 /// Sends a review to the server that a configuration names, and returns what it answers.
-pub(super) async fn post(config: &Value, timeout: Duration, body: Vec<u8>) -> Result<Bytes, String> {
+pub(crate) async fn post(config: &Value, timeout: Duration, body: Vec<u8>) -> Result<Bytes, String> {
     let url = match config.get("url").and_then(Value::as_str) {
         Some(url) => url,
         None => return Err("a service has no address here, only clientConfig.url can be called".to_owned()),

@@ -1,0 +1,135 @@
+//! Webhooks and policies for parts of objects with paths of their own.
+
+use kubewright_core::{ByteString, Value};
+
+use crate::client::{Client, server, text};
+use crate::control::{Hook, REGISTRATION};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+async fn create_pod(client: &mut Client, name: &str) {
+    let pod = format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}}"#
+    );
+    let (code, answer) = client.call("POST", PODS, &pod).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+async fn create_deployment(client: &mut Client) {
+    let deployment = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":1,
+        "selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+        "spec":{"containers":[{"name":"c","image":"i"}]}}}}"#;
+    let (code, answer) = client.call("POST", DEPLOYMENTS, deployment).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+fn rules(resources: &str) -> String {
+    format!(r#"{{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":{resources}}}"#)
+}
+
+/// What the webhook was told, each as operation, resource, subresource, kind and name.
+fn told(hook: &Hook) -> Vec<String> {
+    let seen = hook.seen.lock().expect("no panic before");
+    let line = |request: &Value| {
+        let fields =
+            ["operation", "resource/resource", "subResource", "kind/group", "kind/kind", "object/kind", "name"];
+        fields.map(|field| text(request, field)).join(" ")
+    };
+    seen.iter().map(line).collect()
+}
+
+#[tokio::test]
+async fn bindings_evictions_tokens_and_parts_of_pods_are_told() {
+    let (_server, mut client) = server().await;
+    create_pod(&mut client, "p").await;
+    let hook = Hook::start(|request| match text(request, "object/target/name").as_str() {
+        "bad" => r#""allowed":false,"status":{"code":403,"message":"not there"}"#.to_owned(),
+        _ => r#""allowed":true"#.to_owned(),
+    })
+    .await;
+    let resources = rules(r#"["pods/*","serviceaccounts/token"]"#);
+    hook.register_for(&mut client, "Validating", &resources, "").await;
+    let binding = |node: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"p"}},"target":{{"kind":"Node","name":"{node}"}}}}"#
+        )
+    };
+    let (code, refused) = client.call("POST", &format!("{PODS}/p/binding"), &binding("bad")).await;
+    let want = r#"admission webhook "w.example.com" denied the request: not there"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, want));
+    assert_eq!(text(&client.call("GET", &format!("{PODS}/p"), "").await.1, "spec/nodeName"), "");
+    assert_eq!(client.call("POST", &format!("{PODS}/p/binding"), &binding("good")).await.0, 201);
+    let status = r#"{"status":{"phase":"Running"}}"#;
+    assert_eq!(client.call("PATCH", &format!("{PODS}/p/status"), status).await.0, 200);
+    let debug = r#"{"spec":{"ephemeralContainers":[{"name":"e","image":"i"}]}}"#;
+    assert_eq!(client.call("PATCH", &format!("{PODS}/p/ephemeralcontainers"), debug).await.0, 200);
+    let eviction = r#"{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}"#;
+    assert_eq!(client.call("POST", &format!("{PODS}/p/eviction"), eviction).await.0, 201);
+    let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}"#;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    assert_eq!(client.call("POST", accounts, account).await.0, 201);
+    let request = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["a"]}}"#;
+    assert_eq!(client.call("POST", &format!("{accounts}/robot/token"), request).await.0, 201);
+    assert_eq!(
+        told(&hook),
+        [
+            "CREATE pods binding  Binding Binding p",
+            "CREATE pods binding  Binding Binding p",
+            "UPDATE pods status  Pod Pod p",
+            "UPDATE pods ephemeralcontainers  Pod Pod p",
+            "CREATE pods eviction policy Eviction Eviction p",
+            "CREATE serviceaccounts token authentication.k8s.io TokenRequest TokenRequest robot",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_scale_is_seen_and_changed_as_a_scale() {
+    let (_server, mut client) = server().await;
+    create_deployment(&mut client).await;
+    let patch = ByteString::from(r#"[{"op":"replace","path":"/spec/replicas","value":2}]"#).to_base64();
+    let hook = Hook::start(move |request| match text(request, "object/spec/replicas").as_str() {
+        "9" => format!(r#""allowed":true,"patchType":"JSONPatch","patch":"{patch}""#),
+        "8" => r#""allowed":false,"status":{"message":"eight"}"#.to_owned(),
+        _ => r#""allowed":true"#.to_owned(),
+    })
+    .await;
+    hook.register_for(&mut client, "Mutating", &rules(r#"["*/scale"]"#), "").await;
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    let (code, scaled) = client.call("PATCH", &path, r#"{"spec":{"replicas":9}}"#).await;
+    assert_eq!((code, text(&scaled, "spec/replicas").as_str()), (200, "2"));
+    let (code, refused) = client.call("PATCH", &path, r#"{"spec":{"replicas":8}}"#).await;
+    assert_eq!(code, 400, "{refused}");
+    let scale = r#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"d"},"spec":{"replicas":3}}"#;
+    assert_eq!(client.call("PUT", &path, scale).await.0, 200);
+    let config = r#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"d"},"spec":{"replicas":4}}"#;
+    assert_eq!(client.apply("me&force=true", &path, config).await.0, 200);
+    assert_eq!(text(&client.call("GET", &format!("{DEPLOYMENTS}/d"), "").await.1, "spec/replicas"), "4");
+    // A change of the whole object is none of its business.
+    assert_eq!(client.call("PATCH", &format!("{DEPLOYMENTS}/d"), r#"{"spec":{"replicas":8}}"#).await.0, 200);
+    assert_eq!(told(&hook), vec!["UPDATE deployments scale autoscaling Scale Scale d"; 4]);
+    let seen = hook.seen.lock().expect("no panic before");
+    let replicas = |which: &str| seen.iter().map(|request| text(request, which)).collect::<Vec<_>>();
+    assert_eq!(replicas("object/spec/replicas"), ["9", "8", "3", "4"]);
+    assert_eq!(replicas("oldObject/spec/replicas"), ["1", "2", "2", "3"]);
+}
+
+#[tokio::test]
+async fn a_policy_may_be_about_a_subresource() {
+    let (_server, mut client) = server().await;
+    create_deployment(&mut client).await;
+    let policy = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p"},
+        "spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["apps"],"apiVersions":["v1"],"operations":["UPDATE"],
+        "resources":["deployments/scale"]}]},"validations":[{"expression":"object.spec.replicas <= 5"}]}}"#;
+    let binding = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding",
+        "metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Deny"]}}"#;
+    for (plural, body) in [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)] {
+        assert_eq!(client.call("POST", &format!("{REGISTRATION}/{plural}"), body).await.0, 201);
+    }
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    assert_eq!(client.call("PATCH", &path, r#"{"spec":{"replicas":5}}"#).await.0, 200);
+    let (code, refused) = client.call("PATCH", &path, r#"{"spec":{"replicas":6}}"#).await;
+    assert_eq!(code, 422, "{refused}");
+    assert!(text(&refused, "message").contains("failed expression: object.spec.replicas <= 5"), "{refused}");
+}
