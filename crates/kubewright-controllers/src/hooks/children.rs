@@ -40,7 +40,7 @@ impl ChildResource {
 pub(super) fn observed(parent: &DynamicObject, resources: &[ChildResource]) -> ChildrenByKind {
     let of_kind = |resource: &ChildResource| {
         let owned = indices::controlled_by(&resource.informer.lister(), parent.uid());
-        let children = owned.into_iter().map(|child| (relative_name(parent, &*child), child));
+        let children = owned.into_iter().map(|child| (relative_name(parent, &child), child));
         let GroupVersionKind { kind, .. } = &resource.kind;
         (format!("{kind}.{}", resource.kind.group_version()), children.collect::<BTreeMap<_, _>>())
     };
