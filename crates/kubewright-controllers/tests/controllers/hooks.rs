@@ -264,9 +264,8 @@ async fn a_parent_goes_when_its_hook_says_that_all_is_cleaned_up() {
         greeters.get_opt("a").await.unwrap().is_none() && maps.get_opt("a-ann").await.unwrap().is_none()
     })
     .await;
-    let asked = finalize.asked.lock().unwrap();
-    assert_eq!(asked[0].get("finalizing").and_then(Value::as_bool), Some(true));
-    drop(asked);
+    let first = finalize.asked.lock().unwrap()[0].clone();
+    assert_eq!(first.get("finalizing").and_then(Value::as_bool), Some(true));
     fixture.stop().await;
 }
 
