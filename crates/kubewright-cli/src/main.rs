@@ -6,6 +6,7 @@ mod connection;
 mod failure;
 mod get;
 mod log;
+mod new;
 mod progress;
 mod proxy;
 mod resources;
@@ -53,6 +54,9 @@ enum Command {
     /// Runs shipped controllers against any cluster.
     #[command(after_help = run::names())]
     Run(run::Options),
+    /// Makes a controller project: custom resource, reconciler, tests, manifests.
+    #[command(after_help = new::HELP)]
+    New(new::Options),
     /// Prints objects as tables, JSON or YAML.
     #[command(after_help = "Examples:\n  kubewright get pods -A\n  kubewright get deployment web -o yaml")]
     Get(get::Options),
@@ -85,6 +89,7 @@ async fn main() -> ExitCode {
         Command::Up(options) => up::up(options).await,
         Command::Apiserver(options) => apiserver::run(options).await,
         Command::Run(options) => run::run(options).await,
+        Command::New(options) => new::new(&options),
         Command::Get(options) => get::get(&options).await,
         Command::Watch(options) => get::watch(&options).await,
         Command::ApiResources(connection) => resources::resources(&connection).await,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use kubewright_client::{Api, Client, Scope};
-use kubewright_controllers::{ControllerContext, Shipped, sample};
+use kubewright_controllers::{ControllerContext, Shipped};
 use kubewright_core::{DynamicObject, GroupVersionResource};
 use kubewright_runtime::election::LeaderElectionOptions;
 use kubewright_runtime::{LeaderElector, Manager, ManagerOptions};
@@ -62,6 +62,7 @@ pub fn names() -> String {
     }
     text + "  * a real cluster has one already: refused without --force\n\nEXAMPLES:\n  \
             kubewright run ingress-manager --namespace shop\n  \
+            kubewright run hooks --install\n  \
             kubewright run sample --install --leader-elect --listen 127.0.0.1:8080"
 }
 
@@ -115,16 +116,19 @@ impl Options {
 
     /// Makes sure that the server has the custom resources that are looked after.
     async fn check_definitions(&self, client: &Client) -> Result<(), Box<dyn Error>> {
-        if !self.controllers.contains(&Shipped::Sample) {
-            return Ok(());
+        for definition in self.controllers.iter().filter_map(|shipped| shipped.definition()) {
+            self.check_definition(client, &definition).await?;
         }
-        let definition: DynamicObject = sample::DEFINITION.parse()?;
+        Ok(())
+    }
+
+    async fn check_definition(&self, client: &Client, definition: &DynamicObject) -> Result<(), Box<dyn Error>> {
         let definitions = Api::<DynamicObject>::new(client, DEFINITIONS, Scope::Cluster);
         let name = definition.metadata.name.clone().unwrap_or_default();
         match definitions.get_opt(&name).await? {
             Some(_) => Ok(()),
             None if self.install => {
-                definitions.create(&definition).await?;
+                definitions.create(definition).await?;
                 tracing::info!(%name, "definition created");
                 Ok(())
             }

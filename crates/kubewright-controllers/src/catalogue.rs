@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kubewright_core::DynamicObject;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
-use crate::{deployment, disruption, endpoints, ingress_manager, job, replicaset, sample, service_accounts};
+use crate::{deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset, sample, service_accounts};
 
 /// A controller that is in the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +21,8 @@ pub enum Shipped {
     Disruption,
     /// The addresses behind services: endpoints and endpoint slices.
     Endpoints,
+    /// Controllers that are declared as objects, with webhooks for their logic.
+    Hooks,
     /// An ingress for each service that has the annotation `ingress/http`.
     IngressManager,
     /// Jobs: pods that run to their end.
@@ -36,10 +39,11 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 9] = [
+    pub const ALL: [Shipped; 10] = [
         Shipped::Deployment,
         Shipped::Disruption,
         Shipped::Endpoints,
+        Shipped::Hooks,
         Shipped::IngressManager,
         Shipped::Job,
         Shipped::Nodes,
@@ -54,6 +58,7 @@ impl Shipped {
             Shipped::Deployment => "deployment",
             Shipped::Disruption => "disruption",
             Shipped::Endpoints => "endpoints",
+            Shipped::Hooks => "hooks",
             Shipped::IngressManager => "ingress-manager",
             Shipped::Job => "job",
             Shipped::Nodes => "nodes",
@@ -69,6 +74,7 @@ impl Shipped {
             Shipped::Deployment => "rolls deployments out through replica sets",
             Shipped::Disruption => "says how many pods of a disruption budget may go",
             Shipped::Endpoints => "writes endpoints and endpoint slices of services",
+            Shipped::Hooks => "runs controllers declared as CompositeController objects, whose logic is a webhook",
             Shipped::IngressManager => "makes an ingress for each service annotated ingress/http: \"true\"",
             Shipped::Job => "runs the pods of jobs to their end",
             Shipped::Nodes => "pretends to be nodes: schedules, starts and stops pods that run nothing",
@@ -81,7 +87,7 @@ impl Shipped {
     /// Who does the same in a real cluster, where two that disagree would undo each other's work.
     pub fn twin(self) -> Option<&'static str> {
         match self {
-            Shipped::IngressManager | Shipped::Sample => None,
+            Shipped::Hooks | Shipped::IngressManager | Shipped::Sample => None,
             Shipped::Nodes => Some("kube-scheduler and the kubelets"),
             _ => Some("kube-controller-manager"),
         }
@@ -89,7 +95,16 @@ impl Shipped {
 
     /// Whether it can keep to one namespace; others look at objects of the whole cluster.
     pub fn is_namespaced(self) -> bool {
-        !matches!(self, Shipped::Nodes | Shipped::ServiceAccounts)
+        !matches!(self, Shipped::Hooks | Shipped::Nodes | Shipped::ServiceAccounts)
+    }
+
+    /// The definition of the custom resource that it looks after, if there is one.
+    pub fn definition(self) -> Option<DynamicObject> {
+        match self {
+            Shipped::Hooks => Some(hooks::definition()),
+            Shipped::Sample => Some(sample::DEFINITION.parse().expect("a definition is an object")),
+            _ => None,
+        }
     }
 
     /// Runs it until `stop` is cancelled and its last worker has finished the object in hand. Nodes are three, of the usual speed.
@@ -101,6 +116,7 @@ impl Shipped {
             Shipped::Deployment => deployment::run(context, stop).await,
             Shipped::Disruption => disruption::run(context, stop).await,
             Shipped::Endpoints => endpoints::run(context, stop).await,
+            Shipped::Hooks => hooks::run(context, stop).await,
             Shipped::IngressManager => ingress_manager::run(context, stop).await,
             Shipped::Job => job::run(context, stop).await,
             Shipped::Nodes => nodes::run(context, NodeOptions::default(), stop).await,

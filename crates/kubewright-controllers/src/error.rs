@@ -25,6 +25,9 @@ pub enum Error {
         /// The name of the replica set.
         name: String,
     },
+    /// A controller that was declared cannot be run as it is.
+    #[error("the declared controller cannot run")]
+    Hook(#[from] crate::hooks::HookError),
     /// An object of the right name belongs to somebody else.
     #[error("{object} exists and is not managed by {owner}")]
     NotControlled {

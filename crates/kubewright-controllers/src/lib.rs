@@ -14,6 +14,7 @@ pub mod deployment;
 pub mod disruption;
 pub mod endpoints;
 mod error;
+pub mod hooks;
 mod indices;
 pub mod ingress_manager;
 pub mod job;

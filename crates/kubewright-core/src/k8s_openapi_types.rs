@@ -3,19 +3,85 @@
 //! They hold what they always held and go through serde_json: no string pool, no protobuf. Which version of
 //! Kubernetes they are of is chosen by the program that uses them, through a feature of k8s-openapi.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ClusterResourceScope, Metadata, NamespaceResourceScope, Resource};
 use serde_core::Serialize;
 use serde_core::de::DeserializeOwned;
 
-use crate::decode::{DecodeError, Decoder};
+use crate::decode::DecodeError;
 use crate::json::{Reader, Writer};
-use crate::message_impls::non_empty;
 use crate::meta::v1::OwnerReference;
 use crate::scheme::KindInfo;
-use crate::{GroupVersionKind, Kind, Object, ResourceInfo, Str, StringMap, Time};
+use crate::{GroupVersionKind, Kind, Object, ResourceInfo};
+
+/// The methods of [`Object`] for types with metadata of k8s-openapi.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! openapi_object {
+    ($self:ident, $metadata:expr, $metadata_mut:expr, $managed_fields:expr) => {
+        fn name(&$self) -> &str {
+            $metadata.name.as_deref().unwrap_or_default()
+        }
+        fn namespace(&$self) -> &str {
+            $metadata.namespace.as_deref().unwrap_or_default()
+        }
+        fn uid(&$self) -> &str {
+            $metadata.uid.as_deref().unwrap_or_default()
+        }
+        fn resource_version(&$self) -> &str {
+            $metadata.resource_version.as_deref().unwrap_or_default()
+        }
+        fn generation(&$self) -> Option<i64> {
+            $metadata.generation
+        }
+        fn creation_timestamp(&$self) -> Option<$crate::Time> {
+            $metadata.creation_timestamp.as_ref().map(|time| time.0.into())
+        }
+        fn deletion_timestamp(&$self) -> Option<$crate::Time> {
+            $metadata.deletion_timestamp.as_ref().map(|time| time.0.into())
+        }
+        fn labels(&$self) -> $crate::StringMap<'_> {
+            $metadata.labels.as_ref().map_or($crate::StringMap::Empty, $crate::StringMap::BTreeMap)
+        }
+        fn annotations(&$self) -> $crate::StringMap<'_> {
+            $metadata.annotations.as_ref().map_or($crate::StringMap::Empty, $crate::StringMap::BTreeMap)
+        }
+        fn owner_references(&$self) -> ::std::borrow::Cow<'_, [$crate::meta::v1::OwnerReference]> {
+            ::std::borrow::Cow::Owned($metadata.owner_references.iter().flatten().map(Into::into).collect())
+        }
+        fn finalizers(&$self) -> ::std::borrow::Cow<'_, [$crate::Str]> {
+            let names = $metadata.finalizers.iter().flatten();
+            ::std::borrow::Cow::Owned(names.map(|name| name.as_str().into()).collect())
+        }
+        fn set_name(&mut $self, name: &str) {
+            $metadata_mut.name = (!name.is_empty()).then(|| name.into());
+        }
+        fn set_namespace(&mut $self, namespace: &str) {
+            $metadata_mut.namespace = (!namespace.is_empty()).then(|| namespace.into());
+        }
+        fn set_resource_version(&mut $self, version: &str) {
+            $metadata_mut.resource_version = (!version.is_empty()).then(|| version.into());
+        }
+
+        /// Errors say what was wrong, but not in which field, of which serde_json keeps no account.
+        fn from_json(
+            reader: &mut $crate::json::Reader<'_, '_>,
+        ) -> ::std::result::Result<Self, $crate::DecodeError> {
+            reader.openapi_object($managed_fields)
+        }
+
+        fn from_protobuf(
+            _: &[u8],
+            _: &mut $crate::Decoder,
+        ) -> Option<::std::result::Result<Self, $crate::DecodeError>> {
+            None
+        }
+
+        fn write_json(&$self, writer: &mut $crate::json::Writer<'_>) {
+            writer.openapi_object($self);
+        }
+    };
+}
 
 impl<T> Object for T
 where
@@ -24,72 +90,90 @@ where
     fn group_version_kind(&self) -> GroupVersionKind {
         GroupVersionKind::from_static(T::GROUP, T::VERSION, T::KIND)
     }
-    fn name(&self) -> &str {
-        self.metadata().name.as_deref().unwrap_or_default()
-    }
-    fn namespace(&self) -> &str {
-        self.metadata().namespace.as_deref().unwrap_or_default()
-    }
-    fn uid(&self) -> &str {
-        self.metadata().uid.as_deref().unwrap_or_default()
-    }
-    fn resource_version(&self) -> &str {
-        self.metadata().resource_version.as_deref().unwrap_or_default()
-    }
-    fn generation(&self) -> Option<i64> {
-        self.metadata().generation
-    }
-    fn creation_timestamp(&self) -> Option<Time> {
-        self.metadata().creation_timestamp.as_ref().map(|time| time.0.into())
-    }
-    fn deletion_timestamp(&self) -> Option<Time> {
-        self.metadata().deletion_timestamp.as_ref().map(|time| time.0.into())
-    }
-    fn labels(&self) -> StringMap<'_> {
-        self.metadata().labels.as_ref().map_or(StringMap::Empty, StringMap::BTreeMap)
-    }
-    fn annotations(&self) -> StringMap<'_> {
-        self.metadata().annotations.as_ref().map_or(StringMap::Empty, StringMap::BTreeMap)
-    }
-    fn owner_references(&self) -> Cow<'_, [OwnerReference]> {
-        let ours = |theirs: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| OwnerReference {
+    openapi_object!(self, self.metadata(), self.metadata_mut(), |object: &mut T| {
+        object.metadata_mut().managed_fields = None;
+    });
+}
+
+/// Makes a type an [`Object`] and a [`Kind`] here that has metadata of k8s-openapi and serde, but not that crate's traits: above
+/// all what kube's `#[derive(CustomResource)]` writes. Say again what its attribute says.
+///
+/// ```text
+/// #[derive(kube::CustomResource, …)]
+/// #[kube(group = "example.com", version = "v1", kind = "Foo", namespaced)]
+/// struct FooSpec { … }
+///
+/// kubewright::interop!(Foo { group: "example.com", version: "v1", kind: "Foo", plural: "foos", namespaced: true });
+/// ```
+#[macro_export]
+macro_rules! interop {
+    ($type:ty {
+        group: $group:literal, version: $version:literal, kind: $kind:literal, plural: $plural:literal,
+        namespaced: $namespaced:literal $(,)?
+    }) => {
+        impl $crate::Object for $type {
+            fn group_version_kind(&self) -> $crate::GroupVersionKind {
+                $crate::GroupVersionKind::from_static($group, $version, $kind)
+            }
+            $crate::openapi_object!(self, self.metadata, self.metadata, |object: &mut $type| {
+                object.metadata.managed_fields = None;
+            });
+        }
+
+        impl $crate::Kind for $type {
+            const RESOURCE: &'static $crate::ResourceInfo = &$crate::ResourceInfo {
+                kind: $crate::scheme::KindInfo {
+                    group: $group,
+                    version: $version,
+                    kind: $kind,
+                    api_version: concat!($group, "/", $version),
+                },
+                plural: $plural,
+                singular: "",
+                short_names: &[],
+                categories: &[],
+                namespaced: $namespaced,
+                verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+                subresources: &[],
+                columns: &[],
+            };
+        }
+    };
+}
+
+impl From<&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> for OwnerReference {
+    fn from(theirs: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference) -> Self {
+        OwnerReference {
             api_version: theirs.api_version.as_str().into(),
             kind: theirs.kind.as_str().into(),
             name: theirs.name.as_str().into(),
             uid: theirs.uid.as_str().into(),
             controller: theirs.controller,
             block_owner_deletion: theirs.block_owner_deletion,
-        };
-        Cow::Owned(self.metadata().owner_references.iter().flatten().map(ours).collect())
+        }
     }
-    fn finalizers(&self) -> Cow<'_, [Str]> {
-        Cow::Owned(self.metadata().finalizers.iter().flatten().map(|name| name.as_str().into()).collect())
-    }
-    fn set_name(&mut self, name: &str) {
-        self.metadata_mut().name = non_empty(name).map(|name| name.as_str().into());
-    }
-    fn set_namespace(&mut self, namespace: &str) {
-        self.metadata_mut().namespace = non_empty(namespace).map(|namespace| namespace.as_str().into());
-    }
-    fn set_resource_version(&mut self, version: &str) {
-        self.metadata_mut().resource_version = non_empty(version).map(|version| version.as_str().into());
-    }
+}
 
-    /// Errors say what was wrong, but not in which field, of which serde_json keeps no account.
-    fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
-        let mut object: T = serde_json::from_str(reader.raw()?).map_err(|error| DecodeError::new(error.to_string()))?;
-        if reader.decoder.skips_managed_fields() {
-            object.metadata_mut().managed_fields = None;
+impl Reader<'_, '_> {
+    /// Takes an object through serde, without its managed fields where they are not wanted.
+    #[doc(hidden)]
+    pub fn openapi_object<T: DeserializeOwned>(
+        &mut self,
+        without_managed_fields: impl FnOnce(&mut T),
+    ) -> Result<T, DecodeError> {
+        let mut object = serde_json::from_str(self.raw()?).map_err(|error| DecodeError::new(error.to_string()))?;
+        if self.decoder.skips_managed_fields() {
+            without_managed_fields(&mut object);
         }
         Ok(object)
     }
+}
 
-    fn from_protobuf(_: &[u8], _: &mut Decoder) -> Option<Result<Self, DecodeError>> {
-        None
-    }
-
-    fn write_json(&self, writer: &mut Writer<'_>) {
-        writer.raw(&serde_json::to_string(self).expect("objects of the API have JSON forms"));
+impl Writer<'_> {
+    /// Writes an object through serde.
+    #[doc(hidden)]
+    pub fn openapi_object(&mut self, object: &impl Serialize) {
+        self.raw(&serde_json::to_string(object).expect("objects of the API have JSON forms"));
     }
 }
 

@@ -6,4 +6,5 @@ mod killed_up;
 mod kubectl;
 mod process;
 mod running;
+mod scaffold;
 mod showing;

@@ -107,6 +107,27 @@ async fn a_leader_runs_the_sample_and_the_ingress_manager_and_frees_its_lease() 
     assert!(sets.items.iter().any(|set| set.name().starts_with("one-")));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn declared_controllers_are_installed_and_tell_what_they_lack() {
+    let cluster = Cluster::start(&["apiserver"]);
+    let client = cluster.client();
+    let running = Serving::begin(&["run", "hooks", "--install", "--kubeconfig", cluster.kubeconfig.path()]);
+    let declared = GroupVersionResource::from_static("hooks.kubewright.dev", "v1alpha1", "compositecontrollers");
+    let declared = Api::<DynamicObject>::new(&client, declared, Scope::Cluster);
+    let unicorns = r#"{"apiVersion":"hooks.kubewright.dev/v1alpha1","kind":"CompositeController","metadata":{"name":"unicorns"},
+        "spec":{"parentResource":{"apiVersion":"example.com/v1","resource":"unicorns"},"childResources":[],
+        "hooks":{"sync":{"webhook":{"url":"http://127.0.0.1:1/sync"}}}}}"#;
+    eventually("one can be declared", async || declared.create(&unicorns.parse().expect("well formed")).await.is_ok())
+        .await;
+    eventually("it tells that nobody serves its parents", async || {
+        let message = declared.get("unicorns").await.expect("it is there").get(&["status", "message"]);
+        message.is_some_and(|message| message.to_string().contains("no resource unicorns of example.com/v1"))
+    })
+    .await;
+    let (status, _) = running.stop();
+    assert_eq!(status.code(), Some(0));
+}
+
 fn ask(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it serves");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").expect("it reads");

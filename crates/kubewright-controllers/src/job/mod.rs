@@ -1,8 +1,10 @@
 //! Jobs: pods that run to their end, so many at a time, until enough have succeeded.
 //!
 //! Pods carry a finalizer until their end has been counted, so that none is counted twice, nor lost when it is deleted;
-//! `tracking` counts, `pods` creates and deletes, `outcome` decides when a job is over. Indexed completion is not done.
+//! `tracking` counts, `indexed` knows pods with numbers, `pods` creates and deletes, `outcome` decides when a job is over. Limits of
+//! failures for each index are not done.
 
+mod indexed;
 mod outcome;
 mod pods;
 mod tracking;
@@ -129,7 +131,9 @@ impl Jobs {
         if status.start_time.is_none() && !is_suspended {
             status.start_time = Some(now);
         }
-        let counts = tracking::count(&mut status, pods);
+        let indexes = indexed::completions(spec);
+        let completed = indexes.map(|indexes| indexed::note_completed(&mut status, indexes, pods));
+        let counts = tracking::count(&mut status, pods, indexes.is_some());
         let mut active: Vec<Arc<Pod>> = pods.iter().filter(|pod| is_active(pod)).cloned().collect();
         let outcome = outcome::decide(spec, &status, counts, active.len(), now);
         let mut again = None;
@@ -138,7 +142,7 @@ impl Jobs {
             self.delete(job, &active).await?;
             active.clear();
         } else if is_current {
-            match self.manage(job, spec, counts, &mut active, pods).await {
+            match self.manage(job, spec, counts, completed.as_ref(), &mut active, pods).await {
                 Ok(wait) => again = wait,
                 Err(error) => failure = Some(error),
             }
@@ -158,7 +162,11 @@ impl Jobs {
             self.own_statuses.written(job.uid(), &written);
         }
         let uncounted = status.uncounted_terminated_pods.as_deref();
-        self.let_go(pods, |pod| uncounted.is_some_and(|uncounted| tracking::has(uncounted, pod))).await?;
+        let is_told = |pod: &Pod| {
+            let is_completed = indexes.is_some() && crate::pods::phase(pod) == "Succeeded";
+            is_completed || uncounted.is_some_and(|uncounted| tracking::has(uncounted, pod))
+        };
+        self.let_go(pods, is_told).await?;
         if let Some(failure) = failure {
             return Err(failure);
         }

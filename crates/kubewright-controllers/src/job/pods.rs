@@ -1,6 +1,8 @@
 //! Creating the pods that a job lacks, not too soon after failures, and deleting those it has too many of.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kubewright_api::batch::v1::{Job, JobSpec};
@@ -9,6 +11,7 @@ use kubewright_client::Api;
 use kubewright_core::options::DeleteOptions;
 use kubewright_core::{Object, Time, owner};
 
+use super::indexed;
 use super::outcome::Counts;
 use super::tracking::FINALIZER;
 use super::{Jobs, KIND};
@@ -29,9 +32,15 @@ impl Jobs {
         job: &Arc<Job>,
         spec: &JobSpec,
         counts: Counts,
+        completed: Option<&BTreeSet<i32>>,
         active: &mut Vec<Arc<Pod>>,
         pods: &[Arc<Pod>],
     ) -> Result<Option<Duration>, Error> {
+        let numbers = indexed::completions(spec).zip(completed);
+        if let Some((completions, completed)) = numbers {
+            let superfluous = indexed::take_superfluous(active, completed, completions);
+            self.delete(job, &superfluous).await?;
+        }
         let wanted = wanted(spec, counts, active.len());
         if active.len() > wanted {
             let surplus: Vec<_> = active.drain(wanted..).collect();
@@ -45,10 +54,17 @@ impl Jobs {
         if let Some(wait) = pause(counts, last_failure(pods), self.clock.now()) {
             return Ok(Some(wait));
         }
-        let pod = Arc::new(pod_of(job, spec));
+        let pod = pod_of(job, spec);
+        let indexes = numbers.map(|(completions, completed)| indexed::pending(active, completed, completions, missing));
+        let missing = indexes.as_ref().map_or(missing, Vec::len);
+        let next = AtomicUsize::new(0);
         let api = Api::<Pod>::namespaced(&self.client, job.namespace());
         let (created, failed) = slow_start(missing, || {
-            let (api, pod) = (api.clone(), pod.clone());
+            let (api, mut pod) = (api.clone(), pod.clone());
+            let index = indexes.as_ref().and_then(|indexes| indexes.get(next.fetch_add(1, Ordering::Relaxed)));
+            if let Some(index) = index {
+                indexed::number_pod(&mut pod, job, *index);
+            }
             async move { api.create(&pod).await }
         })
         .await;

@@ -20,8 +20,9 @@ use crate::pods::phase;
 /// What holds a pod until its end has been counted.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// Moves pods that have ended into the status, and those that were let go since into its numbers.
-pub(super) fn count(status: &mut JobStatus, pods: &[Arc<Pod>]) -> Counts {
+/// Moves pods that have ended into the status, and those that were let go since into its numbers. Pods of an indexed job that have
+/// succeeded are in its list of indexes already.
+pub(super) fn count(status: &mut JobStatus, pods: &[Arc<Pod>], is_indexed: bool) -> Counts {
     let mut uncounted =
         status.uncounted_terminated_pods.take().map(|uncounted| uncounted.into_inner()).unwrap_or_default();
     let is_held = |uid: &Str| pods.iter().any(|pod| pod.uid() == *uid && is_tracked(pod));
@@ -39,6 +40,7 @@ pub(super) fn count(status: &mut JobStatus, pods: &[Arc<Pod>]) -> Counts {
         }
         let uid = Str::from(pod.uid());
         match phase(pod) {
+            "Succeeded" if is_indexed => {}
             "Succeeded" => uncounted.succeeded.push(uid),
             "Failed" => uncounted.failed.push(uid),
             // What is deleted before its end will never succeed.

@@ -6,6 +6,7 @@ use kubewright_api::batch::v1::{Job, JobSpec};
 use kubewright_api::core::v1::Pod;
 use kubewright_controllers::NodeOptions;
 use kubewright_controllers::nodes::EXIT_CODE_ANNOTATION;
+use kubewright_core::Object;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Cluster, template};
@@ -42,6 +43,49 @@ async fn a_job_runs_pods_side_by_side_until_enough_have_succeeded() {
     assert_eq!(pods.len(), 7);
     sleep(Duration::from_secs(5)).await;
     assert!(cluster.pods().await.iter().all(|pod| pod.metadata.finalizers.is_empty()));
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_number_of_an_indexed_job_succeeds_once() {
+    const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+    let cluster = Cluster::with_nodes(2).await;
+    let spec = JobSpec {
+        parallelism: Some(2),
+        completions: Some(5),
+        completion_mode: Some("Indexed".into()),
+        ..Default::default()
+    };
+    cluster.create(&job("sum", spec)).await;
+    // The lowest numbers first.
+    let index = |pod: &Pod| pod.annotations().get(INDEX).unwrap().to_owned();
+    let mut first: Vec<_> = cluster.until_pods(|pods| pods.len() == 2).await.iter().map(index).collect();
+    first.sort();
+    assert_eq!(first, ["0", "1"]);
+    // One that goes before its end comes back under its number, and is told as a failure.
+    let one = cluster.pods().await.into_iter().find(|pod| index(pod) == "1").unwrap();
+    cluster.api::<Pod>().delete(one.name()).await.unwrap();
+    let done = cluster.until::<Job>("sum", |job| is_over(job, "Complete", "CompletionsReached")).await;
+    let status = done.status.unwrap();
+    assert_eq!((status.completed_indexes.as_deref(), status.succeeded, status.failed), (Some("0-4"), Some(5), Some(1)));
+    sleep(Duration::from_secs(5)).await;
+    let mut pods = cluster.pods().await;
+    pods.retain(|pod| pod.status.as_ref().unwrap().phase.as_deref() == Some("Succeeded"));
+    pods.sort_by_key(index);
+    assert_eq!(pods.iter().map(index).collect::<Vec<_>>(), ["0", "1", "2", "3", "4"]);
+    for pod in &pods {
+        let (spec, index) = (pod.spec.as_ref().unwrap(), index(pod));
+        assert!(pod.name().starts_with(&format!("sum-{index}-")), "{}", pod.name());
+        assert_eq!(spec.hostname.as_deref(), Some(&*format!("sum-{index}")));
+        assert_eq!(pod.labels().get(INDEX), Some(&*index));
+        assert!(pod.metadata.finalizers.is_empty());
+        let variable = &spec.containers[0].env[0];
+        let field = variable.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
+        assert_eq!(
+            (&*variable.name, &*field.field_path),
+            ("JOB_COMPLETION_INDEX", &*format!("metadata.labels['{INDEX}']"))
+        );
+    }
     cluster.stop().await;
 }
 

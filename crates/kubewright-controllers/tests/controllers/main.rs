@@ -4,6 +4,7 @@ mod deployment;
 mod disruption;
 mod endpoints;
 mod faults;
+mod hooks;
 mod ingress_manager;
 mod job;
 mod nodes;

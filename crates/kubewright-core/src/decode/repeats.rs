@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn what_is_over_an_object_that_has_values_is_merged_as_ever() {
         let mut decoder = Decoder::new().pool(StringPool::default());
-        let [text, zone] = [LABELS, r#"{"zone": "a"}"#].map(|labels| json("x", labels).replace("finalizers", "unknown"));
+        let [text, zone] =
+            [LABELS, r#"{"zone": "a"}"#].map(|labels| json("x", labels).replace("finalizers", "unknown"));
         let _: PartialObjectMetadata = decoder.json(text.as_bytes()).unwrap();
         let mut object: PartialObjectMetadata = decoder.json(zone.as_bytes()).unwrap();
         decoder.json_into(&mut object, text.as_bytes()).unwrap();

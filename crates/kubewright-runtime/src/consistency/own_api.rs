@@ -7,11 +7,11 @@ use std::time::Duration;
 use kubewright_cache::InformerHandle;
 use kubewright_client::{Api, Deleted, Error, HasStatus, Result, Scope};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch};
-use kubewright_core::{Object, ObjectKey, ResourceVersion, Selector, Str};
+use kubewright_core::{DynamicObject, Object, ObjectKey, ResourceVersion, Selector, Str};
 use tokio::time::{Instant, sleep};
 
 use super::write::{Effect, Write};
-use crate::controller::Context;
+use crate::controller::{Context, Relation};
 
 /// How long a read waits for the cache to show what was written.
 const READ_PATIENCE: Duration = Duration::from_secs(5);
@@ -54,12 +54,16 @@ pub struct OwnApi<K> {
 impl<K: Object> OwnApi<K> {
     pub(crate) fn new(api: Api<K>, context: Context) -> Self {
         let relations = context.inner.shared.relations();
-        // The first that keeps whole objects of the type, or else one that keeps the metadata of the resource.
-        let relation =
-            relations.iter().position(|relation| relation.informer().is::<InformerHandle<K>>()).or_else(|| {
-                let name = api.resource().group_resource().to_string();
-                relations.iter().position(|relation| relation.health(false).name == name.as_str())
-            });
+        let name = api.resource().group_resource().to_string();
+        let is_of_type = |relation: &Arc<dyn Relation>| relation.informer().is::<InformerHandle<K>>();
+        let is_named = |relation: &Arc<dyn Relation>| relation.health(false).name == name.as_str();
+        // One that keeps whole objects of the resource, or else its metadata. Dynamic objects of different kinds are of one
+        // type, so that the type alone says something only where nothing has the name.
+        let relation = relations
+            .iter()
+            .position(|relation| is_of_type(relation) && is_named(relation))
+            .or_else(|| relations.iter().position(is_named))
+            .or_else(|| relations.iter().position(is_of_type).filter(|_| !is_dynamic::<K>()));
         OwnApi { api, context, relation }
     }
 
@@ -75,7 +79,7 @@ impl<K: Object> OwnApi<K> {
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
     pub async fn get(&self, name: &str, freshness: Freshness) -> Result<Option<Arc<K>>, crate::BoxError> {
-        let informer = self.context.informer::<K>().filter(|_| freshness != Freshness::Live);
+        let informer = self.informer().filter(|_| freshness != Freshness::Live);
         let Some(informer) = informer else {
             return Ok(self.api.get_opt(name).await?.map(Arc::new));
         };
@@ -94,7 +98,7 @@ impl<K: Object> OwnApi<K> {
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
     pub async fn list(&self, selector: &Selector, freshness: Freshness) -> Result<Vec<Arc<K>>, crate::BoxError> {
-        let informer = self.context.informer::<K>().filter(|_| freshness != Freshness::Live);
+        let informer = self.informer().filter(|_| freshness != Freshness::Live);
         let Some(informer) = informer else {
             let options = ListOptions::default().labels(selector.clone());
             return Ok(self.api.list(&options).await?.into_iter().map(Arc::new).collect());
@@ -111,6 +115,12 @@ impl<K: Object> OwnApi<K> {
         };
         objects.sort_by_key(|object| object.key());
         Ok(objects)
+    }
+
+    /// The cache of these objects, if the controller has one of whole objects.
+    fn informer(&self) -> Option<InformerHandle<K>> {
+        let relations = self.context.inner.shared.relations();
+        relations.get(self.relation?)?.informer().downcast_ref::<InformerHandle<K>>().cloned()
     }
 
     fn own_writes(&self) -> Vec<Write> {
@@ -204,6 +214,10 @@ impl<K: Object> OwnApi<K> {
             self.context.inner.shared.writes.note(self.context.key(), write);
         }
     }
+}
+
+fn is_dynamic<K: Object>() -> bool {
+    std::any::TypeId::of::<K>() == std::any::TypeId::of::<DynamicObject>()
 }
 
 impl<K: HasStatus> OwnApi<K> {

@@ -34,6 +34,7 @@ pub use metrics::ControllerMetrics;
 pub use outcome::{BoxError, Outcome};
 pub use predicate::Predicate;
 pub use reason::{Change, Reason, Reasons};
+pub(crate) use relation::Relation;
 pub use running::{ControllerError, RunnableController};
 pub use shared::ControllerHandle;
 pub(crate) use shared::Shared;
@@ -41,7 +42,7 @@ pub(crate) use shared::Shared;
 pub(crate) use unwind::CatchUnwind;
 
 use crate::sharding::Sharding;
-use relation::Attach;
+use relation::{AllKeys, Attach};
 use work::{Feed, Plan};
 
 /// How long a failing key waits at first, and at the most.
@@ -85,6 +86,7 @@ pub struct Controller<T> {
     filter: Option<Predicate<T>>,
     relations: Vec<Attach>,
     feeds: Vec<(Str, Feed)>,
+    periods: Vec<Duration>,
     workers: usize,
     limiter: Box<dyn RateLimiter<ObjectKey>>,
     ageing: Ageing,
@@ -136,6 +138,7 @@ impl<T: Object> Controller<T> {
             filter: None,
             relations: Vec::new(),
             feeds: Vec::new(),
+            periods: Vec::new(),
             workers: 1,
             limiter: Box::new(ItemExponential::new(BACK_OFF.0, BACK_OFF.1)),
             ageing: Ageing::default(),
@@ -256,12 +259,17 @@ impl<T: Object> Controller<T> {
             options = options.metrics(&metrics.queues);
         }
         let queue = PriorityQueue::new(self.limiter, self.ageing, options);
-        let (store, listed, filter) = (self.main.store().clone(), self.main.store().clone(), self.filter.clone());
+        let (listed, filter) = (self.main.store().clone(), self.filter.clone());
         // As a controller that starts would find them.
         let is_listed = move |object: &Arc<T>| {
             let event = Event::Added { object: object.clone(), is_in_initial_list: true };
             filter.as_ref().is_none_or(|filter| filter.passes(&event))
         };
+        let listed_keys: AllKeys = Arc::new(move || {
+            listed.list().iter().filter(|object| is_listed(object)).map(|object| object.key()).collect()
+        });
+        let timers =
+            self.periods.into_iter().map(|period| (Str::from_static("timer"), timer(period, listed_keys.clone())));
         let main = relation::watch(self.resource, self.main, self.filter, relation::itself());
         let plan = Plan {
             client: self.factory.client().clone(),
@@ -273,11 +281,8 @@ impl<T: Object> Controller<T> {
             shared: Arc::new(Shared::new(self.name, queue, numbers)),
             factory: self.factory,
             attach: std::iter::once(main).chain(self.relations).collect(),
-            all_keys: Arc::new(move || store.list_keys()),
-            listed_keys: Arc::new(move || {
-                listed.list().iter().filter(|object| is_listed(object)).map(|object| object.key()).collect()
-            }),
-            feeds: self.feeds,
+            feeds: self.feeds.into_iter().chain(timers).collect(),
+            listed_keys,
             workers: self.workers,
             sync_timeout: self.sync_timeout,
             plan: Arc::new(plan),
@@ -287,6 +292,18 @@ impl<T: Object> Controller<T> {
         }
         controller
     }
+}
+
+/// Asks for all of these keys once each `period`.
+fn timer(period: Duration, keys: AllKeys) -> Feed {
+    Box::new(move |handle| {
+        Box::pin(async move {
+            loop {
+                tokio::time::sleep(period).await;
+                keys().into_iter().for_each(|key| handle.request(key, "timer"));
+            }
+        })
+    })
 }
 
 impl<T> fmt::Debug for Controller<T> {

@@ -17,7 +17,7 @@ use crate::consistency::Write;
 /// Which objects of the main kind an object is about. `None` says that it cannot be known: then it is about all of them.
 pub(crate) type Mapping<K> = Arc<dyn Fn(Option<&K>, &ObjectKey) -> Option<Vec<ObjectKey>> + Send + Sync>;
 
-/// All keys of the main kind, for events of which nothing is known.
+/// All keys of the main kind that its filter lets pass, for events of which nothing is known.
 pub(crate) type AllKeys = Arc<dyn Fn() -> Vec<ObjectKey> + Send + Sync>;
 
 /// A watch that has been attached, whatever its type.

@@ -25,8 +25,7 @@ pub struct RunnableController {
     pub(super) shared: Arc<Shared>,
     pub(super) factory: SharedInformerFactory,
     pub(super) attach: Vec<Attach>,
-    pub(super) all_keys: AllKeys,
-    /// Those that would be reconciled if the controller started now.
+    /// Those that would be reconciled if the controller started now: what is meant where all objects are.
     pub(super) listed_keys: AllKeys,
     pub(super) feeds: Vec<(Str, Feed)>,
     pub(super) workers: usize,
@@ -90,12 +89,11 @@ impl RunnableController {
         shutdown: &CancellationToken,
         caches: &CancellationToken,
     ) -> Result<(), ControllerError> {
-        let RunnableController { shared, factory, attach, all_keys, listed_keys, feeds, workers, sync_timeout, plan } =
-            self;
+        let RunnableController { shared, factory, attach, listed_keys, feeds, workers, sync_timeout, plan } = self;
         let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
         let mut relations: Vec<Arc<dyn Relation>> = Vec::new();
         for attach in attach {
-            relations.push(attach(&shared, all_keys.clone()).map_err(stopped)?);
+            relations.push(attach(&shared, listed_keys.clone()).map_err(stopped)?);
         }
         *shared.relations.write().unwrap_or_else(std::sync::PoisonError::into_inner) = relations.clone();
         let _detach = Detach(shared.clone(), relations.clone());

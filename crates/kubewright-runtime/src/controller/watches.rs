@@ -58,6 +58,14 @@ impl<T: Object> Controller<T> {
         self.related(name_of::<K>(), informer, None, mapping)
     }
 
+    /// As [`owns`](Self::owns), of any informer: of a selection, or of a kind that is known at run time. `name` is that of the
+    /// resource, `deployments.apps`, by which writes are found again.
+    #[must_use]
+    pub fn owns_informer<K: Object>(self, name: impl Into<Str>, informer: InformerHandle<K>) -> Self {
+        let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
+        self.related(name.into(), informer, None, mapping)
+    }
+
     /// Reconciles what `map` says when an object of another kind changes; asked of its old and its new state.
     #[doc(alias = "Watches")]
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
@@ -126,18 +134,11 @@ impl<T: Object> Controller<T> {
         })
     }
 
-    /// Reconciles all objects of the main kind once each `period`.
+    /// Reconciles all objects of the main kind once each `period`, as far as the filter lets a list of them pass.
     #[must_use]
-    pub fn every(self, period: Duration) -> Self {
-        let store = self.main.store().clone();
-        self.feed("timer", move |handle| async move {
-            loop {
-                tokio::time::sleep(period).await;
-                for key in store.list_keys() {
-                    handle.request(key, "timer");
-                }
-            }
-        })
+    pub fn every(mut self, period: Duration) -> Self {
+        self.periods.push(period);
+        self
     }
 
     /// Runs a task beside the workers that asks for reconciles whenever it likes. Dropped when the controller stops.

@@ -4,17 +4,19 @@ use std::fmt;
 use std::time::Duration;
 
 use kubewright_client::{Api, Client, Result};
+use kubewright_core::options::WatchOptions;
+use kubewright_core::stream::WatchEvent;
 use kubewright_core::{
-    DynamicObject, GroupVersionKind, GroupVersionResource, MicroTime, Object, ObjectKey, Str, Value,
+    DynamicObject, FieldSelector, GroupVersionKind, GroupVersionResource, MicroTime, Object, ObjectKey, Str, Value,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// A candidate says that it is there at least so often.
 const PERIOD: Duration = Duration::from_secs(5 * 60);
 
-/// How often it is looked whether the control plane asks; it waits a few seconds for an answer.
-const LOOK: Duration = Duration::from_secs(1);
+/// How soon it is tried again after an error. The control plane waits a few seconds for an answer.
+const PAUSE: Duration = Duration::from_secs(1);
 
 const GROUP: &str = "coordination.k8s.io";
 const VERSION: &str = "v1beta1";
@@ -56,32 +58,63 @@ impl LeaseCandidate {
 
     /// Keeps the object until `stop` is cancelled. Errors are tried again.
     pub async fn run(&self, stop: &CancellationToken) {
+        stop.run_until_cancelled(self.keep()).await;
+    }
+
+    async fn keep(&self) {
         let mut renewed: Option<Instant> = None;
         loop {
-            match stop.run_until_cancelled(self.look(renewed.is_none_or(|renewed| renewed.elapsed() >= PERIOD))).await {
-                None => return,
-                Some(Ok(true)) => renewed = Some(Instant::now()),
-                Some(Ok(false)) => {}
-                Some(Err(error)) => tracing::warn!(candidate = %self.key, %error, "lease candidate not renewed"),
+            let is_due = renewed.is_none_or(|renewed| renewed.elapsed() >= PERIOD);
+            let asked = match self.look(is_due).await {
+                Ok((is_renewed, version)) => {
+                    if is_renewed {
+                        renewed = Some(Instant::now());
+                    }
+                    let left = renewed.map_or(PERIOD, |renewed| PERIOD.saturating_sub(renewed.elapsed()));
+                    // Nothing for so long is no error: then it is time.
+                    timeout(left, self.asked(&version)).await.unwrap_or(Ok(true))
+                }
+                Err(error) => Err(error),
+            };
+            match asked {
+                Ok(true) => continue,
+                // Watches end by themselves now and then.
+                Ok(false) => {}
+                Err(error) => tracing::warn!(candidate = %self.key, %error, "lease candidate not renewed"),
             }
-            if stop.run_until_cancelled(sleep(LOOK)).await.is_none() {
-                return;
-            }
+            sleep(PAUSE).await;
         }
     }
 
-    /// Renews the object if it is due or asked for, and tells whether it was.
-    async fn look(&self, is_due: bool) -> Result<bool> {
+    /// Renews the object if it is due or asked for, and tells whether it was, and which version it has.
+    async fn look(&self, is_due: bool) -> Result<(bool, Str)> {
         let Some(mut found) = self.candidates.get_opt(&self.key.name).await? else {
-            self.candidates.create(&self.candidate()).await?;
-            return Ok(true);
+            let created = self.candidates.create(&self.candidate()).await?;
+            return Ok((true, created.resource_version().into()));
         };
         if !is_due && !is_asked(&found) {
-            return Ok(false);
+            return Ok((false, found.resource_version().into()));
         }
         renew(&mut found);
-        self.candidates.update(&found).await?;
-        Ok(true)
+        let updated = self.candidates.update(&found).await?;
+        Ok((true, updated.resource_version().into()))
+    }
+
+    /// Waits until the control plane asks or the object is gone; `false` if the watch ended before.
+    async fn asked(&self, version: &str) -> Result<bool> {
+        let only = FieldSelector::everything().equals("metadata.name", self.key.name.clone());
+        let mut watch = self.candidates.watch(&WatchOptions::default().fields(only).resource_version(version)).await?;
+        while let Some(event) = watch.next().await {
+            match event? {
+                WatchEvent::Added(candidate) | WatchEvent::Modified(candidate) if is_asked(&candidate) => {
+                    return Ok(true);
+                }
+                WatchEvent::Deleted(_) => return Ok(true),
+                WatchEvent::Error(status) => return Err((*status).into()),
+                _ => {}
+            }
+        }
+        Ok(false)
     }
 
     fn candidate(&self) -> DynamicObject {

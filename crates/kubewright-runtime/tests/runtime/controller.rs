@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kubewright_apiserver::{Fault, RunningServer};
-use kubewright_cache::SharedInformerFactory;
-use kubewright_client::Api;
+use kubewright_cache::{Scoped, SharedInformerFactory};
+use kubewright_client::{Api, Scope};
 use kubewright_core::owner::{new_controller_ref, new_owner_reference};
-use kubewright_core::{Object, ObjectKey};
+use kubewright_core::{DynamicObject, GroupKind, GroupVersionKind, GroupVersionResource, Object, ObjectKey};
 use kubewright_runtime::controller::ControllerMetrics;
-use kubewright_runtime::{Context, Controller, Outcome, Predicate};
+use kubewright_runtime::ownership::controller_reference;
+use kubewright_runtime::{Context, Controller, Freshness, Outcome, Predicate};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -228,6 +229,65 @@ async fn other_kinds_channels_and_timers_lead_to_reconciles_as_well() {
     for name in ["a", "b"] {
         assert!(told.contains(&format!("{name} 1: timer requested")), "{told:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_asks_only_for_objects_that_the_filter_lets_pass() {
+    let server = server().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    let mut other = config_map("other");
+    other.set_namespace("kube-system");
+    Api::<ConfigMap>::namespaced(&server.client(), "kube-system").create(&other).await.unwrap();
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    // The filter counts wherever it was said.
+    let controller = Controller::new("maps", &factory).every(seconds(60.0));
+    let controller = controller.filter(Predicate::objects(|map: &ConfigMap| map.namespace() == "default"));
+    let journal = Journal::default();
+    let running = noting(&journal, controller).working().await;
+    running.idle().await;
+    journal.take();
+    sleep(seconds(61.0)).await;
+    running.idle().await;
+    assert_eq!(journal.take(), ["a 1: timer requested"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_objects_of_two_kinds_are_read_each_from_its_own_cache() {
+    let server = server().await;
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    let (maps, secrets) =
+        (GroupVersionResource::new("", "v1", "configmaps"), GroupVersionResource::new("", "v1", "secrets"));
+    let informer = factory.dynamic(maps, Scoped::default().namespace("default"));
+    let kind = GroupKind::new("", "ConfigMap");
+    let controller = Controller::dynamic("maps", &factory, informer, kind, "configmaps".into(), true)
+        .owns_informer("secrets", factory.dynamic(secrets.clone(), Scoped::default().namespace("default")));
+    let journal = Journal::default();
+    let running = Running::start(controller.reconciling({
+        let journal = journal.clone();
+        move |map: Arc<DynamicObject>, context: Context| {
+            let (journal, secrets) = (journal.clone(), secrets.clone());
+            async move {
+                let api = context.own(Api::<DynamicObject>::new(
+                    context.client(),
+                    secrets,
+                    Scope::Namespace("default".into()),
+                ));
+                let found = api.get(map.name(), Freshness::Cached).await?;
+                journal.note(found.as_ref().map_or("nothing", |found| &found.kind));
+                if found.is_none() {
+                    let mut secret = DynamicObject::new(&GroupVersionKind::new("", "v1", "Secret"), map.name());
+                    secret.set_namespace("default");
+                    secret.metadata.owner_references = [controller_reference(&*map)].into();
+                    api.create(&secret).await?;
+                }
+                Ok(Outcome::Done)
+            }
+        }
+    }));
+    let running = running.working().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["nothing", "Secret"], "its own write wakes it, and is what it finds");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Leader election, one contract after the other.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use kubewright_runtime::election::{
 };
 use kubewright_runtime::{LeaderElector, Leadership};
 use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -278,10 +280,30 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
     let object = Arc::new(Mutex::new(None::<Value>));
     let (kept, asked) = (object.clone(), Arc::new(Mutex::new(Vec::new())));
     let noted = asked.clone();
+    let (watching, reads) =
+        (Arc::new(Mutex::new(None::<mpsc::UnboundedSender<String>>)), Arc::new(AtomicUsize::new(0)));
+    let (watched, counted) = (watching.clone(), reads.clone());
     // The server of the tests does not serve the kind, so that one object is enough.
     let client = Client::over(move |request: http::Request<bytes::Bytes>| {
         let mut kept = kept.lock().unwrap();
         let is_read = request.method() == http::Method::GET;
+        if is_read {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        if request.uri().query().is_some_and(|query| query.contains("watch=")) {
+            let query = request.uri().query().unwrap_or_default();
+            assert!(query.contains("fieldSelector=metadata.name%3Dme"), "{query}");
+            let (sender, receiver) = mpsc::unbounded_channel();
+            *watched.lock().unwrap() = Some(sender);
+            let lines =
+                futures_util::stream::unfold(receiver, |mut receiver: mpsc::UnboundedReceiver<String>| async move {
+                    let line = receiver.recv().await?;
+                    Some((Ok(bytes::Bytes::from(line)), receiver))
+                });
+            let response = http::Response::builder().header("content-type", "application/json");
+            let response = response.body(Body::new(lines)).unwrap();
+            return Box::pin(async { Ok(response) }) as ResponseFuture;
+        }
         if !is_read {
             noted.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
             *kept = Some(Value::from_json(request.body()).unwrap());
@@ -307,6 +329,7 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
     let take = || std::mem::take(&mut *asked.lock().unwrap());
     sleep(seconds(200.0)).await;
     assert_eq!(take(), [format!("POST {path}")]);
+    assert_eq!(reads.load(Ordering::Relaxed), 2, "it watches, and does not ask again and again");
     let spec = |field: &str| object.lock().unwrap().as_ref()?.get("spec")?.get(field)?.as_str().map(str::to_owned);
     assert_eq!((spec("leaseName").as_deref(), spec("emulationVersion").as_deref()), (Some("lock"), Some("1.35.0")));
     sleep(seconds(200.0)).await;
@@ -316,9 +339,11 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
         let mut object = object.lock().unwrap();
         let spec = object.as_mut().unwrap().as_object_mut().unwrap().get_mut("spec").unwrap();
         spec.as_object_mut().unwrap().insert("pingTime", Value::String(time.into()));
+        let line = format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", object.as_ref().unwrap());
+        watching.lock().unwrap().as_ref().unwrap().send(line).unwrap();
     };
     ping("2999-01-01T00:00:00.000000Z");
-    sleep(seconds(2.0)).await;
+    sleep(seconds(0.1)).await;
     assert!(take().contains(&format!("PUT {path}/me")));
     ping("2001-01-01T00:00:00.000000Z");
     take();

@@ -1,0 +1,47 @@
+//! Controller of Widget objects of the group example.com.
+//!
+//! `cargo run` runs it against the cluster of the kubeconfig, or of the pod it is in; `cargo run -- crd` prints the definition of
+//! its custom resource.
+
+mod reconciler;
+mod resource;
+#[cfg(test)]
+mod tests;
+
+use kubewright::runtime::custom::CustomResource;
+use kubewright::runtime::election::LeaderElectionOptions;
+use kubewright::runtime::{BoxError, LeaderElector, Manager, ManagerOptions, shutdown_on_signals};
+use kubewright::{Client, Object, Value, yaml};
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    match std::env::args().nth(1).as_deref() {
+        Some("crd") => {
+            print!("{}", definition()?);
+            Ok(())
+        }
+        Some(argument) => Err(format!("what is {argument:?}? There is `crd`, or nothing").into()),
+        None => run().await,
+    }
+}
+
+/// Runs until SIGINT or SIGTERM, and only while this process holds the lease, so that several can stand by.
+async fn run() -> Result<(), BoxError> {
+    let client = Client::try_default().await?;
+    let mut manager = Manager::new(&client, ManagerOptions::default().listen("0.0.0.0:8080".parse()?));
+    let elections = LeaderElectionOptions::default().metrics(&manager.metrics().elections);
+    // The name of a pod is its host's name, and its own.
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "local".to_owned());
+    let identity = format!("{host}_{}", std::process::id());
+    manager.elect(LeaderElector::new(&client, client.default_namespace(), "widget-operator", identity, elections)?);
+    reconciler::add_to(&mut manager)?;
+    println!("running; health and metrics on port 8080");
+    Ok(manager.run(&shutdown_on_signals()).await?)
+}
+
+/// The CustomResourceDefinition, as `manifests/crd.yaml` has it.
+fn definition() -> Result<String, BoxError> {
+    let mut text = String::new();
+    yaml::write(&Value::from_json(&resource::Widget::definition().to_json())?, &mut text);
+    Ok(text)
+}

@@ -1,0 +1,56 @@
+//! Brings the world in line with one object: it owns a deployment of its own name.
+
+use std::sync::Arc;
+
+use kubewright::Object;
+use kubewright::api::{apps, core};
+use kubewright::runtime::ownership::controller_reference;
+use kubewright::runtime::{BoxError, Context, Manager, Outcome};
+
+use crate::resource;
+
+/// Adds the controller to what `manager` runs.
+pub fn add_to(manager: &mut Manager) -> Result<(), BoxError> {
+    let controller = manager.controller::<resource::Widget>("widgets");
+    manager.add(controller.owns::<apps::v1::Deployment>().workers(4).reconciling(reconcile))?;
+    Ok(())
+}
+
+/// Called whenever the object or its deployment has changed, and again, later and later, after an error.
+///
+/// It looks at what is there, not at what happened: the same call at any moment leads to the same end.
+async fn reconcile(object: Arc<resource::Widget>, context: Context) -> Result<Outcome, BoxError> {
+    if object.is_being_deleted() {
+        // The garbage collector takes the deployment along, since it names its owner.
+        return Ok(Outcome::Done);
+    }
+    let deployments = context.api::<apps::v1::Deployment>(object.namespace());
+    let (deployment, _) = deployments.create_or_update(object.name(), |deployment| want(deployment, &object)).await?;
+
+    let status = resource::WidgetStatus {
+        observed_generation: object.metadata.generation.unwrap_or_default(),
+        available_replicas: deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default(),
+    };
+    if object.status.as_ref() != Some(&status) {
+        let mut changed = (*object).clone();
+        changed.status = Some(status);
+        context.api::<resource::Widget>(object.namespace()).update_status(&changed).await?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Sets what we care about, and leaves everything else as it is.
+fn want(deployment: &mut apps::v1::Deployment, object: &resource::Widget) {
+    deployment.metadata.owner_references = [controller_reference(object)].into();
+    let spec = deployment.spec.get_or_insert_default();
+    spec.replicas = Some(object.spec.replicas);
+    spec.selector.match_labels.insert("example.com/widget", object.name().into());
+    spec.template.metadata.labels.insert("example.com/widget", object.name().into());
+    let pod = spec.template.spec.get_or_insert_default();
+    if pod.containers.is_empty() {
+        pod.containers = [core::v1::Container { name: "main".into(), ..Default::default() }].into();
+    }
+    if let Some(container) = pod.containers.iter_mut().find(|container| container.name == "main") {
+        container.image = Some(object.spec.image.as_str().into());
+    }
+}

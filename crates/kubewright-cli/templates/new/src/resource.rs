@@ -1,0 +1,43 @@
+//! The custom resource: what users write, and what they read back.
+
+use kubewright::runtime::custom::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+// After a change here, `cargo run -- crd > manifests/crd.yaml`; a test fails until that is done.
+/// What is wanted: so many copies of an image.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
+#[resource(
+    crate = kubewright::runtime,
+    group = "example.com",
+    version = "v1alpha1",
+    kind = "Widget",
+    plural = "widgets",
+    namespaced,
+    status = WidgetStatus,
+    column(name = "Wanted", type = "integer", path = ".spec.replicas"),
+    column(name = "Available", type = "integer", path = ".status.availableReplicas")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WidgetSpec {
+    /// The image of the containers.
+    pub image: String,
+    /// How many of them; 1 if nothing is said.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0))]
+    pub replicas: i32,
+}
+
+fn one() -> i32 {
+    1
+}
+
+/// What was found.
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct WidgetStatus {
+    /// Which generation of the object this is about.
+    pub observed_generation: i64,
+    /// How many copies can be used.
+    pub available_replicas: i32,
+}

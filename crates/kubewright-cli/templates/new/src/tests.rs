@@ -1,0 +1,88 @@
+//! The controller on an API server in the same process, with simulated time.
+
+use kubewright::api::{apiextensions, apps};
+use kubewright::runtime::custom::CustomResource;
+use kubewright::runtime::testing::{RunningManager, TestCluster};
+use kubewright::{Api, Object};
+
+use crate::{definition, reconciler, resource};
+
+struct Fixture {
+    objects: Api<resource::Widget>,
+    deployments: Api<apps::v1::Deployment>,
+    running: RunningManager,
+    _cluster: TestCluster,
+}
+
+/// A cluster that knows the resource, and the controller at work on it.
+async fn start() -> Fixture {
+    let cluster = TestCluster::start().await.expect("a server in memory starts");
+    let client = cluster.client();
+    let definitions = Api::<apiextensions::v1::CustomResourceDefinition>::all(&client);
+    definitions.create(&resource::Widget::definition()).await.expect("the definition is valid");
+    let mut manager = cluster.manager();
+    reconciler::add_to(&mut manager).expect("the only controller");
+    Fixture {
+        objects: Api::namespaced(&client, "default"),
+        deployments: Api::namespaced(&client, "default"),
+        running: cluster.run(manager),
+        _cluster: cluster,
+    }
+}
+
+fn object(name: &str, replicas: i32) -> resource::Widget {
+    resource::Widget::new(name, resource::WidgetSpec { image: "nginx".to_owned(), replicas })
+}
+
+fn replicas(deployment: &apps::v1::Deployment) -> Option<i32> {
+    deployment.spec.as_ref().and_then(|spec| spec.replicas)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_gets_a_deployment_that_follows_it() {
+    let fixture = start().await;
+    let made = fixture.objects.create(&object("a", 2)).await.expect("it is valid");
+    fixture.running.until_idle().await;
+    let deployment = fixture.deployments.get("a").await.expect("it was made");
+    assert_eq!(replicas(&deployment), Some(2));
+    assert_eq!(deployment.metadata.owner_references[0].uid, made.uid());
+
+    let mut wanted = fixture.objects.get("a").await.expect("it is there");
+    wanted.spec.replicas = 3;
+    fixture.objects.update(&wanted).await.expect("nobody else changes it");
+    fixture.running.until_idle().await;
+    assert_eq!(replicas(&fixture.deployments.get("a").await.expect("it is there")), Some(3));
+    fixture.running.stop().await.expect("it stops in order");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_is_deleted_comes_back() {
+    let fixture = start().await;
+    fixture.objects.create(&object("a", 1)).await.expect("it is valid");
+    fixture.running.until_idle().await;
+    let first = fixture.deployments.get("a").await.expect("it was made");
+    fixture.deployments.delete("a").await.expect("it is there");
+    fixture.running.until_idle().await;
+    let second = fixture.deployments.get("a").await.expect("it is back");
+    assert_ne!(first.uid(), second.uid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_tells_how_many_are_available() {
+    let fixture = start().await;
+    fixture.objects.create(&object("a", 1)).await.expect("it is valid");
+    fixture.running.until_idle().await;
+    let mut deployment = fixture.deployments.get("a").await.expect("it was made");
+    let status = deployment.status.get_or_insert_default();
+    (status.replicas, status.ready_replicas, status.available_replicas) = (Some(1), Some(1), Some(1));
+    fixture.deployments.update_status(&deployment).await.expect("as its controller would");
+    fixture.running.until_idle().await;
+    let status = fixture.objects.get("a").await.expect("it is there").status.expect("it was written");
+    assert_eq!(status, resource::WidgetStatus { observed_generation: 1, available_replicas: 1 });
+}
+
+#[test]
+fn the_manifest_is_the_definition_of_the_type() {
+    let written = include_str!("../manifests/crd.yaml");
+    assert_eq!(written, definition().expect("valid"), "run: cargo run -- crd > manifests/crd.yaml");
+}

@@ -1,0 +1,139 @@
+//! Jobs whose pods have numbers: each of `0` to `completions - 1` has to succeed once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kubewright_api::batch::v1::{Job, JobSpec, JobStatus};
+use kubewright_api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
+use kubewright_core::{List, Object, Str};
+
+use crate::pods::phase;
+
+/// The number of a pod, as its annotation and as its label.
+#[doc(alias = "JobCompletionIndexAnnotation")]
+pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// The number of a pod, in the environment of its containers.
+const VARIABLE: &str = "JOB_COMPLETION_INDEX";
+
+/// How many numbers there are, if pods have any.
+pub(super) fn completions(spec: &JobSpec) -> Option<i32> {
+    spec.completions.filter(|_| spec.completion_mode.as_deref() == Some("Indexed"))
+}
+
+/// The number of a pod, if it has a valid one.
+#[doc(alias = "getCompletionIndex")]
+pub(super) fn index_of(pod: &Pod, completions: i32) -> Option<i32> {
+    let index: i32 = pod.annotations().get(INDEX)?.parse().ok()?;
+    (0..completions).contains(&index).then_some(index)
+}
+
+/// Notes which numbers have succeeded, each once however many of its pods did.
+pub(super) fn note_completed(status: &mut JobStatus, completions: i32, pods: &[Arc<Pod>]) -> BTreeSet<i32> {
+    let mut completed = parse(status.completed_indexes.as_deref().unwrap_or_default(), completions);
+    let succeeded = pods.iter().filter(|pod| phase(pod) == "Succeeded");
+    completed.extend(succeeded.filter_map(|pod| index_of(pod, completions)));
+    status.completed_indexes = (!completed.is_empty()).then(|| format(&completed).into());
+    status.succeeded = i32::try_from(completed.len()).ok().filter(|count| *count > 0);
+    completed
+}
+
+/// Which of the running pods are not needed: those without a number, with one that has succeeded, or with another's.
+pub(super) fn take_superfluous(
+    active: &mut Vec<Arc<Pod>>,
+    completed: &BTreeSet<i32>,
+    completions: i32,
+) -> Vec<Arc<Pod>> {
+    let mut taken = completed.clone();
+    // The oldest of several keeps its number.
+    active.sort_by_key(|pod| pod.creation_timestamp());
+    let (needed, superfluous) =
+        active.drain(..).partition(|pod| index_of(pod, completions).is_some_and(|index| taken.insert(index)));
+    *active = needed;
+    superfluous
+}
+
+/// The lowest numbers that have neither succeeded nor run, so many at the most.
+#[doc(alias = "firstPendingIndexes")]
+pub(super) fn pending(active: &[Arc<Pod>], completed: &BTreeSet<i32>, completions: i32, count: usize) -> Vec<i32> {
+    let running: BTreeSet<i32> = active.iter().filter_map(|pod| index_of(pod, completions)).collect();
+    (0..completions).filter(|index| !completed.contains(index) && !running.contains(index)).take(count).collect()
+}
+
+/// Gives a pod its number: in its name, its host name, an annotation, a label, and the environment.
+pub(super) fn number_pod(pod: &mut Pod, job: &Job, index: i32) {
+    let text = Str::from(index.to_string());
+    pod.metadata.generate_name = Some(format!("{}-{index}-", job.name()).into());
+    pod.metadata.annotations.insert(INDEX, text.clone());
+    pod.metadata.labels.insert(INDEX, text);
+    let Some(spec) = &mut pod.spec else { return };
+    spec.hostname = Some(format!("{}-{index}", job.name()).into());
+    tell_containers(&mut spec.init_containers);
+    tell_containers(&mut spec.containers);
+}
+
+fn tell_containers(containers: &mut List<Container>) {
+    for container in containers.iter_mut() {
+        if container.env.iter().any(|variable| variable.name == VARIABLE) {
+            continue;
+        }
+        let field =
+            ObjectFieldSelector { field_path: format!("metadata.labels['{INDEX}']").into(), ..Default::default() };
+        let source = EnvVarSource { field_ref: Some(field), ..Default::default() };
+        container.env.push(EnvVar { name: VARIABLE.into(), value_from: Some(source.into()), ..Default::default() });
+    }
+}
+
+/// Reads `1,3-5,7`; what makes no sense is passed over.
+fn parse(text: &str, completions: i32) -> BTreeSet<i32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some((first.parse::<i32>().ok()?.max(0), last.parse::<i32>().ok()?.min(completions - 1)))
+    };
+    text.split(',').filter_map(range).flat_map(|(first, last)| first..=last).collect()
+}
+
+/// Writes `1,3-5,7`: more than two in a row as a range, as the API has it.
+fn format(indexes: &BTreeSet<i32>) -> String {
+    let mut ranges: Vec<(i32, i32)> = Vec::new();
+    for index in indexes {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *index => *last = *index,
+            _ => ranges.push((*index, *index)),
+        }
+    }
+    let text = |(first, last): (i32, i32)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first},{last}"),
+        _ => format!("{first}-{last}"),
+    };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_a_row_are_written_as_ranges() {
+        for text in ["", "0", "0,2", "1,2", "1-3", "0,3-5,7", "1-4,8,9,11"] {
+            assert_eq!(format(&parse(text, 100)), text);
+        }
+        assert_eq!(format(&parse("0-9,x,12", 5)), "0-4");
+    }
+
+    #[test]
+    fn the_lowest_numbers_come_first_and_each_runs_once() {
+        let pod = |index: &str| {
+            let mut pod = Pod::default();
+            pod.metadata.annotations.insert(INDEX, index.into());
+            Arc::new(pod)
+        };
+        let completed = BTreeSet::from([1]);
+        let mut active = vec![pod("0"), pod("0"), pod("1"), pod("9"), pod("x"), pod("3")];
+        let superfluous = take_superfluous(&mut active, &completed, 6);
+        assert_eq!((active.len(), superfluous.len()), (2, 4));
+        assert_eq!(pending(&active, &completed, 6, 10), [2, 4, 5]);
+        assert_eq!(pending(&active, &completed, 6, 1), [2]);
+    }
+}
