@@ -87,6 +87,8 @@ async fn measure<T: Kind>(options: &HashMap<&str, &str>) {
         }
         let (count, goal) = match event {
             Event::Added { .. } => (&counting.added, pods),
+            // A relist brings every object again.
+            Event::Updated { old, new } if old.resource_version() == new.resource_version() => return,
             _ => (&counting.updated, events),
         };
         if count.fetch_add(1, Ordering::Relaxed) + 1 >= goal {

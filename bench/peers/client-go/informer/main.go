@@ -153,7 +153,11 @@ func main() {
 	arrived := make([]int64, *events)
 	reg, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o interface{}) { adds.Add(1) },
-		UpdateFunc: func(_, o interface{}) {
+		UpdateFunc: func(old, o interface{}) {
+			// A relist brings every object again.
+			if old.(metav1.Object).GetResourceVersion() == o.(metav1.Object).GetResourceVersion() {
+				return
+			}
 			if *rate > 0 {
 				rv, _ := strconv.Atoi(o.(metav1.Object).GetResourceVersion())
 				arrived[rv-listRV-1] = time.Now().UnixNano()
