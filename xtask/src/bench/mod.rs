@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
 use goals::Goals;
 use programs::Programs;
 
-pub const USAGE: &str = "cargo xtask bench [--quick] [--only PART|PART…] [--list] [--instructions [--update]]";
+pub const USAGE: &str =
+    "cargo xtask bench [--quick] [--no-build] [--only PART|PART…] [--list] [--instructions [--update]]";
 
 /// What a row needs to play.
 struct Session {
@@ -50,11 +51,12 @@ impl Session {
 /// Does what the words after `bench` say.
 pub fn run(words: &[&str]) -> Result<String, String> {
     let (mut quick, mut only, mut words) = (false, "", words.iter());
-    let (mut instructions, mut update) = (false, false);
+    let (mut instructions, mut update, mut build) = (false, false, true);
     while let Some(word) = words.next() {
         match *word {
             "--quick" => quick = true,
             "--only" => only = words.next().ok_or("--only needs parts of the names of rows")?,
+            "--no-build" => build = false,
             "--instructions" => instructions = true,
             "--update" => update = true,
             "--list" => {
@@ -70,7 +72,8 @@ pub fn run(words: &[&str]) -> Result<String, String> {
     let wanted = |name: &str| only.is_empty() || only.split('|').any(|part| name.contains(part));
     let rows: Vec<&rows::Row> = rows::ALL.iter().filter(|row| wanted(row.name)).collect();
     let load = load();
-    let session = Session { programs: Programs::build(&bench_folder(), &rows)?, quick, informers: OnceCell::new() };
+    let session =
+        Session { programs: Programs::find(&bench_folder(), &rows, build)?, quick, informers: OnceCell::new() };
     let mut plays: Vec<report::Played> = Vec::new();
     for row in rows {
         eprintln!("== {}: {}", row.name, row.title);

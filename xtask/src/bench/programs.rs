@@ -15,11 +15,16 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds what the rows name. Ours and kube-rs's have to build; client-go's only where Go and its sources are found.
-    pub fn build(bench: &Path, rows: &[&Row]) -> Result<Programs, String> {
+    /// Builds what the rows name, or takes what was built before. Ours and kube-rs's have to build; client-go's only where Go and its
+    /// sources are found.
+    pub fn find(bench: &Path, rows: &[&Row], build: bool) -> Result<Programs, String> {
         let bench = bench.canonicalize().map_err(|error| format!("{}: {error}", bench.display()))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| bench.join("target"), PathBuf::from);
         let mut programs = Programs { bench, target, skipped: Vec::new(), has_go: false };
+        if !build {
+            programs.has_go = programs.target.join("go").is_dir();
+            return Ok(programs);
+        }
         let mut built: Vec<&str> = Vec::new();
         for package in rows.iter().flat_map(|row| row.packages) {
             if !built.contains(package) {
