@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Values in the order in which their cases, contestants and metrics first came.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Cases and contestants; each is a line of the table.
+    /// Cases and contestants; each is a line of the table, those of a case together.
     pub lines: Vec<(String, String)>,
     /// Metrics, whose names carry their units; each is a column.
     pub metrics: Vec<String>,
@@ -17,7 +17,8 @@ impl Figures {
     pub fn add(&mut self, case: &str, contestant: &str, metric: &str, value: f64) {
         let line = (case.to_owned(), contestant.to_owned());
         if !self.lines.contains(&line) {
-            self.lines.push(line);
+            let after_its_case = self.lines.iter().rposition(|known| known.0 == case).map(|last| last + 1);
+            self.lines.insert(after_its_case.unwrap_or(self.lines.len()), line);
         }
         if !self.metrics.iter().any(|known| known == metric) {
             self.metrics.push(metric.to_owned());
@@ -66,5 +67,15 @@ mod tests {
         assert_eq!(figures.median("sync", "ours", "CPU s"), Some(4.0));
         assert_eq!(figures.median("sync", "theirs", "CPU s"), None);
         assert_eq!(figures.lines.len(), 1);
+    }
+
+    #[test]
+    fn lines_of_a_case_stand_together() {
+        let mut figures = Figures::default();
+        for (case, contestant) in [("get", "ours"), ("list", "ours"), ("get", "theirs")] {
+            figures.add(case, contestant, "ns", 1.0);
+        }
+        let cases: Vec<&str> = figures.lines.iter().map(|line| line.0.as_str()).collect();
+        assert_eq!(cases, ["get", "get", "list"]);
     }
 }
