@@ -18,6 +18,20 @@ pub struct Run {
     pub line: Line,
 }
 
+/// All runs, and what went wrong with others: one contestant that breaks must not take the others' figures with it.
+#[derive(Default)]
+pub struct Runs {
+    pub done: Vec<Run>,
+    failures: Vec<String>,
+}
+
+impl Runs {
+    /// Fails if any run did.
+    pub fn whole(&self) -> Result<(), String> {
+        if self.failures.is_empty() { Ok(()) } else { Err(self.failures.join("; ")) }
+    }
+}
+
 /// A contestant in one variant, and what its program calls that.
 type Entry = (&'static str, &'static str, &'static str);
 
@@ -45,19 +59,21 @@ pub const PACKAGES: &[&str] = &["replay", "peer-kubewright", "peer-kube-rs"];
 pub const GO: &[(&str, &str)] = &[("peers/client-go/informer", "peer-client-go")];
 
 /// 10,000 and 100,000 pods: synced, relisted after an error 410 (100,000 only), updated 50,000 times.
-pub fn play(session: &Session) -> Result<Vec<Run>, String> {
-    let mut runs = Vec::new();
+pub fn play(session: &Session) -> Result<Runs, String> {
+    let mut runs = Runs::default();
     for pods in [10_000, 100_000] {
         let more = if session.quick && pods > 10_000 { &[] } else { MORE };
         let entries: Vec<Entry> = ENTRIES.iter().chain(more).copied().collect();
         let repetitions = if session.quick { 2 } else { 3 };
-        runs.extend(play_size(&session.programs, &entries, pods, EVENTS, repetitions, pods == 100_000)?);
+        let more = play_size(&session.programs, &entries, pods, EVENTS, repetitions, pods == 100_000)?;
+        runs.done.extend(more.done);
+        runs.failures.extend(more.failures);
     }
     Ok(runs)
 }
 
 /// So many pods as protobuf lists, or JSON lists where a contestant knows no protobuf, without events: how costs grow.
-pub fn play_growth(session: &Session, pods: u64) -> Result<Vec<Run>, String> {
+pub fn play_growth(session: &Session, pods: u64) -> Result<Runs, String> {
     // A million objects of kube-rs would take 28 GB.
     let wanted =
         |entry: &&Entry| entry.1 == "pb-list" || (entry.0 == "kube-rs" && entry.1 == "json-list" && pods < 1_000_000);
@@ -72,14 +88,14 @@ fn play_size(
     events: u64,
     repetitions: usize,
     relist: bool,
-) -> Result<Vec<Run>, String> {
+) -> Result<Runs, String> {
     // Without events or streaming lists, the server needs half the memory, which a million pods make worth saving.
     let (streamed, kube) = (events > 0, entries.iter().any(|entry| entry.1.starts_with("json")));
     let mut command = programs.rust("replay");
     command.args(["--pods", &pods.to_string(), "--events", &events.to_string(), "--streamed", &streamed.to_string()]);
     let server = Server::start(command.args(["--formats", if kube { "json,pb" } else { "pb" }]))?;
     let url = server.url()?;
-    let mut runs = Vec::new();
+    let mut runs = Runs::default();
     // Repetitions are the outer loop, so that a noisy minute hits all alike.
     for repetition in 0..repetitions {
         for &(contestant, variant, word) in entries {
@@ -91,19 +107,30 @@ fn play_size(
                 // Go's flags take no value of their own for a choice.
                 command.args(if contestant == "client-go" { vec!["-relist=true"] } else { vec!["--relist", "true"] });
             }
-            let line = process::line(&mut command)?;
-            let (held, seen) = (line.number("store_len")?, line.number("events_seen").unwrap_or(0.0));
-            if held != pods as f64 || (events > 0 && seen != events as f64) {
-                return Err(format!(
-                    "{contestant} {variant} lost some: {held} of {pods} pods, {seen} of {events} events"
-                ));
-            }
+            let run = process::line(&mut command).and_then(|line| checked(line, pods, events));
+            let line = match run {
+                Ok(line) => line,
+                Err(failure) => {
+                    eprintln!("FAILED {contestant} {variant}: {failure}");
+                    runs.failures.push(format!("{contestant} {variant} with {pods} pods: {failure}"));
+                    continue;
+                }
+            };
             let (cpu, rss) = (line.number("sync_cpu_s")?, line.number("rss_settled_kb")? / 1024.0);
             eprintln!("{pods} pods, round {repetition}, {contestant} {variant}: sync {cpu:.2} CPU s, {rss:.0} MiB");
-            runs.push(Run { contestant, variant, pods, line });
+            runs.done.push(Run { contestant, variant, pods, line });
         }
     }
     Ok(runs)
+}
+
+/// A run that lost nothing.
+fn checked(line: Line, pods: u64, events: u64) -> Result<Line, String> {
+    let (held, seen) = (line.number("store_len")?, line.number("events_seen").unwrap_or(0.0));
+    if held != pods as f64 || (events > 0 && seen != events as f64) {
+        return Err(format!("lost some: {held} of {pods} pods, {seen} of {events} events"));
+    }
+    Ok(line)
 }
 
 /// The program of a contestant, if it could be built.

@@ -33,13 +33,13 @@ struct Session {
     /// Fewer repetitions and no million: some ten minutes in all.
     quick: bool,
     /// Several rows look at the same runs.
-    informers: OnceCell<Result<Vec<informer::Run>, String>>,
+    informers: OnceCell<Result<informer::Runs, String>>,
 }
 
 impl Session {
     /// The runs of informers, played for the first row that asks.
-    fn informers(&self) -> Result<&[informer::Run], String> {
-        self.informers.get_or_init(|| informer::play(self)).as_deref().map_err(Clone::clone)
+    fn informers(&self) -> Result<&informer::Runs, String> {
+        self.informers.get_or_init(|| informer::play(self)).as_ref().map_err(Clone::clone)
     }
 
     /// How often a case is played.

@@ -19,7 +19,8 @@ pub const ROW: Row = Row {
 fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
     let sizes: &[u64] = if session.quick { &[1000, 10_000, 100_000] } else { &[1000, 10_000, 100_000, 1_000_000] };
     for &pods in sizes {
-        for run in informer::play_growth(session, pods)? {
+        let runs = informer::play_growth(session, pods)?;
+        for run in &runs.done {
             let case = size(pods);
             let (steady, peak) =
                 (run.line.number("rss_settled_kb")? / 1024.0, run.line.number("rss_peak_sync_kb")? / 1024.0);
@@ -29,6 +30,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
             figures.add(&case, run.contestant, "steady MiB", steady);
             figures.add(&case, run.contestant, "peak MiB", peak);
         }
+        runs.whole()?;
     }
     Ok(())
 }

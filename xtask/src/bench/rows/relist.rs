@@ -17,14 +17,15 @@ pub const ROW: Row = Row {
 };
 
 fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
-    for run in session.informers()?.iter().filter(|run| run.pods == 100_000) {
+    let runs = session.informers()?;
+    for run in runs.done.iter().filter(|run| run.pods == 100_000) {
         let case = format!("{} {}", size(run.pods), run.variant);
         let (steady, peak) = (run.line.number("rss_settled_kb")?, run.line.number("rss_peak_relist_kb")?);
         figures.add(&case, run.contestant, "peak over steady", peak / steady);
         figures.add(&case, run.contestant, "peak MiB", peak / 1024.0);
         figures.add(&case, run.contestant, "CPU s", run.line.number("relist_cpu_s")?);
     }
-    Ok(())
+    runs.whole()
 }
 
 fn goals(figures: &Figures, goals: &mut Goals) {

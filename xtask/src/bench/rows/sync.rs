@@ -17,7 +17,8 @@ pub const ROW: Row = Row {
 };
 
 fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
-    for run in session.informers()? {
+    let runs = session.informers()?;
+    for run in &runs.done {
         let case = format!("{} {}", size(run.pods), run.variant);
         let mut add = |metric, value| figures.add(&case, run.contestant, metric, value);
         let (steady, peak) = (run.line.number("rss_settled_kb")?, run.line.number("rss_peak_sync_kb")?);
@@ -30,7 +31,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
         // What the process holds right after the sync is what an operator sees; that freed memory can be given back counts for all.
         add("peak over steady", peak / steady);
     }
-    Ok(())
+    runs.whole()
 }
 
 /// As the cache was asked to be, at 100,000 pods.

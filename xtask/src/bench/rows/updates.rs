@@ -17,7 +17,8 @@ pub const ROW: Row = Row {
 };
 
 fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
-    for run in session.informers()? {
+    let runs = session.informers()?;
+    for run in &runs.done {
         let case = format!("{} {}", size(run.pods), run.variant);
         let cpu = run.line.number("events_cpu_s")?;
         figures.add(&case, run.contestant, "CPU s", cpu);
@@ -25,7 +26,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
         figures.add(&case, run.contestant, "events/s", EVENTS as f64 / run.line.number("events_wall_s")?);
         figures.add(&case, run.contestant, "peak MiB", run.line.number("rss_peak_events_kb")? / 1024.0);
     }
-    Ok(())
+    runs.whole()
 }
 
 fn goals(figures: &Figures, goals: &mut Goals) {
