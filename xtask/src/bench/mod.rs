@@ -25,13 +25,15 @@ use goals::Goals;
 use programs::Programs;
 
 pub const USAGE: &str =
-    "cargo xtask bench [--quick] [--no-build] [--only PART|PART…] [--list] [--instructions [--update]]";
+    "cargo xtask bench [--quick] [--no-build] [--pods MOST] [--only PART|PART…] [--list] [--instructions [--update]]";
 
 /// What a row needs to play.
 struct Session {
     programs: Programs,
     /// Fewer repetitions and no million: some ten minutes in all.
     quick: bool,
+    /// Sizes above this are left out, for small machines.
+    most_pods: u64,
     /// Several rows look at the same runs.
     informers: OnceCell<Result<informer::Runs, String>>,
 }
@@ -51,11 +53,16 @@ impl Session {
 /// Does what the words after `bench` say.
 pub fn run(words: &[&str]) -> Result<String, String> {
     let (mut quick, mut only, mut words) = (false, "", words.iter());
+    let mut most_pods = u64::MAX;
     let (mut instructions, mut update, mut build) = (false, false, true);
     while let Some(word) = words.next() {
         match *word {
             "--quick" => quick = true,
             "--only" => only = words.next().ok_or("--only needs parts of the names of rows")?,
+            "--pods" => {
+                let count = words.next().and_then(|word| word.parse().ok());
+                most_pods = count.ok_or("--pods needs a number")?;
+            }
             "--no-build" => build = false,
             "--instructions" => instructions = true,
             "--update" => update = true,
@@ -72,8 +79,12 @@ pub fn run(words: &[&str]) -> Result<String, String> {
     let wanted = |name: &str| only.is_empty() || only.split('|').any(|part| name.contains(part));
     let rows: Vec<&rows::Row> = rows::ALL.iter().filter(|row| wanted(row.name)).collect();
     let load = load();
-    let session =
-        Session { programs: Programs::find(&bench_folder(), &rows, build)?, quick, informers: OnceCell::new() };
+    let session = Session {
+        programs: Programs::find(&bench_folder(), &rows, build)?,
+        quick,
+        most_pods,
+        informers: OnceCell::new(),
+    };
     let mut plays: Vec<report::Played> = Vec::new();
     for row in rows {
         eprintln!("== {}: {}", row.name, row.title);
@@ -87,11 +98,12 @@ pub fn run(words: &[&str]) -> Result<String, String> {
         (row.goals)(&figures, &mut goals);
         plays.push(report::Played { row, figures, goals, failure });
     }
+    let partial = !only.is_empty() || most_pods < u64::MAX;
     let results = bench_folder().join("results");
-    let kind = report::Kind { quick, load_before: load, load_after: self::load(), partial: !only.is_empty() };
+    let kind = report::Kind { quick, load_before: load, load_after: self::load(), partial };
     let markdown = report::markdown(&plays, &kind, &session.programs.skipped);
     // Parts of a run do not replace the whole.
-    let name = if only.is_empty() { "LATEST" } else { "PARTIAL" };
+    let name = if partial { "PARTIAL" } else { "LATEST" };
     write(&results, &format!("{name}.md"), &markdown.replace("LATEST.svg", &format!("{name}.svg")))?;
     write(&results, &format!("{name}.svg"), &chart::svg(&plays))?;
     println!("{markdown}");
