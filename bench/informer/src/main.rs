@@ -115,7 +115,7 @@ async fn measure<T: Kind>(options: &HashMap<&str, &str>) {
     if choice("relist") == "true" {
         let before = cpu_seconds();
         client.rest().post().absolute_path("/_control/expire").send().await.expect("the server ends the watch");
-        quiet(before, sync_cpu / 10.0).await;
+        quiet(before, sync_cpu / 3.0).await;
         let (spent, peak) = (cpu_seconds() - before, memory("VmHWM"));
         more += &format!(r#", "relist_cpu_s": {spent:.4}, "rss_peak_relist_kb": {peak}"#);
         trim();

@@ -280,6 +280,13 @@ impl Server {
                     self.list(&mut w, &q)?
                 }
                 ("POST", "/_control/start") => {
+                    // A client that is about to watch again would miss the events, and wait for them for ever.
+                    for _ in 0..600 {
+                        if self.watchers.load(Relaxed) > 0 {
+                            break;
+                        }
+                        std::thread::sleep(Duration::from_millis(100));
+                    }
                     let wish = match q.q("rate").parse::<u64>() {
                         Ok(rate) if rate > 0 => Wish::Paced {
                             first: SystemTime::now() + Duration::from_millis(100),

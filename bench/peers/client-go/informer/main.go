@@ -199,7 +199,7 @@ func main() {
 	if *relist {
 		before := cpu()
 		post(*server + "/_control/expire")
-		quiet(before, c1/10)
+		quiet(before, c1/3)
 		out["relist_cpu_s"], out["rss_peak_relist_kb"] = cpu()-before, statusKB("VmHWM")
 		debug.FreeOSMemory()
 		os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)

@@ -151,7 +151,7 @@ where
     if a.relist {
         let before = cpu();
         post(&a.server, "expire");
-        quiet(before, c1 / 10.0).await;
+        quiet(before, c1 / 3.0).await;
         out["relist_cpu_s"] = (cpu() - before).into();
         out["rss_peak_relist_kb"] = status_kb("VmHWM").into();
         trim();
