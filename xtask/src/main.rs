@@ -2,8 +2,10 @@
 //!
 //! `cargo xtask generate` writes the code that is derived from the description in `api/`;
 //! `cargo xtask generate --check` only tells whether the committed code is what it would write.
+//! `cargo xtask bench` measures us beside our peers; see `bench/README.md`.
 //! `cargo xtask names [--check]` does the same for the list of Go names in the book.
 
+mod bench;
 mod description;
 mod generate;
 mod names;
@@ -18,7 +20,8 @@ fn main() -> ExitCode {
         ["generate", "--check"] => generate::run(true),
         ["names"] => names::run(false),
         ["names", "--check"] => names::run(true),
-        _ => Err("usage: cargo xtask generate|names [--check]".into()),
+        ["bench", words @ ..] => bench::run(words),
+        _ => Err(format!("usage: cargo xtask generate|names [--check], or {}", bench::USAGE)),
     };
     match done {
         Ok(message) => {

@@ -55,7 +55,8 @@ async fn create(client: &Client, objects: usize) {
 
 /// Serves so many config maps over HTTP until the input ends.
 async fn serve(objects: usize) {
-    let server = ApiServer::in_memory().listen(([127, 0, 0, 1], 0).into()).plain_http().start().await.expect("a server");
+    let server =
+        ApiServer::in_memory().listen(([127, 0, 0, 1], 0).into()).plain_http().start().await.expect("a server");
     create(&server.client(), objects).await;
     println!("{}", server.url().expect("it listens"));
     let _ = tokio::io::stdin().read(&mut [0]).await;

@@ -11,7 +11,9 @@ type Part = (&'static str, fn(&mut Pod));
 const PARTS: &[Part] = &[
     ("containers: environment", |pod| spec(pod).containers.iter_mut().for_each(|c| c.env = Default::default())),
     ("containers: resources", |pod| spec(pod).containers.iter_mut().for_each(|c| c.resources = None)),
-    ("containers: volume mounts", |pod| spec(pod).containers.iter_mut().for_each(|c| c.volume_mounts = Default::default())),
+    ("containers: volume mounts", |pod| {
+        spec(pod).containers.iter_mut().for_each(|c| c.volume_mounts = Default::default())
+    }),
     ("containers: probes", |pod| spec(pod).containers.iter_mut().for_each(|c| c.liveness_probe = None)),
     ("containers: security context", |pod| spec(pod).containers.iter_mut().for_each(|c| c.security_context = None)),
     ("containers: all else", |pod| spec(pod).containers = Default::default()),

@@ -1,6 +1,6 @@
 //! Decodes the same pods by kubewright and by its peers, turn by turn in one process.
 //!
-//! Takes the pods from the replay server of the shared bench, see `../README.md`. For each way: CPU time for a pod
+//! Takes the pods from the replay server of the bench, see `../README.md`. For each way: CPU time for a pod
 //! (best and median of several rounds, dropping the object included), and from one more round that keeps all
 //! objects, each in an `Arc`: bytes held and allocations made for a pod.
 //!
@@ -79,14 +79,22 @@ fn main() {
     };
     let lean = || Decoder::new().skip_managed_fields().pool(StringPool::default());
     let ways = [
-        Way::new("json serde_json k8s-openapi", &json, || (), |_, bytes| -> OpenapiPod {
-            serde_json::from_slice(bytes).expect("a pod")
-        }),
-        Way::new("json serde_json k8s-openapi, managedFields dropped", &json, || (), |_, bytes| {
-            let mut pod: OpenapiPod = serde_json::from_slice(bytes).expect("a pod");
-            pod.metadata.managed_fields = None;
-            pod
-        }),
+        Way::new(
+            "json serde_json k8s-openapi",
+            &json,
+            || (),
+            |_, bytes| -> OpenapiPod { serde_json::from_slice(bytes).expect("a pod") },
+        ),
+        Way::new(
+            "json serde_json k8s-openapi, managedFields dropped",
+            &json,
+            || (),
+            |_, bytes| {
+                let mut pod: OpenapiPod = serde_json::from_slice(bytes).expect("a pod");
+                pod.metadata.managed_fields = None;
+                pod
+            },
+        ),
         Way::new("json kubewright, everything kept", &json, Decoder::new, json_pod),
         Way::new("json kubewright, as in a cache", &json, lean, json_pod),
         Way::new("protobuf prost k8s-pb", &protobuf, || (), |_, bytes| ProstPod::decode(bytes).expect("a pod")),

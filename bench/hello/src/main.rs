@@ -1,0 +1,18 @@
+//! The smallest controller of kubewright: what it takes to build, how big it is, how soon it reconciles.
+
+use kubewright::Client;
+use kubewright::api::core::v1::ConfigMap;
+use kubewright::cache::SharedInformerFactory;
+use kubewright::runtime::{Controller, Outcome};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = Client::try_default().await?;
+    let factory = SharedInformerFactory::new(&client, Default::default());
+    let controller = Controller::<ConfigMap>::new("hello", &factory).reconciling(|_, _| async {
+        println!("reconciled");
+        Ok(Outcome::Done)
+    });
+    controller.run(&Default::default()).await?;
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Drives whatever server `KUBECONFIG` names: `ready`, `creates CLIENTS SECONDS` and `fanout WATCHERS EVENTS`. Prints a line of JSON.
+//!
+//! The driver takes its share of the cores, alike for all servers; what a server spends itself is read from outside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use kubewright::api::core::v1::ConfigMap;
+use kubewright::options::{ListOptions, WatchOptions};
+use kubewright::stream::WatchEvent;
+use kubewright::{Api, Client, Config, Object};
+use tokio::task::JoinSet;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| words.get(index).and_then(|word| word.parse::<usize>().ok()).expect("a number");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
+    match words.first().map(String::as_str) {
+        Some("ready") => runtime.block_on(ready()),
+        Some("creates") => runtime.block_on(creates(number(1), Duration::from_secs(number(2) as u64))),
+        Some("fanout") => runtime.block_on(fanout(number(1), number(2))),
+        _ => panic!("ready, creates CLIENTS SECONDS, or fanout WATCHERS EVENTS"),
+    }
+}
+
+fn maps() -> Api<ConfigMap> {
+    let client = Client::try_from(Config::infer().expect("KUBECONFIG names a server")).expect("a client");
+    Api::namespaced(&client, "default")
+}
+
+fn map(prefix: &str, number: usize) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.set_name(&format!("{prefix}-{}-{number}", std::process::id()));
+    map.data.insert("a", "b".into());
+    map
+}
+
+/// Waits until config maps can be made in the namespace `default`.
+async fn ready() {
+    let (maps, start) = (maps(), Instant::now());
+    while let Err(error) = maps.create(&map("ready", start.elapsed().as_millis() as usize)).await {
+        assert!(start.elapsed() < Duration::from_secs(120), "not ready: {error}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!(r#"{{"waited_ms": {}}}"#, start.elapsed().as_millis());
+}
+
+/// Config maps made in so long by so many clients, each with a connection of its own and one request at a time.
+async fn creates(clients: usize, time: Duration) {
+    let (start, mut tasks) = (Instant::now(), JoinSet::new());
+    for client in 0..clients {
+        tasks.spawn(async move {
+            let (maps, mut made) = (maps(), 0);
+            while start.elapsed() < time {
+                maps.create(&map(&format!("made-{client}"), made)).await.expect("it is created");
+                made += 1;
+            }
+            made
+        });
+    }
+    let made: usize = tasks.join_all().await.into_iter().sum();
+    println!(r#"{{"creates": {made}, "creates_per_s": {:.0}}}"#, made as f64 / start.elapsed().as_secs_f64());
+}
+
+/// So many watches of one namespace; how long until each has seen every event.
+async fn fanout(watchers: usize, events: usize) {
+    let maps = maps();
+    let version =
+        maps.list(&ListOptions::default()).await.expect("a list").metadata.resource_version.clone().unwrap_or_default();
+    let (mut tasks, open) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
+    for _ in 0..watchers {
+        let (maps, open, version) = (maps.clone(), open.clone(), version.clone());
+        tasks.spawn(async move {
+            let mut watch = maps.watch(&WatchOptions::default().resource_version(version)).await.expect("a watch");
+            open.fetch_add(1, Ordering::Relaxed);
+            let mut seen = 0;
+            while seen < events {
+                match watch.next().await.expect("it stays open").expect("no error") {
+                    WatchEvent::Added(map) if map.name().starts_with("seen-") => seen += 1,
+                    _ => {}
+                }
+            }
+        });
+    }
+    while open.load(Ordering::Relaxed) < watchers as u64 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let start = Instant::now();
+    for number in 0..events {
+        maps.create(&map("seen", number)).await.expect("it is created");
+    }
+    tasks.join_all().await;
+    let wall = start.elapsed().as_secs_f64();
+    println!(r#"{{"deliveries_per_s": {:.0}, "wall_s": {wall:.3}}}"#, (watchers * events) as f64 / wall);
+}

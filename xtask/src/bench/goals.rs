@@ -1,0 +1,56 @@
+//! Whether the goals are met; one whose figures are missing is neither met nor missed, and says so.
+
+/// The goals of a row.
+#[derive(Debug, Default)]
+pub struct Goals {
+    all: Vec<Goal>,
+}
+
+#[derive(Debug)]
+pub struct Goal {
+    pub text: String,
+    /// What was measured, if it was, and the bound.
+    pub value: Option<f64>,
+    pub bound: f64,
+    pub met: bool,
+}
+
+impl Goals {
+    /// `value` may not be above `bound`.
+    pub fn at_most(&mut self, text: &str, value: Option<f64>, bound: f64) {
+        self.all.push(Goal { text: text.to_owned(), value, bound, met: value.is_some_and(|value| value <= bound) });
+    }
+
+    /// `value` may not be below `bound`.
+    pub fn at_least(&mut self, text: &str, value: Option<f64>, bound: f64) {
+        self.all.push(Goal { text: text.to_owned(), value, bound, met: value.is_some_and(|value| value >= bound) });
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Goal> {
+        self.all.iter()
+    }
+
+    /// Those that were measured and not met.
+    pub fn missed(&self) -> impl Iterator<Item = &Goal> {
+        self.all.iter().filter(|goal| goal.value.is_some() && !goal.met)
+    }
+}
+
+/// How many times `of` the value is.
+pub fn ratio(value: Option<f64>, of: Option<f64>) -> Option<f64> {
+    Some(value? / of?).filter(|ratio| ratio.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_not_missed() {
+        let mut goals = Goals::default();
+        goals.at_most("memory", ratio(Some(3.0), None), 0.5);
+        goals.at_most("time", ratio(Some(3.0), Some(4.0)), 0.5);
+        goals.at_least("rate", ratio(Some(4.0), Some(1.0)), 3.0);
+        assert_eq!(goals.missed().map(|goal| goal.text.as_str()).collect::<Vec<_>>(), ["time"]);
+    }
+}

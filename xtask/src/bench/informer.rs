@@ -1,0 +1,151 @@
+//! Informers of all contestants over the pods of the replay server: the runs that the rows `sync`, `updates`, `relist` and `growth` look at.
+
+use std::process::Command;
+
+use super::json::Line;
+use super::process::{self, Server};
+use super::{Session, programs::Programs};
+
+/// Events that are played after each sync.
+pub const EVENTS: u64 = 50_000;
+
+/// One run of one contestant.
+pub struct Run {
+    pub contestant: &'static str,
+    /// Encoding, and how the first state comes: `pb-list`, `json-watchlist`.
+    pub variant: &'static str,
+    pub pods: u64,
+    pub line: Line,
+}
+
+/// All runs, and what went wrong with others: one contestant that breaks must not take the others' figures with it.
+#[derive(Default)]
+pub struct Runs {
+    pub done: Vec<Run>,
+    failures: Vec<String>,
+}
+
+impl Runs {
+    /// Fails if any run did.
+    pub fn whole(&self) -> Result<(), String> {
+        if self.failures.is_empty() { Ok(()) } else { Err(self.failures.join("; ")) }
+    }
+}
+
+/// A contestant in one variant, and what its program calls that.
+type Entry = (&'static str, &'static str, &'static str);
+
+/// All drop managed fields, as a cache should: kubewright by itself, the others by their own hooks.
+const ENTRIES: &[Entry] = &[
+    ("kubewright", "pb-list", "pb-list"),
+    ("client-go", "pb-list", "pb-list-drop"),
+    ("kubewright", "pb-watchlist", "pb-watchlist"),
+    ("client-go", "pb-watchlist", "pb-watchlist-drop"),
+    ("kubewright", "json-list", "json-list"),
+    ("kube-rs", "json-list", "json-list-drop"),
+    ("kubewright, compact", "pb-watchlist", "pb-watchlist-compact"),
+];
+
+/// Left out of quick runs with many pods: slow (client-go takes 80 s for one), and near to the others.
+const MORE: &[Entry] = &[
+    ("kubewright", "json-watchlist", "json-watchlist"),
+    ("kube-rs", "json-watchlist", "json-watchlist-drop"),
+    ("client-go", "json-list", "json-list-drop"),
+    ("client-go", "json-watchlist", "json-watchlist-drop"),
+];
+
+/// The packages and Go programs that the runs need.
+pub const PACKAGES: &[&str] = &["replay", "peer-kubewright", "peer-kube-rs"];
+pub const GO: &[(&str, &str)] = &[("peers/client-go/informer", "peer-client-go")];
+
+/// 10,000 and 100,000 pods: synced, relisted after an error 410, updated 50,000 times.
+pub fn play(session: &Session) -> Result<Runs, String> {
+    let mut runs = Runs::default();
+    for pods in [10_000, 100_000].into_iter().filter(|pods| *pods <= session.most_pods) {
+        let more = if session.quick && pods > 10_000 { &[] } else { MORE };
+        let entries: Vec<Entry> = ENTRIES.iter().chain(more).copied().collect();
+        let repetitions = if session.quick { 2 } else { 3 };
+        let more = play_size(&session.programs, &entries, pods, EVENTS, repetitions, true)?;
+        runs.done.extend(more.done);
+        runs.failures.extend(more.failures);
+    }
+    Ok(runs)
+}
+
+/// So many pods as protobuf lists, or JSON lists where a contestant knows no protobuf, without events: how costs grow.
+pub fn play_growth(session: &Session, pods: u64) -> Result<Runs, String> {
+    // A million objects of kube-rs would take 28 GB.
+    let wanted =
+        |entry: &&Entry| entry.1 == "pb-list" || (entry.0 == "kube-rs" && entry.1 == "json-list" && pods < 1_000_000);
+    let entries: Vec<Entry> = ENTRIES.iter().filter(wanted).copied().collect();
+    play_size(&session.programs, &entries, pods, 0, if pods < 100_000 { 3 } else { 1 }, false)
+}
+
+fn play_size(
+    programs: &Programs,
+    entries: &[Entry],
+    pods: u64,
+    events: u64,
+    repetitions: usize,
+    relist: bool,
+) -> Result<Runs, String> {
+    // Without events or streaming lists, the server needs half the memory, which a million pods make worth saving.
+    let (streamed, kube) = (events > 0, entries.iter().any(|entry| entry.1.starts_with("json")));
+    let mut command = programs.rust("replay");
+    command.args(["--pods", &pods.to_string(), "--events", &events.to_string(), "--streamed", &streamed.to_string()]);
+    let server = Server::start(command.args(["--formats", if kube { "json,pb" } else { "pb" }]))?;
+    let url = server.url()?;
+    let mut runs = Runs::default();
+    // Repetitions are the outer loop, so that a noisy minute hits all alike.
+    for repetition in 0..repetitions {
+        for &(contestant, variant, word) in entries {
+            let Some(mut command) = program(programs, contestant) else { continue };
+            command.args(["-server", &url, "-variant", word, "-settle", "1"].map(|word| flag(contestant, word)));
+            command
+                .args(["-pods", &pods.to_string(), "-events", &events.to_string()].map(|word| flag(contestant, word)));
+            if relist {
+                // Go's flags take no value of their own for a choice.
+                command.args(if contestant == "client-go" { vec!["-relist=true"] } else { vec!["--relist", "true"] });
+            }
+            let run = process::line(&mut command).and_then(|line| checked(line, pods, events));
+            let line = match run {
+                Ok(line) => line,
+                Err(failure) => {
+                    eprintln!("FAILED {contestant} {variant}: {failure}");
+                    runs.failures.push(format!("{contestant} {variant} with {pods} pods: {failure}"));
+                    continue;
+                }
+            };
+            let (cpu, rss) = (line.number("sync_cpu_s")?, line.number("rss_settled_kb")? / 1024.0);
+            eprintln!("{pods} pods, round {repetition}, {contestant} {variant}: sync {cpu:.2} CPU s, {rss:.0} MiB");
+            runs.done.push(Run { contestant, variant, pods, line });
+        }
+    }
+    Ok(runs)
+}
+
+/// A run that lost nothing.
+fn checked(line: Line, pods: u64, events: u64) -> Result<Line, String> {
+    let (held, seen) = (line.number("store_len")?, line.number("events_seen").unwrap_or(0.0));
+    if held != pods as f64 || (events > 0 && seen != events as f64) {
+        return Err(format!("lost some: {held} of {pods} pods, {seen} of {events} events"));
+    }
+    Ok(line)
+}
+
+/// The program of a contestant, if it could be built.
+pub fn program(programs: &Programs, contestant: &str) -> Option<Command> {
+    match contestant {
+        "client-go" => programs.go_program("peer-client-go"),
+        "kube-rs" => Some(programs.rust("peer-kube-rs")),
+        _ => Some(programs.rust("peer-kubewright")),
+    }
+}
+
+/// Go's flags have one dash, ours have two.
+fn flag(contestant: &str, word: &str) -> String {
+    match word.starts_with('-') && contestant != "client-go" {
+        true => format!("-{word}"),
+        false => word.to_owned(),
+    }
+}

@@ -1,0 +1,133 @@
+//! `cargo xtask bench`: kubewright beside client-go and kube-rs on the same input, each contestant in its own process.
+//!
+//! Builds what it can, plays the rows in `rows/`, writes `bench/results/LATEST.md` with a chart, and fails when a goal is missed.
+//! What is measured, and with which programs: `bench/README.md`.
+
+#![allow(clippy::print_stderr, reason = "progress is no part of the report that goes to standard output")]
+
+mod chart;
+mod figures;
+mod goals;
+mod informer;
+mod instructions;
+mod json;
+mod process;
+mod programs;
+mod real_server;
+mod report;
+mod rows;
+
+use std::cell::OnceCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use goals::Goals;
+use programs::Programs;
+
+pub const USAGE: &str =
+    "cargo xtask bench [--quick] [--no-build] [--pods MOST] [--only PART|PART…] [--list] [--instructions [--update]]";
+
+/// What a row needs to play.
+struct Session {
+    programs: Programs,
+    /// Fewer repetitions and no million: some ten minutes in all.
+    quick: bool,
+    /// Sizes above this are left out, for small machines.
+    most_pods: u64,
+    /// Several rows look at the same runs.
+    informers: OnceCell<Result<informer::Runs, String>>,
+}
+
+impl Session {
+    /// The runs of informers, played for the first row that asks.
+    fn informers(&self) -> Result<&informer::Runs, String> {
+        self.informers.get_or_init(|| informer::play(self)).as_ref().map_err(Clone::clone)
+    }
+
+    /// How often a case is played.
+    fn repetitions(&self) -> usize {
+        if self.quick { 2 } else { 5 }
+    }
+}
+
+/// Does what the words after `bench` say.
+pub fn run(words: &[&str]) -> Result<String, String> {
+    let (mut quick, mut only, mut words) = (false, "", words.iter());
+    let mut most_pods = u64::MAX;
+    let (mut instructions, mut update, mut build) = (false, false, true);
+    while let Some(word) = words.next() {
+        match *word {
+            "--quick" => quick = true,
+            "--only" => only = words.next().ok_or("--only needs parts of the names of rows")?,
+            "--pods" => {
+                let count = words.next().and_then(|word| word.parse().ok());
+                most_pods = count.ok_or("--pods needs a number")?;
+            }
+            "--no-build" => build = false,
+            "--instructions" => instructions = true,
+            "--update" => update = true,
+            "--list" => {
+                let lines = rows::ALL.iter().map(|row| format!("{:12} {}", row.name, row.title));
+                return Ok(lines.collect::<Vec<_>>().join("\n"));
+            }
+            other => return Err(format!("{other}: unknown; usage: {USAGE}")),
+        }
+    }
+    if instructions {
+        return instructions::run(&bench_folder(), update);
+    }
+    let wanted = |name: &str| only.is_empty() || only.split('|').any(|part| name.contains(part));
+    let rows: Vec<&rows::Row> = rows::ALL.iter().filter(|row| wanted(row.name)).collect();
+    let load = load();
+    let session = Session {
+        programs: Programs::find(&bench_folder(), &rows, build)?,
+        quick,
+        most_pods,
+        informers: OnceCell::new(),
+    };
+    let mut plays: Vec<report::Played> = Vec::new();
+    for row in rows {
+        eprintln!("== {}: {}", row.name, row.title);
+        let mut figures = figures::Figures::default();
+        // A row that breaks must not take the others' figures with it, but nobody may miss that it broke.
+        let failure = (row.play)(&session, &mut figures).err();
+        if let Some(failure) = &failure {
+            eprintln!("FAILED {}: {failure}", row.name);
+        }
+        let mut goals = Goals::default();
+        (row.goals)(&figures, &mut goals);
+        plays.push(report::Played { row, figures, goals, failure });
+    }
+    let partial = !only.is_empty() || most_pods < u64::MAX;
+    let results = bench_folder().join("results");
+    let kind = report::Kind { quick, load_before: load, load_after: self::load(), partial };
+    let markdown = report::markdown(&plays, &kind, &session.programs.skipped);
+    // Parts of a run do not replace the whole.
+    let name = if partial { "PARTIAL" } else { "LATEST" };
+    write(&results, &format!("{name}.md"), &markdown.replace("LATEST.svg", &format!("{name}.svg")))?;
+    write(&results, &format!("{name}.svg"), &chart::svg(&plays))?;
+    println!("{markdown}");
+    let missed = plays.iter().flat_map(|played| played.goals.missed()).count();
+    let failed = plays.iter().filter(|played| played.failure.is_some()).count();
+    match (missed, failed) {
+        (0, 0) => Ok("all goals that could be measured are met".into()),
+        _ => Err(format!("{missed} goals missed, {failed} rows failed")),
+    }
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Result<(), String> {
+    let path = folder.join(name);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&path, text))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn bench_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench")
+}
+
+/// How many wanted a core in the last minute, as the kernel counts.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().unwrap_or("unknown").to_owned()
+}

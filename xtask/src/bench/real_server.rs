@@ -1,0 +1,70 @@
+//! A real kube-apiserver over etcd, where `KUBEBUILDER_ASSETS` has both: what the embedded server is measured against.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::process::{Background, write_kubeconfig};
+use super::programs::succeed;
+
+/// Both processes, ended when this is dropped.
+pub struct RealServer {
+    pub etcd: Background,
+    pub apiserver: Background,
+    pub kubeconfig: PathBuf,
+}
+
+impl RealServer {
+    /// Starts both in an empty folder, without fsync as test environments do. They are not ready yet.
+    pub fn start(assets: &Path, folder: &Path) -> Result<RealServer, String> {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let [client, peer, secure] = [free_port()?, free_port()?, free_port()?];
+        let key = folder.join("sa.key");
+        succeed(Command::new("openssl").args(["genrsa", "-out"]).arg(&key).arg("2048").stderr(Stdio::null()))?;
+        let tokens = folder.join("tokens.csv");
+        fs::write(&tokens, "bench,bench,bench,system:masters\n").map_err(|error| error.to_string())?;
+        let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let mut etcd = Command::new(assets.join("etcd"));
+        etcd.arg("--data-dir").arg(folder.join("etcd")).arg("--unsafe-no-fsync");
+        etcd.args(["--listen-client-urls", &client, "--advertise-client-urls", &client, "--listen-peer-urls", &peer]);
+        etcd.args(["--initial-advertise-peer-urls", &peer, "--initial-cluster", &format!("default={peer}")]);
+        let etcd = Background::start(&mut etcd)?;
+        let mut apiserver = Command::new(assets.join("kube-apiserver"));
+        apiserver.arg(format!("--etcd-servers={client}")).arg(format!("--secure-port={secure}"));
+        apiserver.args([
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+        ]);
+        apiserver
+            .arg(format!("--cert-dir={}", folder.display()))
+            .arg(format!("--token-auth-file={}", tokens.display()));
+        apiserver.args([
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.0.0.0/24",
+        ]);
+        apiserver.arg(format!("--service-account-key-file={}", key.display()));
+        apiserver.arg(format!("--service-account-signing-key-file={}", key.display()));
+        apiserver.args(["--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount"]);
+        let apiserver = Background::start(&mut apiserver)?;
+        let kubeconfig = folder.join("kubeconfig");
+        write_kubeconfig(&kubeconfig, &format!("https://127.0.0.1:{secure}"), "bench")?;
+        Ok(RealServer { etcd, apiserver, kubeconfig })
+    }
+
+    /// CPU seconds of both.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.etcd.cpu_seconds() + self.apiserver.cpu_seconds()
+    }
+
+    /// Mebibytes that both hold.
+    pub fn resident_mib(&self) -> f64 {
+        self.etcd.resident_mib() + self.apiserver.resident_mib()
+    }
+}
+
+fn free_port() -> Result<u16, String> {
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    address.map(|address| address.port()).map_err(|error| error.to_string())
+}

@@ -1,0 +1,65 @@
+//! The store alone and under a writer at full speed: 100,000 small pods, two indexes.
+
+use super::{GO, KUBE, OURS, Row};
+use crate::bench::Session;
+use crate::bench::figures::Figures;
+use crate::bench::goals::{Goals, ratio};
+use crate::bench::process;
+
+pub const ROW: Row = Row {
+    name: "store",
+    title: "Store of 100k pods: get, by_index, list, alone and under a writer",
+    charted: "ns/op",
+    packages: &["bench-store", "peer-kube-rs"],
+    go: &[("peers/client-go/micro", "micro-client-go")],
+    play,
+    goals,
+};
+
+/// Cases as the programs name them, and as the table does.
+const CASES: [(&str, &str); 9] = [
+    ("store_get", "get"),
+    ("store_by_index_ns_500", "by_index, 500 hits"),
+    ("store_by_index_node_200", "by_index, 200 hits"),
+    ("store_list", "list"),
+    ("store_get_with_updater", "get under a writer"),
+    ("store_by_index_ns_500_with_updater", "by_index, 500 hits, under a writer"),
+    ("store_by_index_node_200_with_updater", "by_index, 200 hits, under a writer"),
+    ("store_list_with_updater", "list under a writer"),
+    ("store_update_alone", "update"),
+];
+
+fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
+    for _ in 0..session.repetitions() {
+        for contestant in [OURS, GO, KUBE] {
+            let command = match contestant {
+                GO => session.programs.go_program("micro-client-go"),
+                KUBE => Some(session.programs.rust("micro-kube-rs")),
+                _ => Some(session.programs.rust("bench-store")),
+            };
+            let Some(mut command) = command else { continue };
+            match contestant {
+                GO => command.args(["-only", "store"]),
+                KUBE => command.args(["only", "store"]),
+                _ => &mut command,
+            };
+            for line in process::lines(&mut command)? {
+                // Without an index, kube-rs looks at all pods for those of a namespace.
+                let name = line.string("bench").replace("store_filter_ns_500", "store_by_index_ns_500");
+                let Some((_, case)) = CASES.iter().find(|(known, _)| *known == name) else { continue };
+                figures.add(case, contestant, "ns/op", line.number("wall_s")? * 1e9 / line.number("ops")?);
+                figures.add(case, contestant, "writer's updates/s", line.number("updates_per_s").unwrap_or(0.0));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn goals(figures: &Figures, goals: &mut Goals) {
+    for (_, case) in CASES {
+        let (ours, theirs) = (figures.median(case, OURS, "ns/op"), figures.least(&[case], &[GO, KUBE], "ns/op"));
+        goals.at_most(&format!("{case}, times the better peer's"), ratio(ours, theirs), 1.0);
+    }
+    goals.at_most("get, ns", figures.median("get", OURS, "ns/op"), 100.0);
+    goals.at_most("list, ms", figures.median("list", OURS, "ns/op").map(|time| time / 1e6), 1.0);
+}
