@@ -18,7 +18,10 @@ use crate::support::{Running, eventually, server};
 #[resource(scale(spec = ".spec.replicas", status = ".status.availableReplicas"))]
 #[resource(column(name = "Replicas", type = "integer", path = ".spec.replicas", priority = 1))]
 #[resource(rule(rule = "self.spec.replicas <= 10", message = "too many"))]
-#[resource(rule(rule = "self.spec.replicas >= 0", message_expression = "'not ' + string(self.spec.replicas)"))]
+#[resource(rule(
+    rule = "self.spec.replicas >= 0",
+    message_expression = "self.spec.replicas < 0 ? 'too few' : 'too many'"
+))]
 #[resource(rule(rule = "self.spec.replicas != 7", reason = "FieldValueForbidden", field_path = ".spec.replicas"))]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {
@@ -66,7 +69,7 @@ fn a_definition_says_what_the_attribute_says() {
         r#""specReplicasPath":".spec.replicas""#,
         r#""status":{}"#,
         r#""rule":"self.spec.replicas \u003c= 10""#,
-        r#""messageExpression":"'not ' + string(self.spec.replicas)""#,
+        r#""messageExpression":"self.spec.replicas \u003c 0 ? 'too few' : 'too many'""#,
         r#""reason":"FieldValueForbidden""#,
         r#""fieldPath":".spec.replicas""#,
         r#""jsonPath":".spec.replicas""#,
