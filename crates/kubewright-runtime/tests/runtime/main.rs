@@ -8,6 +8,7 @@ mod election_simulation;
 mod events;
 mod frozen;
 mod isolation;
+mod lease_candidate;
 mod manager;
 mod own_writes;
 mod sharding;
