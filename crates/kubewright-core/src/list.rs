@@ -20,12 +20,13 @@ use triomphe::Arc;
 /// ```
 pub struct List<T>(Items<T>);
 
-/// Two words: the pointer of one variant is never null, which tells them apart.
+/// Two words. Sharing wraps the items as they are instead of laying them out anew, which each type of items would pay for when it is
+/// compiled.
 enum Items<T> {
     /// Items that may grow, of this list alone; also the form of an empty list.
     Own(ThinVec<T>),
     /// Items that other lists may hold as well.
-    Shared(Arc<[T]>),
+    Shared(Arc<ThinVec<T>>),
 }
 
 impl<T> List<T> {
@@ -45,7 +46,7 @@ impl<T> List<T> {
     /// Makes the items such that a clone shares them.
     pub(crate) fn share(&mut self) {
         if let Items::Own(items) = &mut self.0 {
-            self.0 = Items::Shared(std::mem::take(items).into_iter().collect());
+            self.0 = Items::Shared(Arc::new(std::mem::take(items)));
         }
     }
 
@@ -99,7 +100,7 @@ impl<T: Clone> List<T> {
     /// The items, of this list alone.
     fn own(&mut self) -> &mut ThinVec<T> {
         if let Items::Shared(items) = &self.0 {
-            self.0 = Items::Own(items.iter().cloned().collect());
+            self.0 = Items::Own((**items).clone());
         }
         match &mut self.0 {
             Items::Own(items) => items,
