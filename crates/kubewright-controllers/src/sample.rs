@@ -31,7 +31,10 @@ const FOOS: GroupVersionResource = GroupVersionResource::from_static("samplecont
 /// The definition of the kind, as JSON.
 pub const DEFINITION: &str = r#"{
   "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-  "metadata": {"name": "foos.samplecontroller.k8s.io"},
+  "metadata": {
+    "name": "foos.samplecontroller.k8s.io",
+    "annotations": {"api-approved.kubernetes.io": "unapproved, an example"}
+  },
   "spec": {
     "group": "samplecontroller.k8s.io", "scope": "Namespaced", "names": {"kind": "Foo", "plural": "foos"},
     "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {
