@@ -264,7 +264,10 @@ impl<T: RareFields> std::ops::Deref for Rare<T> {
 
 impl<T: RareFields> std::ops::DerefMut for Rare<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.get_or_insert_default()
+        match &mut self.0 {
+            Some(fields) => fields,
+            none => none.insert(Box::default()),
+        }
     }
 }
 
@@ -304,10 +307,16 @@ pub mod refs {
         if value.is_empty() { Ref::Absent } else { Ref::StrMap(value) }
     }
     pub fn opt_message<T: Message>(value: &Option<T>) -> Ref<'_> {
-        value.as_ref().map_or(Ref::Absent, |message| Ref::Message(message))
+        match value {
+            Some(message) => Ref::Message(message),
+            None => Ref::Absent,
+        }
     }
     pub fn opt_shared<T: Message>(value: &Option<Shared<T>>) -> Ref<'_> {
-        value.as_ref().map_or(Ref::Absent, |message| Ref::Message(&**message))
+        match value {
+            Some(message) => Ref::Message(&**message),
+            None => Ref::Absent,
+        }
     }
     pub fn messages(value: &dyn Messages) -> Ref<'_> {
         if value.is_empty() { Ref::Absent } else { Ref::Messages(value) }

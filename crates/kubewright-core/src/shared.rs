@@ -80,7 +80,7 @@ pub trait Sharing {
     /// Whether there is no value.
     fn vacant(&self) -> bool;
     /// The value, to be held elsewhere as well.
-    fn share(&mut self) -> Kept;
+    fn share(&self) -> Kept;
     /// Takes a value that was shared; tells whether it was of the right type.
     fn adopt(&mut self, kept: &Kept) -> bool;
 }
@@ -99,8 +99,7 @@ impl<T: Clone + Send + Sync + 'static> Sharing for List<T> {
     fn vacant(&self) -> bool {
         self.is_empty()
     }
-    fn share(&mut self) -> Kept {
-        List::share(self);
+    fn share(&self) -> Kept {
         Box::new(self.clone())
     }
     fn adopt(&mut self, kept: &Kept) -> bool {
@@ -112,8 +111,7 @@ impl<T: Clone + Send + Sync + 'static> Sharing for Map<T> {
     fn vacant(&self) -> bool {
         self.is_empty()
     }
-    fn share(&mut self) -> Kept {
-        Map::share(self);
+    fn share(&self) -> Kept {
         Box::new(self.clone())
     }
     fn adopt(&mut self, kept: &Kept) -> bool {
@@ -125,7 +123,7 @@ impl<T: Clone + Send + Sync + 'static> Sharing for Option<Shared<T>> {
     fn vacant(&self) -> bool {
         self.is_none()
     }
-    fn share(&mut self) -> Kept {
+    fn share(&self) -> Kept {
         Box::new(self.clone())
     }
     fn adopt(&mut self, kept: &Kept) -> bool {
@@ -135,6 +133,12 @@ impl<T: Clone + Send + Sync + 'static> Sharing for Option<Shared<T>> {
 
 impl<T: Message + Clone + Default> SharedMessage for Option<Shared<T>> {
     fn message(&mut self) -> &mut dyn Message {
-        &mut **self.get_or_insert_default()
+        if self.is_none() {
+            *self = Some(Shared::default());
+        }
+        match self {
+            Some(message) => &mut **message,
+            None => unreachable!("made above"),
+        }
     }
 }

@@ -179,7 +179,7 @@ fn get(_: &GroupVersion, field: &Field) -> String {
         shape @ ("OptBool" | "OptInt32" | "OptInt64") => format!("refs::{}({this}.{name})", snake_shape(shape)),
         shape => format!("refs::{}(&{this}.{name})", snake_shape(shape)),
     };
-    if field.rare { format!("self.rare.get().map_or(Ref::Absent, |rare| {})", value("rare")) } else { value("self") }
+    if field.rare { value("self.rare") } else { value("self") }
 }
 
 fn snake_shape(shape: &str) -> &'static str {

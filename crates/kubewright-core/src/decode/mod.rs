@@ -270,7 +270,7 @@ impl Decoder {
         }
     }
 
-    pub(crate) fn prefix_findings(&mut self, since: usize, prefix: impl Fn() -> String) {
+    pub(crate) fn prefix_findings(&mut self, since: usize, prefix: &dyn Fn() -> String) {
         for finding in self.findings.iter_mut().flatten().skip(since) {
             let (Finding::UnknownField(path) | Finding::DuplicateField(path)) = finding;
             let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };

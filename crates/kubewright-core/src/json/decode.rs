@@ -49,7 +49,7 @@ impl Reader<'_, '_> {
                     return Err(error.within_field(field.name));
                 }
                 if self.decoder.finding_count() > before {
-                    self.decoder.prefix_findings(before, || field.name.to_owned());
+                    self.decoder.prefix_findings(before, &|| field.name.to_owned());
                 }
             }
             if !self.more(b'}')? {
@@ -162,7 +162,7 @@ impl Reader<'_, '_> {
             let before = self.decoder.finding_count();
             item(self, index).map_err(|error| error.within_item(index))?;
             if self.decoder.finding_count() > before {
-                self.decoder.prefix_findings(before, || format!("[{index}]"));
+                self.decoder.prefix_findings(before, &|| format!("[{index}]"));
             }
             if !self.more(b']')? {
                 return Ok(());
@@ -186,7 +186,7 @@ impl Reader<'_, '_> {
             let before = self.decoder.finding_count();
             entry(self, key).map_err(|error| error.within_field(&String::from_utf8_lossy(key)))?;
             if self.decoder.finding_count() > before {
-                self.decoder.prefix_findings(before, || String::from_utf8_lossy(key).into_owned());
+                self.decoder.prefix_findings(before, &|| String::from_utf8_lossy(key).into_owned());
             }
             if !self.more(b'}')? {
                 return Ok(());

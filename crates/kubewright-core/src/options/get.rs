@@ -22,7 +22,7 @@ impl GetOptions {
     /// Adds these options to a query.
     pub fn append_query(&self, query: &mut String) {
         if let Some(version) = &self.resource_version {
-            append(query, "resourceVersion", version);
+            append(query, "resourceVersion", &version);
         }
     }
 

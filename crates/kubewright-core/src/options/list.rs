@@ -211,16 +211,16 @@ impl fmt::Display for ResourceVersionMatch {
 
 pub(super) fn append_some(query: &mut String, name: &str, value: &Option<impl fmt::Display>) {
     if let Some(value) = value {
-        append(query, name, value);
+        append(query, name, &value);
     }
 }
 
 pub(super) fn append_selectors(query: &mut String, fields: &FieldSelector, labels: &Selector) {
     if !fields.is_everything() {
-        append(query, "fieldSelector", fields);
+        append(query, "fieldSelector", &fields);
     }
     if !labels.is_everything() {
-        append(query, "labelSelector", labels);
+        append(query, "labelSelector", &labels);
     }
 }
 

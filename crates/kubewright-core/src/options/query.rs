@@ -71,7 +71,7 @@ impl Query {
 }
 
 /// Adds a parameter to a query, or to a URL that ends with a question mark.
-pub(super) fn append(query: &mut String, name: &str, value: impl Display) {
+pub(super) fn append(query: &mut String, name: &str, value: &dyn Display) {
     if !query.is_empty() && !query.ends_with(['?', '&']) {
         query.push('&');
     }
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn values_are_escaped() {
         let mut url = "/api/v1/pods?".to_owned();
-        append(&mut url, "labelSelector", "a in (b,ü)");
-        append(&mut url, "limit", 5);
+        append(&mut url, "labelSelector", &"a in (b,ü)");
+        append(&mut url, "limit", &5);
         assert_eq!(url, "/api/v1/pods?labelSelector=a%20in%20%28b%2C%C3%BC%29&limit=5");
     }
 
@@ -158,7 +158,7 @@ mod tests {
         fn writing_and_reading_gives_values_back(values in proptest::collection::vec(any::<String>(), 1..4)) {
             let mut query = String::new();
             for value in &values {
-                append(&mut query, "v", value);
+                append(&mut query, "v", &value);
             }
             prop_assert!(query.is_ascii());
             let query = Query::parse(&query);

@@ -98,7 +98,7 @@ impl WatchOptions {
     /// Adds these options to a query, and that it is a watch.
     pub fn append_query(&self, query: &mut String) {
         if self.allow_watch_bookmarks {
-            append(query, "allowWatchBookmarks", true);
+            append(query, "allowWatchBookmarks", &true);
         }
         append_selectors(query, &self.field_selector, &self.label_selector);
         append_some(query, "resourceVersion", &self.resource_version);
@@ -106,7 +106,7 @@ impl WatchOptions {
         append_some(query, "sendInitialEvents", &self.send_initial_events);
         append_some(query, "shardSelector", &self.shard_selector);
         append_some(query, "timeoutSeconds", &self.timeout_seconds);
-        append(query, "watch", true);
+        append(query, "watch", &true);
     }
 
     /// Whether a request is for a watch rather than a list.

@@ -178,7 +178,7 @@ pub(super) fn append_write(
 
 pub(super) fn append_dry_run(query: &mut String, dry_run: bool) {
     if dry_run {
-        append(query, "dryRun", "All");
+        append(query, "dryRun", &"All");
     }
 }
 

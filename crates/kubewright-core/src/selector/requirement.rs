@@ -59,8 +59,10 @@ impl Requirement {
         operator: Operator,
         values: impl IntoIterator<Item = V>,
     ) -> Result<Self, SelectorError> {
-        let key = key.into();
-        let mut values: Vec<Str> = values.into_iter().map(Into::into).collect();
+        Requirement::checked(key.into(), operator, values.into_iter().map(Into::into).collect())
+    }
+
+    fn checked(key: Str, operator: Operator, mut values: Vec<Str>) -> Result<Self, SelectorError> {
         let mut errors = Vec::new();
         if let Some(error) = key_error(&key) {
             errors.push(format!("key: {error}"));
