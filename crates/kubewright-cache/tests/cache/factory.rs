@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_api::core::v1::{ConfigMap, Pod, Secret};
+use kubewright_api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};
 use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_cache::{Compact, Event, FactoryOptions, HealthState, Scoped, SharedInformerFactory, UnknownIndex};
 use kubewright_client::{Api, Client};
 use kubewright_core::json::{Reader, Writer};
 use kubewright_core::meta::v1::{ObjectMeta, OwnerReference};
 use kubewright_core::options::CreateOptions;
+use kubewright_core::protobuf::Envelope;
 use kubewright_core::{
     DecodeError, Decoder, DynamicObject, GroupVersionKind, GroupVersionResource, Kind, Object, ResourceInfo, Selector,
     Str, StringMap, Time,
@@ -247,6 +248,34 @@ impl Object for JustTheKey {
 
     fn write_json(&self, writer: &mut Writer<'_>) {
         writer.message(&self.metadata);
+    }
+}
+
+// Objects of one stream are kept as their differences to one of them, and are equal by what they say.
+#[test]
+fn compact_objects_of_a_stream_share_what_they_have_in_common() {
+    let pods: Vec<Pod> = (0..20)
+        .map(|index| {
+            let mut pod = Pod::default();
+            pod.metadata.name = Some(format!("web-{index}").into());
+            let image = format!("registry.example.com/{}/web:1.0", "shop".repeat(10 + index / 15));
+            let container = Container { name: "app".into(), image: Some(image.into()), ..Container::default() };
+            pod.spec = Some(PodSpec { containers: [container].into(), ..PodSpec::default() });
+            pod
+        })
+        .collect();
+    let (mut json, mut protobuf) = (Decoder::new(), Decoder::new());
+    for pod in &pods {
+        let alone = Compact::new(pod).unwrap();
+        let from_json = Compact::<Pod>::from_json(&mut Reader::new(&pod.to_json(), &mut json)).unwrap();
+        let bytes = pod.to_protobuf().unwrap();
+        let message = Envelope::decode(&bytes).unwrap().raw;
+        let from_protobuf = Compact::<Pod>::from_protobuf(message, &mut protobuf).unwrap().unwrap();
+        for compact in [&from_json, &from_protobuf] {
+            assert_eq!(&compact.decode().unwrap(), pod);
+            assert!(*compact == alone && compact.byte_len() < 100 + pod.name().len());
+        }
+        assert!(pods.iter().filter(|other| Compact::new(*other).unwrap() == from_json).count() == 1);
     }
 }
 

@@ -7,6 +7,7 @@ mod repeats;
 pub use error::DecodeError;
 pub use pool::StringPool;
 
+use std::any::Any;
 use std::fmt;
 
 use crate::message::Message;
@@ -40,6 +41,7 @@ pub struct Decoder {
     findings: Option<Vec<Finding>>,
     depth: u32,
     lengths: Lengths,
+    memory: Memory,
 }
 
 /// Something that strict field validation reports and tolerant decoding passes over.
@@ -61,6 +63,16 @@ impl fmt::Debug for Lengths {
     }
 }
 
+/// What a type of objects keeps; see [`Decoder::memory`].
+#[derive(Default)]
+struct Memory(Option<Box<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Memory")
+    }
+}
+
 impl Default for Decoder {
     fn default() -> Self {
         Decoder::new()
@@ -77,6 +89,7 @@ impl Decoder {
             findings: None,
             depth: 0,
             lengths: Lengths([0; 256]),
+            memory: Memory::default(),
         }
     }
 
@@ -144,6 +157,17 @@ impl Decoder {
     pub fn protobuf_message_into(&mut self, message: &mut dyn Message, bytes: &[u8]) -> Result<(), DecodeError> {
         self.depth = 0;
         protobuf::decode_message(message, bytes, self)
+    }
+
+    /// What objects of one type keep from each to the next, for types that are not decoded field by field. There is one such
+    /// memory; another type begins it anew.
+    pub fn memory<M: Any + Default + Send + Sync>(&mut self) -> &mut M {
+        let memory = &mut self.memory.0;
+        if memory.as_ref().is_none_or(|memory| !memory.is::<M>()) {
+            *memory = None;
+        }
+        let memory = memory.get_or_insert_with(|| Box::new(M::default()));
+        memory.downcast_mut().expect("another type was dropped above")
     }
 
     /// Decodes a message inside of another, for [`Scalar`](crate::message::Scalar)s that hold messages.

@@ -19,6 +19,11 @@ impl<'a, 'd> Reader<'a, 'd> {
         Reader { bytes, at: 0, decoder }
     }
 
+    /// What the reader decodes with.
+    pub fn decoder(&mut self) -> &mut Decoder {
+        self.decoder
+    }
+
     /// The text that has not been read, white space before it left out.
     #[inline]
     pub(crate) fn rest(&mut self) -> &'a [u8] {

@@ -1,9 +1,11 @@
 //! Objects that are kept as their bytes and decoded when they are read.
 
+mod draft;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::sync::Arc;
 
 use kubewright_core::json::{Reader, Writer};
 use kubewright_core::meta::v1::{ObjectMeta, OwnerReference, PartialObjectMetadata};
@@ -11,6 +13,8 @@ use kubewright_core::protobuf::{Encoder, Envelope, Wire, encode_message};
 use kubewright_core::{
     DecodeError, Decoder, EncodedMap, GroupVersionKind, Kind, Object, ResourceInfo, Str, StringMap, Time,
 };
+
+use draft::Drafts;
 
 /// The number of `metadata` in every object, and of some of its fields.
 const METADATA: u32 = 1;
@@ -29,6 +33,9 @@ const MANAGED_FIELDS: u32 = 17;
 /// makes a cache of such. Index functions run when an object comes in: what they decode is not decoded again.
 /// Types without protobuf are kept as JSON.
 ///
+/// Objects that come from one stream are kept as their differences to one of them, the draft, metadata excepted: pods of
+/// one kind need half of what their bytes are.
+///
 /// ```
 /// # use kubewright_cache::Compact;
 /// # use kubewright_core::{Kind, Object};
@@ -39,9 +46,10 @@ const MANAGED_FIELDS: u32 = 17;
 /// # Ok(()) }
 /// ```
 pub struct Compact<T> {
-    /// The object; after it, where that is not protobuf, its metadata once more as protobuf.
+    /// The metadata as a protobuf message, and after it the differences of the rest, or of all of the JSON, to the draft.
     bytes: Box<[u8]>,
-    metadata: (u32, u32),
+    draft: Arc<[u8]>,
+    metadata: u32,
     /// Places of texts in the metadata: start and length.
     name: (u16, u16),
     namespace: (u16, u16),
@@ -56,14 +64,18 @@ impl<T: Kind> Compact<T> {
     /// # Errors
     /// If its metadata is beyond all bounds.
     pub fn new(object: &T) -> Result<Self, DecodeError> {
+        Self::encode(object, &mut Drafts::default())
+    }
+
+    fn encode(object: &T, drafts: &mut Drafts) -> Result<Self, DecodeError> {
         match object.to_protobuf() {
-            Some(bytes) => Self::from_message(Envelope::decode(&bytes)?.raw),
+            Some(bytes) => Self::from_message(Envelope::decode(&bytes)?.raw, drafts),
             None => {
-                let mut bytes = object.to_json();
-                let whole: PartialObjectMetadata = Decoder::new().skip_managed_fields().json(&bytes)?;
-                let start = bytes.len();
-                encode_message(&whole.metadata, &mut bytes);
-                Self::with_metadata(bytes, start..usize::MAX)
+                let json = object.to_json();
+                let whole: PartialObjectMetadata = Decoder::new().skip_managed_fields().json(&json)?;
+                let mut metadata = Vec::new();
+                encode_message(&whole.metadata, &mut metadata);
+                Self::from_parts(metadata, &json, drafts)
             }
         }
     }
@@ -74,50 +86,47 @@ impl<T: Kind> Compact<T> {
     /// If the bytes, which came from the server as they are, are not such an object.
     pub fn decode(&self) -> Result<T, DecodeError> {
         let mut decoder = Decoder::new();
-        if T::HAS_PROTOBUF
-            && let Some(object) = T::from_protobuf(&self.bytes, &mut decoder)
-        {
-            return object;
+        let rest = self.rest()?;
+        if T::HAS_PROTOBUF {
+            let mut bytes = Vec::with_capacity(self.metadata_bytes().len() + rest.len() + 8);
+            Encoder { out: &mut bytes }.bytes(METADATA, self.metadata_bytes());
+            bytes.extend_from_slice(&rest);
+            if let Some(object) = T::from_protobuf(&bytes, &mut decoder) {
+                return object;
+            }
         }
-        T::from_json(&mut Reader::new(&self.bytes[..self.metadata.0 as usize], &mut decoder))
+        T::from_json(&mut Reader::new(&rest, &mut decoder))
     }
 
-    /// How many bytes the object takes.
+    /// How many bytes the object takes, without the draft that it shares.
     pub fn byte_len(&self) -> usize {
         self.bytes.len() + size_of::<Self>()
     }
 
-    /// Copies a message without its managed fields.
-    fn from_message(message: &[u8]) -> Result<Self, DecodeError> {
-        let mut bytes = Vec::with_capacity(message.len());
-        let mut place = 0..0;
+    /// Takes a message without its managed fields.
+    fn from_message(message: &[u8], drafts: &mut Drafts) -> Result<Self, DecodeError> {
+        let (mut metadata, mut rest) = (Vec::new(), Vec::with_capacity(message.len()));
         for field in Wire::Bytes(message).fields()? {
             let (number, wire) = field?;
             if number != METADATA {
-                copy(&mut Encoder { out: &mut bytes }, number, wire);
+                copy(&mut Encoder { out: &mut rest }, number, wire);
                 continue;
             }
-            let mut metadata = Vec::new();
             for field in wire.fields()? {
                 let (number, wire) = field?;
                 if number != MANAGED_FIELDS {
                     copy(&mut Encoder { out: &mut metadata }, number, wire);
                 }
             }
-            copy(&mut Encoder { out: &mut bytes }, number, Wire::Bytes(&metadata));
-            place = bytes.len() - metadata.len()..bytes.len();
         }
-        // Copied to an allocation of its size: cutting this one short would leave a hole behind each object.
-        Self::with_metadata(bytes.as_slice().to_vec(), place)
+        Self::from_parts(metadata, &rest, drafts)
     }
 
     /// Finds the places of what is read often.
-    fn with_metadata(bytes: Vec<u8>, place: Range<usize>) -> Result<Self, DecodeError> {
-        let place = place.start..place.end.min(bytes.len());
+    fn from_parts(metadata: Vec<u8>, rest: &[u8], drafts: &mut Drafts) -> Result<Self, DecodeError> {
         let too_large = |_| DecodeError::new("metadata is too large to be kept");
-        let metadata = &bytes[place.clone()];
         let mut places = [(0, 0); 4];
-        for field in Wire::Bytes(metadata).fields()? {
+        for field in Wire::Bytes(&metadata).fields()? {
             let (number, wire) = field?;
             let Some(at) = [NAME, NAMESPACE, UID, RESOURCE_VERSION].iter().position(|known| *known == number) else {
                 continue;
@@ -128,15 +137,34 @@ impl<T: Kind> Compact<T> {
             places[at] = (u16::try_from(start).map_err(too_large)?, u16::try_from(text.len()).map_err(too_large)?);
         }
         let [name, namespace, uid, version] = places;
-        let start = u32::try_from(place.start).map_err(too_large)?;
-        let length = u32::try_from(place.len()).map_err(too_large)?;
-        let metadata = (start, length);
-        Ok(Compact { bytes: bytes.into(), metadata, name, namespace, uid, version, objects: PhantomData })
+        let (differences, draft) = drafts.differences(rest);
+        Ok(Compact {
+            // Made at its size: cutting one short would leave a hole behind each object.
+            bytes: [&metadata, differences].concat().into(),
+            draft,
+            metadata: u32::try_from(metadata.len()).map_err(too_large)?,
+            name,
+            namespace,
+            uid,
+            version,
+            objects: PhantomData,
+        })
     }
 
     fn metadata_bytes(&self) -> &[u8] {
-        let (start, length) = self.metadata;
-        &self.bytes[start as usize..][..length as usize]
+        &self.bytes[..self.metadata as usize]
+    }
+
+    /// What differs from the draft.
+    fn differences(&self) -> &[u8] {
+        &self.bytes[self.metadata as usize..]
+    }
+
+    /// All but the metadata, or all of the JSON.
+    fn rest(&self) -> Result<Vec<u8>, DecodeError> {
+        let mut rest = Vec::with_capacity(self.draft.len() + self.differences().len());
+        draft::restore(self.differences(), &self.draft, &mut rest)?;
+        Ok(rest)
     }
 
     fn text(&self, (start, length): (u16, u16)) -> &str {
@@ -242,11 +270,12 @@ impl<T: Kind> Object for Compact<T> {
     }
 
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
-        Compact::new(&T::from_json(reader)?)
+        let object = T::from_json(reader)?;
+        Self::encode(&object, reader.decoder().memory())
     }
 
-    fn from_protobuf(bytes: &[u8], _: &mut Decoder) -> Option<Result<Self, DecodeError>> {
-        T::HAS_PROTOBUF.then(|| Self::from_message(bytes))
+    fn from_protobuf(bytes: &[u8], decoder: &mut Decoder) -> Option<Result<Self, DecodeError>> {
+        T::HAS_PROTOBUF.then(|| Self::from_message(bytes, decoder.memory()))
     }
 
     fn write_json(&self, writer: &mut Writer<'_>) {
@@ -262,13 +291,16 @@ impl<T: Kind> Object for Compact<T> {
 
 impl<T> Clone for Compact<T> {
     fn clone(&self) -> Self {
-        Compact { bytes: self.bytes.clone(), objects: PhantomData, ..*self }
+        Compact { bytes: self.bytes.clone(), draft: Arc::clone(&self.draft), objects: PhantomData, ..*self }
     }
 }
 
 impl<T: Kind> PartialEq for Compact<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
+        // Equal objects may have come with different drafts.
+        let same = Arc::ptr_eq(&self.draft, &other.draft) && self.differences() == other.differences();
+        self.metadata_bytes() == other.metadata_bytes()
+            && (same || self.rest().is_ok_and(|rest| other.rest().is_ok_and(|others| rest == others)))
     }
 }
 
