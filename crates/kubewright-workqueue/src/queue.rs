@@ -59,8 +59,9 @@ pub(crate) struct Shared<T> {
     drained: Notify,
     hasher: RandomState,
     pub(crate) epoch: Instant,
-    /// Whether how long work takes is counted; where it is not, a look at the clock is saved.
-    is_observed: bool,
+    /// Whether it is kept when a key was added or handed out; where it is not, looks at the clock are saved, which cost
+    /// as much as taking the lock twice.
+    pub(crate) is_timed: bool,
     pub(crate) labels: Labels,
 }
 
@@ -86,16 +87,17 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     pub(crate) fn ordered(options: Options<T>, ageing: Option<Ageing>) -> Self {
         let metrics = options.metrics.filter(|_| !options.name.is_empty());
         let stats = metrics.as_ref().map(|_| Box::<Stats>::default());
+        let is_timed = !options.name.is_empty() || ageing.is_some() || options.group_of.is_some();
         let controller = options.controller.unwrap_or_else(|| options.name.clone());
         let shared = Arc::new(Shared {
             locked: Apart(Mutex::new(Locked {
-                state: State::new(Order::new(ageing, options.group_of), stats),
+                state: State::new(Order::new(ageing, options.group_of), is_timed, stats),
                 waiters: Waiters::default(),
             })),
             drained: Notify::new(),
             hasher: RandomState::default(),
             epoch: Instant::now(),
-            is_observed: metrics.is_some(),
+            is_timed,
             labels: Labels { name: options.name, controller },
         });
         if let Some(metrics) = metrics {
@@ -110,12 +112,23 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         self.add_with_priority(key, 0);
     }
 
+    /// As [`add`](Self::add), for a key that is often in line already: it is cloned only if it is not.
+    pub fn add_ref(&self, key: &T) {
+        let shared = &*self.shared;
+        let hash = shared.hash(key);
+        shared.change(|locked, woken| {
+            let due = locked.advance(|| shared.now());
+            let is_added = locked.state.add_ref(hash, key, || shared.now());
+            locked.waiters.pick(due + usize::from(is_added), woken);
+        });
+    }
+
     pub(crate) fn add_with_priority(&self, key: T, priority: i32) {
         let shared = &*self.shared;
         let hash = shared.hash(&key);
         // A key that was known already is dropped after the lock is free, since its own drop may be slow, or use the queue.
         let _unused = shared.change(|locked, woken| {
-            let due = if locked.state.deadlines.is_empty() { 0 } else { locked.state.advance(shared.now()) };
+            let due = locked.advance(|| shared.now());
             let (is_added, unused) = locked.state.add(hash, key, priority, || shared.now());
             locked.waiters.pick(due + usize::from(is_added), woken);
             unused
@@ -235,6 +248,14 @@ impl<T> WorkQueue<T> {
     }
 }
 
+impl<T> Locked<T> {
+    /// Puts keys in line whose time has come; looks at the clock only if there are such as wait for theirs.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: impl FnOnce() -> u64) -> usize {
+        if self.state.deadlines.is_empty() { 0 } else { self.state.advance(now()) }
+    }
+}
+
 impl<T> Shared<T> {
     /// Nanoseconds since the queue was made.
     pub(crate) fn now(&self) -> u64 {
@@ -260,7 +281,7 @@ impl<T> Shared<T> {
 
     /// Ends the work on a key, if `ticket` is still valid.
     pub(crate) fn finish(&self, number: u32, ticket: u64) {
-        let now = if self.is_observed { self.now() } else { 0 };
+        let now = if self.is_timed { self.now() } else { 0 };
         let _forgotten = self.change(|locked, woken| {
             let finished = locked.state.finish(number, ticket, now)?;
             locked.waiters.pick(usize::from(finished.requeued), woken);

@@ -11,7 +11,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
 /// The next key, which must be there already.
-async fn next<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Claim<T> {
+async fn next<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Claim<'_, T> {
     timeout(Duration::ZERO, queue.get()).await.expect("a key waits").expect("the queue is open")
 }
 
@@ -325,7 +325,7 @@ proptest! {
         runtime.block_on(async {
             let queue = WorkQueue::default();
             let mut model = Model::default();
-            let mut claims: BTreeMap<u8, Claim<u8>> = BTreeMap::new();
+            let mut claims: BTreeMap<u8, Claim<'_, u8>> = BTreeMap::new();
             for step in steps {
                 match step {
                     Step::Add(key) => {
