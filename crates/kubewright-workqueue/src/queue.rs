@@ -18,7 +18,7 @@ use crate::get::Get;
 use crate::metrics::{Labels, Stats};
 use crate::options::Options;
 use crate::state::{Phase, State};
-use crate::sync::{Mutex, lock};
+use crate::sync::Lock;
 use crate::view::View;
 use crate::waiters::Waiters;
 
@@ -55,7 +55,7 @@ pub struct WorkQueue<T> {
 
 /// What all handles of a queue share.
 pub(crate) struct Shared<T> {
-    locked: Apart<Mutex<Locked<T>>>,
+    locked: Lock<Locked<T>>,
     drained: Notify,
     hasher: RandomState,
     pub(crate) epoch: Instant,
@@ -64,11 +64,6 @@ pub(crate) struct Shared<T> {
     pub(crate) is_timed: bool,
     pub(crate) labels: Labels,
 }
-
-/// Keeps a value off the cache lines of its neighbours: claims count their references to the queue right beside it, and
-/// each count would take the lock's line away from whoever waits for it.
-#[repr(align(128))]
-struct Apart<T>(T);
 
 /// What the lock protects.
 pub(crate) struct Locked<T> {
@@ -90,10 +85,10 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         let is_timed = !options.name.is_empty() || ageing.is_some() || options.group_of.is_some();
         let controller = options.controller.unwrap_or_else(|| options.name.clone());
         let shared = Arc::new(Shared {
-            locked: Apart(Mutex::new(Locked {
+            locked: Lock::new(Locked {
                 state: State::new(Order::new(ageing, options.group_of), is_timed, stats),
                 waiters: Waiters::default(),
-            })),
+            }),
             drained: Notify::new(),
             hasher: RandomState::default(),
             epoch: Instant::now(),
@@ -175,7 +170,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// Does nothing if no worker has the key; a claim that is still held for it has no effect any more.
     pub fn done(&self, key: &T) {
         let hash = self.shared.hash(key);
-        let ticket = lock(&self.shared.locked.0).state.ticket(hash, key);
+        let ticket = self.shared.locked.lock().state.ticket(hash, key);
         if let Some((number, ticket)) = ticket {
             self.shared.finish(number, ticket);
         }
@@ -225,7 +220,7 @@ impl<T> WorkQueue<T> {
         loop {
             let drained = self.shared.drained.notified();
             {
-                let locked = lock(&self.shared.locked.0);
+                let locked = self.shared.locked.lock();
                 if locked.state.phase == Phase::Closed || locked.state.is_drained() {
                     return;
                 }
@@ -238,7 +233,7 @@ impl<T> WorkQueue<T> {
     #[doc(alias = "ShuttingDown")]
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        lock(&self.shared.locked.0).state.phase != Phase::Open
+        self.shared.locked.lock().state.phase != Phase::Open
     }
 
     /// The name given in the options, or an empty string.
@@ -265,7 +260,7 @@ impl<T> Shared<T> {
     /// Does something under the lock, and wakes the chosen workers after it.
     pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>, &mut Vec<Waker>) -> R) -> R {
         let mut woken = Vec::new();
-        let result = work(&mut lock(&self.locked.0), &mut woken);
+        let result = work(&mut self.locked.lock(), &mut woken);
         woken.into_iter().for_each(Waker::wake);
         result
     }
