@@ -261,7 +261,9 @@ impl<T> Shared<T> {
     pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>, &mut Vec<Waker>) -> R) -> R {
         let mut woken = Vec::new();
         let result = work(&mut self.locked.lock(), &mut woken);
-        woken.into_iter().for_each(Waker::wake);
+        if !woken.is_empty() {
+            woken.into_iter().for_each(Waker::wake);
+        }
         result
     }
 

@@ -70,10 +70,10 @@ impl<T: Clone + Eq> State<T> {
         if self.phase != Phase::Open {
             return (false, Some(key));
         }
-        match self.table.find(hash, &key) {
-            Some(number) => (self.make_dirty(number, priority, now), Some(key)),
-            None => {
-                let number = self.table.insert(hash, key);
+        match self.table.find_or_vacancy(hash, &key) {
+            Ok(number) => (self.make_dirty(number, priority, now), Some(key)),
+            Err(vacancy) => {
+                let number = self.table.insert(vacancy, hash, key);
                 (self.make_dirty(number, priority, now), None)
             }
         }
@@ -84,9 +84,9 @@ impl<T: Clone + Eq> State<T> {
         if self.phase != Phase::Open {
             return false;
         }
-        let number = match self.table.find(hash, key) {
-            Some(number) => number,
-            None => self.table.insert(hash, key.clone()),
+        let number = match self.table.find_or_vacancy(hash, key) {
+            Ok(number) => number,
+            Err(vacancy) => self.table.insert(vacancy, hash, key.clone()),
         };
         self.make_dirty(number, 0, now)
     }
@@ -98,9 +98,9 @@ impl<T: Clone + Eq> State<T> {
         }
         // The last nanosecond of five centuries is spoken for.
         let deadline = deadline.min(NEVER - 1);
-        let number = match self.table.find(hash, &key) {
-            Some(number) => number,
-            None => self.table.insert(hash, key),
+        let number = match self.table.find_or_vacancy(hash, &key) {
+            Ok(number) => number,
+            Err(vacancy) => self.table.insert(vacancy, hash, key),
         };
         self.raise_priority(number, priority);
         let planned = std::mem::replace(&mut self.table[number].deadline, deadline);

@@ -135,3 +135,54 @@ impl<T> DerefMut for Guard<'_, T> {
         &mut self.0.value
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    fn is_crowded(lock: &Lock<u32>) -> bool {
+        lock.is_crowded.load(Ordering::Relaxed)
+    }
+
+    /// A lock at which threads have met in every turn for a while.
+    fn crowded() -> Lock<u32> {
+        let lock = Lock::new(0);
+        (0..ROW).for_each(|_| drop(lock.meet()));
+        assert!(is_crowded(&lock));
+        lock
+    }
+
+    #[test]
+    fn meetings_now_and_then_make_no_crowd() {
+        let lock = Lock::new(0);
+        for _ in 0..100 {
+            (0..=CLOSE).for_each(|_| *lock.lock() += 1);
+            drop(lock.meet());
+        }
+        assert!(!is_crowded(&lock));
+    }
+
+    #[test]
+    fn a_crowd_lasts_while_staying_away_pays() {
+        let lock = crowded();
+        for _ in 0..3 {
+            (0..WORTHWHILE).for_each(|_| *lock.lock() += 1);
+            drop(lock.meet());
+            assert!(is_crowded(&lock));
+        }
+        // Nobody needed the lock meanwhile.
+        drop(lock.meet());
+        assert!(!is_crowded(&lock));
+    }
+
+    #[test]
+    fn nobody_is_lost_in_a_crowd() {
+        let lock = crowded();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..20_000).for_each(|_| *lock.lock() += 1));
+            }
+        });
+        assert_eq!(*lock.lock(), 80_000);
+    }
+}

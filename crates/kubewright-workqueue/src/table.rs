@@ -98,8 +98,8 @@ pub(crate) struct Table<T> {
     /// much as all else that is done with a key. An outdated element is told by its number, which is free or belongs to
     /// a key with another hash.
     ///
-    /// Invariant: a power of two long (or empty), at least a quarter of it gaps, no gap between an element and the place
-    /// its hash points to, and at most one outdated element for each hash that is not in use.
+    /// Invariant: a power of two long (or empty), at least a quarter of it gaps, and no gap between an element and the
+    /// place its hash points to.
     index: Vec<u64>,
     /// How many elements are not gaps.
     used: usize,
@@ -109,24 +109,40 @@ pub(crate) struct Table<T> {
 /// Stands for "none" among free numbers.
 const NO_NUMBER: u32 = u32::MAX;
 
+/// Where the index has room for a key that is not known; valid until the table changes.
+pub(crate) struct Vacancy(usize);
+
 impl<T: Eq> Table<T> {
     /// The number of `key`, if it is known.
-    #[inline]
     pub(crate) fn find(&self, hash: u32, key: &T) -> Option<u32> {
-        if self.index.is_empty() {
-            return None;
+        if self.index.is_empty() { None } else { self.probe(hash, key).ok() }
+    }
+
+    /// The number of `key`, or where to insert it.
+    #[inline]
+    pub(crate) fn find_or_vacancy(&mut self, hash: u32, key: &T) -> Result<u32, Vacancy> {
+        if (self.used + 1) * 4 > self.index.len() * 3 {
+            self.rebuild_index();
         }
+        self.probe(hash, key)
+    }
+
+    #[inline]
+    fn probe(&self, hash: u32, key: &T) -> Result<u32, Vacancy> {
         let mut at = hash as usize & self.mask();
+        let mut outdated = None;
         loop {
             let element = self.index[at];
             if element == 0 {
-                return None;
+                return Err(Vacancy(outdated.unwrap_or(at)));
             }
             if (element >> 32) as u32 == hash {
                 let number = element as u32 - 1;
-                let entry = self.entries.get(number as usize);
-                if entry.is_some_and(|entry| entry.hash == hash && entry.key.as_ref() == Some(key)) {
-                    return Some(number);
+                match self.get(number).filter(|entry| entry.hash == hash) {
+                    Some(entry) if entry.key.as_ref() == Some(key) => return Ok(number),
+                    Some(_) => {}
+                    // To be overwritten if the key is not known, which only the rest of the run can tell.
+                    None => outdated = Some(at),
                 }
             }
             at = (at + 1) & self.mask();
@@ -140,26 +156,24 @@ impl<T> Table<T> {
         Self { entries: Vec::new(), free: NO_NUMBER, details, index: Vec::new(), used: 0, live: 0 }
     }
 
-    /// Gives a number to `key`, which must not be known yet.
+    /// Gives a number to `key`, for which `vacancy` was found.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: u32, key: T) -> u32 {
-        if (self.used + 1) * 4 > self.index.len() * 3 {
-            self.rebuild_index();
-        }
+    pub(crate) fn insert(&mut self, Vacancy(at): Vacancy, hash: u32, key: T) -> u32 {
         let entry = Entry { key: Some(key), deadline: NEVER, hash, mark: Status::Idle as u32 };
         let number = match self.entries.get_mut(self.free as usize) {
             Some(free) => {
                 let number = std::mem::replace(&mut self.free, free.mark);
                 *free = entry;
+                if let Some(details) = &mut self.details {
+                    details[number as usize] = Details::NEW;
+                }
                 number
             }
             None => self.append(entry),
         };
-        if let Some(details) = &mut self.details {
-            details[number as usize] = Details::NEW;
-        }
         self.live += 1;
-        self.link(hash, number);
+        self.used += usize::from(self.index[at] == 0);
+        self.index[at] = element(hash, number);
         number
     }
 
@@ -217,27 +231,6 @@ impl<T> Table<T> {
         self.index.len() - 1
     }
 
-    /// Writes an element into the first gap, or over an outdated element of the same hash.
-    #[inline]
-    fn link(&mut self, hash: u32, number: u32) {
-        let mut at = hash as usize & self.mask();
-        loop {
-            let element = self.index[at];
-            if element == 0 {
-                self.used += 1;
-                break;
-            }
-            if (element >> 32) as u32 == hash {
-                let other = element as u32 - 1;
-                if other == number || self.get(other).is_none_or(|entry| entry.hash != hash) {
-                    break;
-                }
-            }
-            at = (at + 1) & self.mask();
-        }
-        self.index[at] = u64::from(hash) << 32 | u64::from(number + 1);
-    }
-
     /// Leaves outdated elements out, and makes room for as many keys again: as are known, and as there are places to go
     /// through here, so that going through them is paid for by the keys that come until the next time.
     #[cold]
@@ -246,13 +239,20 @@ impl<T> Table<T> {
         self.index.clear();
         self.index.resize(len, 0);
         self.index.shrink_to(len);
-        self.used = 0;
-        for number in 0..self.entries.len() as u32 {
-            if let Some(hash) = self.get(number).map(|entry| entry.hash) {
-                self.link(hash, number);
+        self.used = self.live;
+        let mask = len - 1;
+        for (number, entry) in (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some()) {
+            let mut at = entry.hash as usize & mask;
+            while self.index[at] != 0 {
+                at = (at + 1) & mask;
             }
+            self.index[at] = element(entry.hash, number);
         }
     }
+}
+
+fn element(hash: u32, number: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(number + 1)
 }
 
 impl<T> std::ops::Index<u32> for Table<T> {
@@ -287,7 +287,8 @@ mod tests {
             for (insert, key) in steps {
                 match model.get(&key) {
                     None if insert => {
-                        model.insert(key, table.insert(hash(key), key));
+                        let vacancy = table.find_or_vacancy(hash(key), &key).err().unwrap();
+                        model.insert(key, table.insert(vacancy, hash(key), key));
                     }
                     Some(&number) if !insert => {
                         prop_assert_eq!(table.remove(number), key);
@@ -307,7 +308,8 @@ mod tests {
     fn a_removed_key_leaves_nothing_behind() {
         let mut table = Table::new(false);
         let key = std::sync::Arc::new(7);
-        let number = table.insert(7, key.clone());
+        let vacancy = table.find_or_vacancy(7, &key).err().unwrap();
+        let number = table.insert(vacancy, 7, key.clone());
         drop(table.remove(number));
         assert_eq!(std::sync::Arc::strong_count(&key), 1);
     }
@@ -315,7 +317,12 @@ mod tests {
     #[test]
     fn a_table_that_was_large_gives_its_memory_back() {
         let mut table = Table::new(false);
-        let numbers: Vec<u32> = (0..10_000).map(|key| table.insert(key, key)).collect();
+        let numbers: Vec<u32> = (0..10_000)
+            .map(|key| {
+                let vacancy = table.find_or_vacancy(key, &key).err().unwrap();
+                table.insert(vacancy, key, key)
+            })
+            .collect();
         for number in numbers {
             table.remove(number);
         }
