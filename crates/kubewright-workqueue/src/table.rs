@@ -235,7 +235,7 @@ impl<T> Table<T> {
     /// through here, so that going through them is paid for by the keys that come until the next time.
     #[cold]
     fn rebuild_index(&mut self) {
-        let len = (self.live * 8 / 3 + 1).max(self.entries.len() * 2).next_power_of_two().max(16);
+        let len = (self.live * 8 / 3).max(self.entries.len() * 2).next_power_of_two().max(16);
         self.index.clear();
         self.index.resize(len, 0);
         self.index.shrink_to(len);
