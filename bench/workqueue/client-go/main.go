@@ -4,6 +4,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -61,8 +62,12 @@ func pass(pairs int, keys []string, distinct int) {
 		producers.Add(1)
 		go func() {
 			defer producers.Done()
-			for i := pair; i < adds; i += pairs {
+			for i, count := pair, 0; i < adds; i += pairs {
 				q.Add(keys[i%distinct])
+				// As often as the other side's producers: what is measured depends on how many adds find their key in line.
+				if count++; count%128 == 0 {
+					runtime.Gosched()
+				}
 			}
 		}()
 	}

@@ -59,7 +59,7 @@ async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
         let (producer, keys) = (queue.clone(), keys.clone());
         producers.spawn(async move {
             for add in (pair..ADDS).step_by(pairs) {
-                producer.add(keys[add % distinct].clone());
+                producer.add_ref(&keys[add % distinct]);
                 // Lets workers run now and then, as every task does that takes its keys from a stream.
                 tokio::task::coop::consume_budget().await;
             }

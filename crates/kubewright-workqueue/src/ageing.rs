@@ -7,6 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::table::Details;
+
 /// How waiting makes up for a low priority.
 ///
 /// A key of priority `p` goes before one of priority `q` that came up to `(p - q) × step` earlier, and never before one
@@ -74,8 +76,8 @@ impl Aged {
         self.places.len()
     }
 
-    pub(crate) fn push(&mut self, number: u32, since: u64, priority: i32, arrival: u32) {
-        self.places.insert((self.ageing.rank(since, priority), Reverse(priority), arrival, number));
+    pub(crate) fn push(&mut self, number: u32, details: &Details) {
+        self.places.insert(self.place(number, details));
     }
 
     pub(crate) fn pop(&mut self) -> Option<u32> {
@@ -83,7 +85,12 @@ impl Aged {
     }
 
     /// Takes a key out of the line, given what it was pushed with.
-    pub(crate) fn remove(&mut self, number: u32, since: u64, priority: i32, arrival: u32) {
-        self.places.remove(&(self.ageing.rank(since, priority), Reverse(priority), arrival, number));
+    pub(crate) fn remove(&mut self, number: u32, details: &Details) {
+        self.places.remove(&self.place(number, details));
+    }
+
+    fn place(&self, number: u32, details: &Details) -> Place {
+        let rank = self.ageing.rank(details.since, details.priority);
+        (rank, Reverse(details.priority), details.arrival, number)
     }
 }

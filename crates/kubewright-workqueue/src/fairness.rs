@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 
 use crate::ageing::{Aged, Ageing};
-use crate::table::Entry;
+use crate::table::{Details, Table};
 
 /// Lines up to this length keep their memory when they are emptied.
 const KEPT_PLACES: usize = 4096;
@@ -27,6 +27,7 @@ pub(crate) struct Order<T> {
     ageing: Option<Ageing>,
     lines: Lines<T>,
     len: usize,
+    arrivals: u32,
 }
 
 enum Lines<T> {
@@ -51,7 +52,7 @@ impl<T> Order<T> {
             None => Lines::One(Line::new(ageing)),
             Some(group_of) => Lines::ByGroup { group_of, line_of: HashMap::new(), turns: VecDeque::new() },
         };
-        Self { ageing, lines, len: 0 }
+        Self { ageing, lines, len: 0, arrivals: 0 }
     }
 
     /// How many keys wait.
@@ -59,23 +60,23 @@ impl<T> Order<T> {
         self.len
     }
 
-    /// Whether a change of priority changes the order.
-    pub(crate) fn has_priorities(&self) -> bool {
-        self.ageing.is_some()
-    }
-
-    /// Puts a key in line at the place its entry gives it.
-    pub(crate) fn push(&mut self, number: u32, entry: &Entry<T>) {
+    /// Puts a key at the place in line that its details give it, or else at the end.
+    #[inline]
+    pub(crate) fn push(&mut self, number: u32, table: &mut Table<T>) {
         self.len += 1;
+        if let Some(details) = table.details_mut(number) {
+            self.arrivals = self.arrivals.wrapping_add(1);
+            details.arrival = self.arrivals;
+        }
         match &mut self.lines {
-            Lines::One(line) => line.push(number, entry),
+            Lines::One(line) => line.push(number, table.details(number)),
             Lines::ByGroup { group_of, line_of, turns } => {
-                let group = group_of(&entry.key);
+                let group = group_of(table[number].key());
                 let line = line_of.entry(group).or_insert_with(|| {
                     turns.push_back(group);
                     Line::new(self.ageing)
                 });
-                line.push(number, entry);
+                line.push(number, table.details(number));
             }
         }
     }
@@ -101,16 +102,26 @@ impl<T> Order<T> {
     }
 
     /// Moves a waiting key to where another priority puts it. Its time of arrival, and so its age, stays.
-    pub(crate) fn change_priority(&mut self, number: u32, entry: &mut Entry<T>, priority: i32) {
+    pub(crate) fn change_priority(&mut self, number: u32, table: &mut Table<T>, priority: i32) {
         let line = match &mut self.lines {
             Lines::One(line) => Some(line),
-            Lines::ByGroup { group_of, line_of, .. } => line_of.get_mut(&group_of(&entry.key)),
+            Lines::ByGroup { group_of, line_of, .. } => line_of.get_mut(&group_of(table[number].key())),
         };
+        let Some(details) = table.details_mut(number) else { return };
         if let Some(Line::Aged(aged)) = line {
-            aged.remove(number, entry.since, entry.priority, entry.place);
-            aged.push(number, entry.since, priority, entry.place);
+            aged.remove(number, details);
+            details.priority = priority;
+            aged.push(number, details);
         }
-        entry.priority = priority;
+        details.priority = priority;
+    }
+
+    /// The keys in line in their order, if there is one line and they go by arrival.
+    pub(crate) fn fifo(&self) -> Option<impl Iterator<Item = u32>> {
+        match &self.lines {
+            Lines::One(Line::Fifo(numbers)) => Some(numbers.iter().copied()),
+            _ => None,
+        }
     }
 }
 
@@ -129,10 +140,11 @@ impl Line {
         }
     }
 
-    fn push<T>(&mut self, number: u32, entry: &Entry<T>) {
+    #[inline]
+    fn push(&mut self, number: u32, details: Option<&Details>) {
         match self {
             Self::Fifo(numbers) => numbers.push_back(number),
-            Self::Aged(aged) => aged.push(number, entry.since, entry.priority, entry.place),
+            Self::Aged(aged) => aged.push(number, details.expect("kept where priorities count")),
         }
     }
 

@@ -41,8 +41,8 @@ impl<'a, T> Get<'a, T> {
     }
 }
 
-impl<T: Clone + Eq> Future for Get<'_, T> {
-    type Output = Option<Claim<T>>;
+impl<'a, T: Clone + Eq> Future for Get<'a, T> {
+    type Output = Option<Claim<'a, T>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -51,7 +51,7 @@ impl<T: Clone + Eq> Future for Get<'_, T> {
             match this.look(context.waker()) {
                 Look::Taken(taken) => {
                     budget.made_progress();
-                    return Poll::Ready(Some(Claim::new(this.shared.clone(), taken)));
+                    return Poll::Ready(Some(Claim::new(this.shared, taken)));
                 }
                 Look::Over => return Poll::Ready(None),
                 Look::Wait => {
@@ -66,12 +66,13 @@ impl<T: Clone + Eq> Future for Get<'_, T> {
 
 impl<T: Clone + Eq> Get<'_, T> {
     fn look(&mut self, waker: &Waker) -> Look<T> {
-        let now = self.shared.now();
-        self.shared.change(|locked, woken| {
+        let shared = &**self.shared;
+        let now = if shared.is_timed { shared.now() } else { 0 };
+        shared.change(|locked, woken| {
             if let Some(id) = self.waiter {
                 locked.waiters.unregister(id);
             }
-            let due = locked.state.advance(now);
+            let due = locked.advance(|| if shared.is_timed { now } else { shared.now() });
             let taken = locked.state.take(now);
             // Of the keys that have just come into line, one is ours.
             locked.waiters.pick(due.saturating_sub(usize::from(taken.is_some())), woken);

@@ -28,6 +28,9 @@ impl<T> Options<T> {
     }
 
     /// Names the queue, in metrics and in views. Empty by default.
+    ///
+    /// A queue with a name keeps the times at which keys were added and handed out, which views and metrics show. A plain
+    /// queue without one keeps none, and costs less; one with priorities or groups needs them, and keeps them as well.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();

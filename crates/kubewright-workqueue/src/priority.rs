@@ -10,7 +10,7 @@ use crate::ageing::Ageing;
 use crate::limiter::RateLimiter;
 use crate::options::Options;
 use crate::queue::WorkQueue;
-use crate::sync::{Mutex, lock};
+use crate::sync::Lock;
 use crate::view::View;
 
 /// The priority of keys that come from a first list or a resync: changes that people wait for go before them.
@@ -39,7 +39,7 @@ pub const LOW_PRIORITY: i32 = -100;
 #[doc(alias = "priorityqueue")]
 pub struct PriorityQueue<T> {
     queue: WorkQueue<T>,
-    limiter: Arc<Mutex<Box<dyn RateLimiter<T>>>>,
+    limiter: Arc<Lock<Box<dyn RateLimiter<T>>>>,
 }
 
 /// How a key is added to a [`PriorityQueue`]: by default at once, with priority 0.
@@ -84,7 +84,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
     /// An empty queue.
     #[must_use]
     pub fn new(limiter: impl RateLimiter<T> + 'static, ageing: Ageing, options: Options<T>) -> Self {
-        Self { queue: WorkQueue::ordered(options, Some(ageing)), limiter: Arc::new(Mutex::new(Box::new(limiter))) }
+        Self { queue: WorkQueue::ordered(options, Some(ageing)), limiter: Arc::new(Lock::new(Box::new(limiter))) }
     }
 
     /// Adds `key` as `options` say.
@@ -92,7 +92,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
     pub fn add_with(&self, key: T, options: AddOptions) {
         let mut delay = options.after;
         if options.is_rate_limited {
-            delay = delay.max(lock(&self.limiter).when(&key));
+            delay = delay.max(self.limiter.lock().when(&key));
         }
         if delay.is_zero() && !options.is_rate_limited {
             self.queue.add_with_priority(key, options.priority);
@@ -127,7 +127,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
     #[must_use]
     pub fn view(&self, limit: usize) -> View<T> {
         let view = self.queue.view(limit);
-        let limiter = lock(&self.limiter);
+        let limiter = self.limiter.lock();
         view.with_retries(|key| limiter.num_requeues(key))
     }
 }
@@ -135,13 +135,13 @@ impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
 impl<T> PriorityQueue<T> {
     /// Lets the limiter forget the failures of `key`: it succeeded, or was given up.
     pub fn forget(&self, key: &T) {
-        lock(&self.limiter).forget(key);
+        self.limiter.lock().forget(key);
     }
 
     /// How often `key` was added with a rate limit since it was last forgotten.
     #[must_use]
     pub fn num_requeues(&self, key: &T) -> u32 {
-        lock(&self.limiter).num_requeues(key)
+        self.limiter.lock().num_requeues(key)
     }
 }
 

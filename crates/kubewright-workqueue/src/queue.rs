@@ -18,7 +18,7 @@ use crate::get::Get;
 use crate::metrics::{Labels, Stats};
 use crate::options::Options;
 use crate::state::{Phase, State};
-use crate::sync::{Mutex, lock};
+use crate::sync::Lock;
 use crate::view::View;
 use crate::waiters::Waiters;
 
@@ -55,19 +55,15 @@ pub struct WorkQueue<T> {
 
 /// What all handles of a queue share.
 pub(crate) struct Shared<T> {
-    locked: Apart<Mutex<Locked<T>>>,
+    locked: Lock<Locked<T>>,
     drained: Notify,
     hasher: RandomState,
     pub(crate) epoch: Instant,
-    /// Whether how long work takes is counted; where it is not, a look at the clock is saved.
-    is_observed: bool,
+    /// Whether it is kept when a key was added or handed out; where it is not, looks at the clock are saved, which cost
+    /// as much as taking the lock twice.
+    pub(crate) is_timed: bool,
     pub(crate) labels: Labels,
 }
-
-/// Keeps a value off the cache lines of its neighbours: claims count their references to the queue right beside it, and
-/// each count would take the lock's line away from whoever waits for it.
-#[repr(align(128))]
-struct Apart<T>(T);
 
 /// What the lock protects.
 pub(crate) struct Locked<T> {
@@ -86,16 +82,17 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     pub(crate) fn ordered(options: Options<T>, ageing: Option<Ageing>) -> Self {
         let metrics = options.metrics.filter(|_| !options.name.is_empty());
         let stats = metrics.as_ref().map(|_| Box::<Stats>::default());
+        let is_timed = !options.name.is_empty() || ageing.is_some() || options.group_of.is_some();
         let controller = options.controller.unwrap_or_else(|| options.name.clone());
         let shared = Arc::new(Shared {
-            locked: Apart(Mutex::new(Locked {
-                state: State::new(Order::new(ageing, options.group_of), stats),
+            locked: Lock::new(Locked {
+                state: State::new(Order::new(ageing, options.group_of), is_timed, stats),
                 waiters: Waiters::default(),
-            })),
+            }),
             drained: Notify::new(),
             hasher: RandomState::default(),
             epoch: Instant::now(),
-            is_observed: metrics.is_some(),
+            is_timed,
             labels: Labels { name: options.name, controller },
         });
         if let Some(metrics) = metrics {
@@ -110,12 +107,23 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         self.add_with_priority(key, 0);
     }
 
+    /// As [`add`](Self::add), for a key that is often in line already: it is cloned only if it is not.
+    pub fn add_ref(&self, key: &T) {
+        let shared = &*self.shared;
+        let hash = shared.hash(key);
+        shared.change(|locked, woken| {
+            let due = locked.advance(|| shared.now());
+            let is_added = locked.state.add_ref(hash, key, || shared.now());
+            locked.waiters.pick(due + usize::from(is_added), woken);
+        });
+    }
+
     pub(crate) fn add_with_priority(&self, key: T, priority: i32) {
         let shared = &*self.shared;
         let hash = shared.hash(&key);
         // A key that was known already is dropped after the lock is free, since its own drop may be slow, or use the queue.
         let _unused = shared.change(|locked, woken| {
-            let due = if locked.state.deadlines.is_empty() { 0 } else { locked.state.advance(shared.now()) };
+            let due = locked.advance(|| shared.now());
             let (is_added, unused) = locked.state.add(hash, key, priority, || shared.now());
             locked.waiters.pick(due + usize::from(is_added), woken);
             unused
@@ -162,7 +170,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// Does nothing if no worker has the key; a claim that is still held for it has no effect any more.
     pub fn done(&self, key: &T) {
         let hash = self.shared.hash(key);
-        let ticket = lock(&self.shared.locked.0).state.ticket(hash, key);
+        let ticket = self.shared.locked.lock().state.ticket(hash, key);
         if let Some((number, ticket)) = ticket {
             self.shared.finish(number, ticket);
         }
@@ -212,7 +220,7 @@ impl<T> WorkQueue<T> {
         loop {
             let drained = self.shared.drained.notified();
             {
-                let locked = lock(&self.shared.locked.0);
+                let locked = self.shared.locked.lock();
                 if locked.state.phase == Phase::Closed || locked.state.is_drained() {
                     return;
                 }
@@ -225,13 +233,21 @@ impl<T> WorkQueue<T> {
     #[doc(alias = "ShuttingDown")]
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        lock(&self.shared.locked.0).state.phase != Phase::Open
+        self.shared.locked.lock().state.phase != Phase::Open
     }
 
     /// The name given in the options, or an empty string.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.labels.name
+    }
+}
+
+impl<T> Locked<T> {
+    /// Puts keys in line whose time has come; looks at the clock only if there are such as wait for theirs.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: impl FnOnce() -> u64) -> usize {
+        if self.state.deadlines.is_empty() { 0 } else { self.state.advance(now()) }
     }
 }
 
@@ -244,8 +260,10 @@ impl<T> Shared<T> {
     /// Does something under the lock, and wakes the chosen workers after it.
     pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>, &mut Vec<Waker>) -> R) -> R {
         let mut woken = Vec::new();
-        let result = work(&mut lock(&self.locked.0), &mut woken);
-        woken.into_iter().for_each(Waker::wake);
+        let result = work(&mut self.locked.lock(), &mut woken);
+        if !woken.is_empty() {
+            woken.into_iter().for_each(Waker::wake);
+        }
         result
     }
 
@@ -260,7 +278,7 @@ impl<T> Shared<T> {
 
     /// Ends the work on a key, if `ticket` is still valid.
     pub(crate) fn finish(&self, number: u32, ticket: u64) {
-        let now = if self.is_observed { self.now() } else { 0 };
+        let now = if self.is_timed { self.now() } else { 0 };
         let _forgotten = self.change(|locked, woken| {
             let finished = locked.state.finish(number, ticket, now)?;
             locked.waiters.pick(usize::from(finished.requeued), woken);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::delaying::DelayingQueue;
 use crate::limiter::RateLimiter;
 use crate::options::Options;
-use crate::sync::{Mutex, lock};
+use crate::sync::Lock;
 use crate::view::View;
 
 /// A [`DelayingQueue`] whose delays come from a [`RateLimiter`].
@@ -36,7 +36,7 @@ use crate::view::View;
 #[doc(alias = "TypedRateLimitingInterface")]
 pub struct RateLimitingQueue<T> {
     queue: DelayingQueue<T>,
-    limiter: Arc<Mutex<Box<dyn RateLimiter<T>>>>,
+    limiter: Arc<Lock<Box<dyn RateLimiter<T>>>>,
 }
 
 impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
@@ -44,12 +44,12 @@ impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
     #[doc(alias = "NewTypedRateLimitingQueueWithConfig")]
     #[must_use]
     pub fn new(limiter: impl RateLimiter<T> + 'static, options: Options<T>) -> Self {
-        Self { queue: DelayingQueue::new(options), limiter: Arc::new(Mutex::new(Box::new(limiter))) }
+        Self { queue: DelayingQueue::new(options), limiter: Arc::new(Lock::new(Box::new(limiter))) }
     }
 
     /// Adds `key` when the limiter allows it.
     pub fn add_rate_limited(&self, key: T) {
-        let delay = lock(&self.limiter).when(&key);
+        let delay = self.limiter.lock().when(&key);
         self.queue.add_after(key, delay);
     }
 
@@ -57,7 +57,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
     #[must_use]
     pub fn view(&self, limit: usize) -> View<T> {
         let view = self.queue.view(limit);
-        let limiter = lock(&self.limiter);
+        let limiter = self.limiter.lock();
         view.with_retries(|key| limiter.num_requeues(key))
     }
 }
@@ -67,13 +67,13 @@ impl<T> RateLimitingQueue<T> {
     ///
     /// Concerns the limiter alone: a claim on the key stays, and so does a delay.
     pub fn forget(&self, key: &T) {
-        lock(&self.limiter).forget(key);
+        self.limiter.lock().forget(key);
     }
 
     /// How often `key` was added with a rate limit since it was last forgotten.
     #[must_use]
     pub fn num_requeues(&self, key: &T) -> u32 {
-        lock(&self.limiter).num_requeues(key)
+        self.limiter.lock().num_requeues(key)
     }
 }
 

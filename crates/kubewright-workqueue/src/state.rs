@@ -41,8 +41,8 @@ pub(crate) struct Finished<T> {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) number: u32,
-    /// Tells this handing out from a later one of the same key.
-    ticket: u64,
+    /// Tells this handing out from a later one of the same key, and which came first.
+    pub(crate) ticket: u64,
     pub(crate) started: u64,
 }
 
@@ -54,11 +54,10 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) struct State<T> {
     pub(crate) table: Table<T>,
-    order: Order<T>,
+    pub(crate) order: Order<T>,
     pub(crate) deadlines: Deadlines,
     pub(crate) running: Vec<Running>,
     redirtied: usize,
-    arrivals: u32,
     tickets: u64,
     pub(crate) phase: Phase,
     pub(crate) stats: Option<Box<Stats>>,
@@ -67,18 +66,29 @@ pub(crate) struct State<T> {
 impl<T: Clone + Eq> State<T> {
     /// Marks `key` as in need of processing. Says whether it came into line, and gives it back if it was known already
     /// or is refused.
-    #[inline]
     pub(crate) fn add(&mut self, hash: u32, key: T, priority: i32, now: impl FnOnce() -> u64) -> (bool, Option<T>) {
         if self.phase != Phase::Open {
             return (false, Some(key));
         }
-        match self.table.find(hash, &key) {
-            Some(number) => (self.make_dirty(number, priority, now), Some(key)),
-            None => {
-                let number = self.table.insert(hash, key);
+        match self.table.find_or_vacancy(hash, &key) {
+            Ok(number) => (self.make_dirty(number, priority, now), Some(key)),
+            Err(vacancy) => {
+                let number = self.table.insert(vacancy, hash, key);
                 (self.make_dirty(number, priority, now), None)
             }
         }
+    }
+
+    /// As [`add`](Self::add), with a key that is cloned only if it is not known yet.
+    pub(crate) fn add_ref(&mut self, hash: u32, key: &T, now: impl FnOnce() -> u64) -> bool {
+        if self.phase != Phase::Open {
+            return false;
+        }
+        let number = match self.table.find_or_vacancy(hash, key) {
+            Ok(number) => number,
+            Err(vacancy) => self.table.insert(vacancy, hash, key.clone()),
+        };
+        self.make_dirty(number, 0, now)
     }
 
     /// Has `key` added at `deadline`, or earlier if that is already planned. True if no deadline is sooner than this.
@@ -88,9 +98,9 @@ impl<T: Clone + Eq> State<T> {
         }
         // The last nanosecond of five centuries is spoken for.
         let deadline = deadline.min(NEVER - 1);
-        let number = match self.table.find(hash, &key) {
-            Some(number) => number,
-            None => self.table.insert(hash, key),
+        let number = match self.table.find_or_vacancy(hash, &key) {
+            Ok(number) => number,
+            Err(vacancy) => self.table.insert(vacancy, hash, key),
         };
         self.raise_priority(number, priority);
         let planned = std::mem::replace(&mut self.table[number].deadline, deadline);
@@ -111,52 +121,55 @@ impl<T: Clone + Eq> State<T> {
         let number = self.order.pop()?;
         self.tickets += 1;
         let ticket = self.tickets;
-        let entry = &mut self.table[number];
-        let priority = entry.priority;
-        if entry.deadline == NEVER {
-            entry.priority = i32::MIN;
-        }
-        entry.status = Status::Processing;
-        entry.place = self.running.len() as u32;
-        let waited = now.saturating_sub(entry.since);
+        let place = self.running.len();
         self.running.push(Running { number, ticket, started: now });
-        if let Some(stats) = &mut self.stats {
-            stats.queue_duration.observe(waited);
+        let entry = &mut self.table[number];
+        entry.set_status(Status::Processing);
+        entry.set_place(place);
+        let is_delayed = entry.deadline != NEVER;
+        let mut priority = 0;
+        if let Some(details) = self.table.details_mut(number) {
+            priority = details.priority;
+            if !is_delayed {
+                details.priority = i32::MIN;
+            }
+            if let Some(stats) = &mut self.stats {
+                stats.queue_duration.observe(now.saturating_sub(details.since));
+            }
         }
         // Last, so that a clone that panics leaves a key in work and not half a state.
-        Some(Taken { key: self.table[number].key.clone(), number, ticket, priority })
+        Some(Taken { key: self.table[number].key().clone(), number, ticket, priority })
     }
 
     /// The number and ticket of the work under way on `key`.
     pub(crate) fn ticket(&self, hash: u32, key: &T) -> Option<(u32, u64)> {
         let number = self.table.find(hash, key)?;
         let entry = &self.table[number];
-        matches!(entry.status, Status::Processing | Status::ProcessingDirty)
-            .then(|| (number, self.running[entry.place as usize].ticket))
+        matches!(entry.status(), Status::Processing | Status::ProcessingDirty)
+            .then(|| (number, self.running[entry.place()].ticket))
     }
 
     /// Gives a key that waits, now or for its deadline or its worker, another priority. False if none such waits.
     pub(crate) fn set_priority(&mut self, hash: u32, key: &T, priority: i32) -> bool {
         let Some(number) = self.table.find(hash, key) else { return false };
-        let entry = &mut self.table[number];
-        match entry.status {
-            Status::Queued => self.order.change_priority(number, entry, priority),
-            Status::Processing if entry.deadline == NEVER => return false,
-            Status::Idle | Status::Processing | Status::ProcessingDirty => entry.priority = priority,
+        let entry = &self.table[number];
+        if entry.status() == Status::Processing && entry.deadline == NEVER {
+            return false;
         }
+        self.change_priority(number, priority);
         true
     }
 }
 
 impl<T> State<T> {
-    pub(crate) fn new(order: Order<T>, stats: Option<Box<Stats>>) -> Self {
+    /// Without `is_timed`, times that are given are not kept; keys then have to stand in one line.
+    pub(crate) fn new(order: Order<T>, is_timed: bool, stats: Option<Box<Stats>>) -> Self {
         Self {
-            table: Table::default(),
+            table: Table::new(is_timed),
             order,
             deadlines: Deadlines::default(),
             running: Vec::new(),
             redirtied: 0,
-            arrivals: 0,
             tickets: 0,
             phase: Phase::Open,
             stats,
@@ -171,9 +184,8 @@ impl<T> State<T> {
             let soonest = self.deadlines.soonest(|deadline, number| is_planned(table, deadline, number));
             let Some((deadline, number)) = soonest.filter(|&(deadline, _)| deadline <= now) else { break };
             self.deadlines.pop();
-            let entry = &mut self.table[number];
-            entry.deadline = NEVER;
-            let priority = entry.priority;
+            self.table[number].deadline = NEVER;
+            let priority = self.table.details(number).map_or(0, |details| details.priority);
             // It waits since it fell due, even if nobody looked at the clock until now.
             added += usize::from(self.make_dirty(number, priority, || deadline));
         }
@@ -192,8 +204,8 @@ impl<T> State<T> {
     /// Notes that the work on a key is over; `now` matters to statistics alone. Without effect unless `ticket` is that of the work under way.
     pub(crate) fn finish(&mut self, number: u32, ticket: u64, now: u64) -> Option<Finished<T>> {
         let entry = self.table.get(number)?;
-        let place = entry.place as usize;
-        let is_dirty = match entry.status {
+        let place = entry.place();
+        let is_dirty = match entry.status() {
             Status::Processing => false,
             Status::ProcessingDirty => true,
             Status::Idle | Status::Queued => return None,
@@ -203,7 +215,7 @@ impl<T> State<T> {
         }
         let started = self.running.swap_remove(place).started;
         if let Some(moved) = self.running.get(place) {
-            self.table[moved.number].place = place as u32;
+            self.table[moved.number].set_place(place);
         }
         if let Some(stats) = &mut self.stats {
             stats.work_duration.observe(now.saturating_sub(started));
@@ -213,7 +225,7 @@ impl<T> State<T> {
             self.push(number);
             return Some(Finished { requeued: true, forgotten: None });
         }
-        self.table[number].status = Status::Idle;
+        self.table[number].set_status(Status::Idle);
         Some(Finished { requeued: false, forgotten: self.forget_if_idle(number) })
     }
 
@@ -265,16 +277,18 @@ impl<T> State<T> {
     #[inline]
     fn make_dirty(&mut self, number: u32, priority: i32, now: impl FnOnce() -> u64) -> bool {
         self.raise_priority(number, priority);
-        let entry = &mut self.table[number];
-        match entry.status {
-            Status::Queued | Status::ProcessingDirty => return false,
-            Status::Idle | Status::Processing => entry.since = now(),
+        let status = self.table[number].status();
+        if matches!(status, Status::Queued | Status::ProcessingDirty) {
+            return false;
+        }
+        if let Some(details) = self.table.details_mut(number) {
+            details.since = now();
         }
         if let Some(stats) = &mut self.stats {
             stats.adds += 1;
         }
-        if entry.status == Status::Processing {
-            entry.status = Status::ProcessingDirty;
+        if status == Status::Processing {
+            self.table[number].set_status(Status::ProcessingDirty);
             self.redirtied += 1;
             return false;
         }
@@ -284,29 +298,28 @@ impl<T> State<T> {
 
     #[inline]
     fn push(&mut self, number: u32) {
-        self.arrivals = self.arrivals.wrapping_add(1);
-        let entry = &mut self.table[number];
-        entry.status = Status::Queued;
-        entry.place = self.arrivals;
-        self.order.push(number, entry);
+        self.table[number].set_status(Status::Queued);
+        self.order.push(number, &mut self.table);
     }
 
     #[inline]
     fn raise_priority(&mut self, number: u32, priority: i32) {
-        let entry = &mut self.table[number];
-        if priority <= entry.priority {
-            return;
+        if self.table.details(number).is_some_and(|details| priority > details.priority) {
+            self.change_priority(number, priority);
         }
-        if entry.status == Status::Queued && self.order.has_priorities() {
-            self.order.change_priority(number, entry, priority);
-        } else {
-            entry.priority = priority;
+    }
+
+    fn change_priority(&mut self, number: u32, priority: i32) {
+        if self.table[number].status() == Status::Queued {
+            self.order.change_priority(number, &mut self.table, priority);
+        } else if let Some(details) = self.table.details_mut(number) {
+            details.priority = priority;
         }
     }
 
     fn forget_if_idle(&mut self, number: u32) -> Option<T> {
         let entry = &self.table[number];
-        (entry.status == Status::Idle && entry.deadline == NEVER).then(|| self.table.remove(number))
+        (entry.status() == Status::Idle && entry.deadline == NEVER).then(|| self.table.remove(number))
     }
 }
 

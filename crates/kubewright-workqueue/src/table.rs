@@ -2,7 +2,8 @@
 //!
 //! What a key is waiting for is written in its entry by `state`; this module only finds, numbers and forgets. It exists
 //! because a map beside a line of keys would store and hash each key several times: here a key is hashed when it is
-//! added, outside of the lock, and all else goes by number.
+//! added, outside of the lock, and all else goes by number. A million keys may wait, so an entry is small: what only some
+//! queues need is kept in [`Details`], beside the entries and not at all in the other queues.
 
 /// Stands for "no deadline" in [`Entry::deadline`].
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -26,63 +27,122 @@ pub(crate) enum Status {
 /// What the queue knows about one key. Times are nanoseconds since the queue was made.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
-    pub(crate) key: T,
-    hash: u32,
-    pub(crate) priority: i32,
-    pub(crate) status: Status,
-    /// When the key was first added since it was last handed out; meaningful while dirty.
-    pub(crate) since: u64,
+    /// `None` in an entry that is free.
+    key: Option<T>,
     /// When a delayed add falls due, or [`NEVER`].
     pub(crate) deadline: u64,
-    /// While queued: how many came into line before it. While processing: its index in the list of work under way.
+    hash: u32,
+    /// The status in the lowest two bits, the place above it; in an entry that is free, the number of the next such.
+    mark: u32,
+}
+
+impl<T> Entry<T> {
+    pub(crate) fn key(&self) -> &T {
+        self.key.as_ref().expect("a number is valid until its removal")
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        match self.mark & 3 {
+            0 => Status::Idle,
+            1 => Status::Queued,
+            2 => Status::Processing,
+            _ => Status::ProcessingDirty,
+        }
+    }
+
+    /// While processing: the index in the list of work under way.
+    pub(crate) fn place(&self) -> usize {
+        (self.mark >> 2) as usize
+    }
+
+    /// Changes the status; the place stays.
+    pub(crate) fn set_status(&mut self, status: Status) {
+        self.mark = self.mark & !3 | status as u32;
+    }
+
+    /// Changes the place; the status stays.
+    pub(crate) fn set_place(&mut self, place: usize) {
+        let place = u32::try_from(place).ok().filter(|&place| place < 1 << 30);
+        self.mark = place.expect("a thousand million claims do not fit into memory") << 2 | self.mark & 3;
+    }
+}
+
+/// What queues know about a key whose order depends on more than arrival, or that people watch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Details {
+    /// When the key was first added since it was last handed out; meaningful while dirty.
+    pub(crate) since: u64,
+    pub(crate) priority: i32,
+    /// While queued: how many came into line before it.
     ///
     /// Half a word, because a million keys may wait: after four thousand million arrivals the count starts anew, and two
     /// keys of equal rank that stand on either side of that moment change places.
-    pub(crate) place: u32,
+    pub(crate) arrival: u32,
+}
+
+impl Details {
+    const NEW: Self = Self { since: 0, priority: i32::MIN, arrival: 0 };
 }
 
 /// Every known key, by number and by value.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    slots: Vec<Option<Entry<T>>>,
-    free: Vec<u32>,
+    entries: Vec<Entry<T>>,
+    /// The first number that is free, if not as many as there are entries; each such entry names the next.
+    free: u32,
+    /// As long as `entries`, if details are kept.
+    details: Option<Vec<Details>>,
     /// Open addressing with linear probing; an element is `hash << 32 | number + 1`, and zero is a gap.
     ///
     /// A key that is removed leaves its element behind: far apart in memory as elements are, taking it out would cost as
     /// much as all else that is done with a key. An outdated element is told by its number, which is free or belongs to
     /// a key with another hash.
     ///
-    /// Invariant: a power of two long (or empty), at least a quarter of it gaps, no gap between an element and the place
-    /// its hash points to, and at most one outdated element for each hash that is not in use.
+    /// Invariant: a power of two long (or empty), at least a quarter of it gaps, and no gap between an element and the
+    /// place its hash points to.
     index: Vec<u64>,
     /// How many elements are not gaps.
     used: usize,
     live: usize,
 }
 
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), index: Vec::new(), used: 0, live: 0 }
-    }
-}
+/// Stands for "none" among free numbers.
+const NO_NUMBER: u32 = u32::MAX;
+
+/// Where the index has room for a key that is not known; valid until the table changes.
+pub(crate) struct Vacancy(usize);
 
 impl<T: Eq> Table<T> {
     /// The number of `key`, if it is known.
-    #[inline]
     pub(crate) fn find(&self, hash: u32, key: &T) -> Option<u32> {
-        if self.index.is_empty() {
-            return None;
+        if self.index.is_empty() { None } else { self.probe(hash, key).ok() }
+    }
+
+    /// The number of `key`, or where to insert it.
+    #[inline]
+    pub(crate) fn find_or_vacancy(&mut self, hash: u32, key: &T) -> Result<u32, Vacancy> {
+        if (self.used + 1) * 4 > self.index.len() * 3 {
+            self.rebuild_index();
         }
+        self.probe(hash, key)
+    }
+
+    #[inline]
+    fn probe(&self, hash: u32, key: &T) -> Result<u32, Vacancy> {
         let mut at = hash as usize & self.mask();
+        let mut outdated = None;
         loop {
             let element = self.index[at];
             if element == 0 {
-                return None;
+                return Err(Vacancy(outdated.unwrap_or(at)));
             }
             if (element >> 32) as u32 == hash {
                 let number = element as u32 - 1;
-                if self.get(number).is_some_and(|entry| entry.hash == hash && entry.key == *key) {
-                    return Some(number);
+                match self.get(number).filter(|entry| entry.hash == hash) {
+                    Some(entry) if entry.key.as_ref() == Some(key) => return Ok(number),
+                    Some(_) => {}
+                    // To be overwritten if the key is not known, which only the rest of the run can tell.
+                    None => outdated = Some(at),
                 }
             }
             at = (at + 1) & self.mask();
@@ -91,100 +151,121 @@ impl<T: Eq> Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Gives a number to `key`, which must not be known yet.
-    pub(crate) fn insert(&mut self, hash: u32, key: T) -> u32 {
-        if (self.used + 1) * 4 > self.index.len() * 3 {
-            self.rebuild_index();
-        }
-        let entry = Entry { key, hash, priority: i32::MIN, status: Status::Idle, since: 0, deadline: NEVER, place: 0 };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.slots[number as usize] = Some(entry);
+    pub(crate) fn new(has_details: bool) -> Self {
+        let details = has_details.then(Vec::new);
+        Self { entries: Vec::new(), free: NO_NUMBER, details, index: Vec::new(), used: 0, live: 0 }
+    }
+
+    /// Gives a number to `key`, for which `vacancy` was found.
+    #[inline]
+    pub(crate) fn insert(&mut self, Vacancy(at): Vacancy, hash: u32, key: T) -> u32 {
+        let entry = Entry { key: Some(key), deadline: NEVER, hash, mark: Status::Idle as u32 };
+        let number = match self.entries.get_mut(self.free as usize) {
+            Some(free) => {
+                let number = std::mem::replace(&mut self.free, free.mark);
+                *free = entry;
+                if let Some(details) = &mut self.details {
+                    details[number as usize] = Details::NEW;
+                }
                 number
             }
-            None => {
-                let number = u32::try_from(self.slots.len()).ok().filter(|&n| n < u32::MAX);
-                self.slots.push(Some(entry));
-                number.expect("four thousand million keys do not fit into memory")
-            }
+            None => self.append(entry),
         };
         self.live += 1;
-        self.link(hash, number);
+        self.used += usize::from(self.index[at] == 0);
+        self.index[at] = element(hash, number);
         number
     }
 
-    /// Forgets the key with this number and returns it, for its owner to drop outside of the lock.
-    pub(crate) fn remove(&mut self, number: u32) -> T {
-        let entry = self.slots[number as usize].take().expect("a number is valid until its removal");
-        self.free.push(number);
-        self.live -= 1;
-        if self.live == 0 && self.slots.len() > KEPT_SLOTS {
-            *self = Self::default();
+    #[cold]
+    fn append(&mut self, entry: Entry<T>) -> u32 {
+        let number = u32::try_from(self.entries.len()).ok().filter(|&number| number < NO_NUMBER);
+        self.entries.push(entry);
+        if let Some(details) = &mut self.details {
+            details.push(Details::NEW);
         }
-        entry.key
+        number.expect("four thousand million keys do not fit into memory")
+    }
+
+    /// Forgets the key with this number and returns it, for its owner to drop outside of the lock.
+    #[inline]
+    pub(crate) fn remove(&mut self, number: u32) -> T {
+        let entry = &mut self.entries[number as usize];
+        let key = entry.key.take().expect("a number is valid until its removal");
+        entry.mark = std::mem::replace(&mut self.free, number);
+        self.live -= 1;
+        if self.live == 0 && self.entries.len() > KEPT_SLOTS {
+            *self = Self::new(self.details.is_some());
+        }
+        key
     }
 
     /// The entry with this number, if the number is in use.
+    #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&Entry<T>> {
-        self.slots.get(number as usize)?.as_ref()
+        self.entries.get(number as usize).filter(|entry| entry.key.is_some())
+    }
+
+    /// Whether details are kept.
+    pub(crate) fn has_details(&self) -> bool {
+        self.details.is_some()
+    }
+
+    /// What is known besides about the key with this number, if details are kept.
+    #[inline]
+    pub(crate) fn details(&self, number: u32) -> Option<&Details> {
+        self.details.as_ref().map(|details| &details[number as usize])
+    }
+
+    #[inline]
+    pub(crate) fn details_mut(&mut self, number: u32) -> Option<&mut Details> {
+        self.details.as_mut().map(|details| &mut details[number as usize])
     }
 
     /// Every entry with its number.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &Entry<T>)> {
-        self.slots.iter().enumerate().filter_map(|(number, slot)| Some((number as u32, slot.as_ref()?)))
+        (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some())
     }
 
     fn mask(&self) -> usize {
         self.index.len() - 1
     }
 
-    /// Writes an element into the first gap, or over an outdated element of the same hash.
-    fn link(&mut self, hash: u32, number: u32) {
-        let mut at = hash as usize & self.mask();
-        loop {
-            let element = self.index[at];
-            if element == 0 {
-                self.used += 1;
-                break;
-            }
-            if (element >> 32) as u32 == hash {
-                let other = element as u32 - 1;
-                if other == number || self.get(other).is_none_or(|entry| entry.hash != hash) {
-                    break;
-                }
-            }
-            at = (at + 1) & self.mask();
-        }
-        self.index[at] = u64::from(hash) << 32 | u64::from(number + 1);
-    }
-
     /// Leaves outdated elements out, and makes room for as many keys again: as are known, and as there are places to go
     /// through here, so that going through them is paid for by the keys that come until the next time.
+    #[cold]
     fn rebuild_index(&mut self) {
-        let len = (self.live * 8 / 3 + 1).max(self.slots.len() * 2).next_power_of_two().max(16);
+        let len = (self.live * 8 / 3).max(self.entries.len() * 2).next_power_of_two().max(16);
         self.index.clear();
         self.index.resize(len, 0);
         self.index.shrink_to(len);
-        self.used = 0;
-        for number in 0..self.slots.len() as u32 {
-            if let Some(hash) = self.get(number).map(|entry| entry.hash) {
-                self.link(hash, number);
+        self.used = self.live;
+        let mask = len - 1;
+        for (number, entry) in (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some()) {
+            let mut at = entry.hash as usize & mask;
+            while self.index[at] != 0 {
+                at = (at + 1) & mask;
             }
+            self.index[at] = element(entry.hash, number);
         }
     }
+}
+
+fn element(hash: u32, number: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(number + 1)
 }
 
 impl<T> std::ops::Index<u32> for Table<T> {
     type Output = Entry<T>;
 
     fn index(&self, number: u32) -> &Entry<T> {
-        self.slots[number as usize].as_ref().expect("a number is valid until its removal")
+        &self.entries[number as usize]
     }
 }
 
 impl<T> std::ops::IndexMut<u32> for Table<T> {
     fn index_mut(&mut self, number: u32) -> &mut Entry<T> {
-        self.slots[number as usize].as_mut().expect("a number is valid until its removal")
+        &mut self.entries[number as usize]
     }
 }
 
@@ -199,14 +280,15 @@ mod tests {
     proptest! {
         #[test]
         fn the_table_agrees_with_a_map(mix in 1..=5u32, steps in vec((any::<bool>(), 0..60u32), 0..400)) {
-            let mut table = Table::default();
+            let mut table = Table::new(false);
             let mut model: BTreeMap<u32, u32> = BTreeMap::new();
             // Few hashes, far apart ones as well, so that runs collide and wrap around the end.
             let hash = |key: u32| (key % (mix * 3)).wrapping_mul(0x9fff_ffff);
             for (insert, key) in steps {
                 match model.get(&key) {
                     None if insert => {
-                        model.insert(key, table.insert(hash(key), key));
+                        let vacancy = table.find_or_vacancy(hash(key), &key).err().unwrap();
+                        model.insert(key, table.insert(vacancy, hash(key), key));
                     }
                     Some(&number) if !insert => {
                         prop_assert_eq!(table.remove(number), key);
@@ -224,20 +306,26 @@ mod tests {
     // WQ-13
     #[test]
     fn a_removed_key_leaves_nothing_behind() {
-        let mut table = Table::default();
+        let mut table = Table::new(false);
         let key = std::sync::Arc::new(7);
-        let number = table.insert(7, key.clone());
+        let vacancy = table.find_or_vacancy(7, &key).err().unwrap();
+        let number = table.insert(vacancy, 7, key.clone());
         drop(table.remove(number));
         assert_eq!(std::sync::Arc::strong_count(&key), 1);
     }
 
     #[test]
     fn a_table_that_was_large_gives_its_memory_back() {
-        let mut table = Table::default();
-        let numbers: Vec<u32> = (0..10_000).map(|key| table.insert(key, key)).collect();
+        let mut table = Table::new(false);
+        let numbers: Vec<u32> = (0..10_000)
+            .map(|key| {
+                let vacancy = table.find_or_vacancy(key, &key).err().unwrap();
+                table.insert(vacancy, key, key)
+            })
+            .collect();
         for number in numbers {
             table.remove(number);
         }
-        assert_eq!((table.slots.capacity(), table.index.capacity(), table.free.capacity()), (0, 0, 0));
+        assert_eq!((table.entries.capacity(), table.index.capacity()), (0, 0));
     }
 }

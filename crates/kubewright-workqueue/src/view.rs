@@ -31,8 +31,9 @@ pub struct View<T> {
 pub struct Waiting<T> {
     /// The key.
     pub key: T,
-    /// When it was added, or its delay was over.
-    pub since: Instant,
+    /// When it was added, or its delay was over; `None` in a queue that keeps no times (see
+    /// [`Options::name`](crate::Options::name)).
+    pub since: Option<Instant>,
     /// Its priority; 0 in a queue without priorities.
     pub priority: i32,
     /// How often it was added with a rate limit since it was last forgotten; 0 in a queue without limiter.
@@ -57,8 +58,9 @@ pub struct Delayed<T> {
 pub struct Processing<T> {
     /// The key.
     pub key: T,
-    /// When it was handed to its worker.
-    pub since: Instant,
+    /// When it was handed to its worker; `None` in a queue that keeps no times (see
+    /// [`Options::name`](crate::Options::name)).
+    pub since: Option<Instant>,
     /// Whether it was added again meanwhile.
     pub is_dirty: bool,
     /// How often it was added with a rate limit since it was last forgotten; 0 in a queue without limiter.
@@ -68,32 +70,36 @@ pub struct Processing<T> {
 impl<T: Clone> View<T> {
     pub(crate) fn of(state: &State<T>, name: &str, epoch: Instant, limit: usize) -> Self {
         let time = |nanoseconds| epoch + std::time::Duration::from_nanos(nanoseconds);
-        let queued = state.table.entries().filter(|(_, entry)| entry.status == Status::Queued);
-        let waiting = first(limit, queued.map(|(number, entry)| (entry.since, number)));
         let planned = state.deadlines.iter().filter(|&(deadline, number)| is_planned(&state.table, deadline, number));
         let delayed = first(limit, planned);
-        let running = first(limit, state.running.iter().map(|running| (running.started, running.number)));
+        let running = first(limit, state.running.iter().zip(0..).map(|(running, place)| (running.ticket, place)));
         Self {
             name: name.to_owned(),
-            waiting: waiting
+            waiting: waiting(state, limit)
                 .into_iter()
-                .map(|(since, number)| {
-                    let entry = &state.table[number];
-                    Waiting { key: entry.key.clone(), since: time(since), priority: entry.priority, retries: 0 }
+                .map(|number| {
+                    let (key, details) = (state.table[number].key().clone(), state.table.details(number));
+                    let since = details.map(|details| time(details.since));
+                    Waiting { key, since, priority: details.map_or(0, |details| details.priority), retries: 0 }
                 })
                 .collect(),
             waiting_count: state.len(),
             delayed: delayed
                 .into_iter()
-                .map(|(until, number)| Delayed { key: state.table[number].key.clone(), until: time(until), retries: 0 })
+                .map(|(until, number)| {
+                    let key = state.table[number].key().clone();
+                    Delayed { key, until: time(until), retries: 0 }
+                })
                 .collect(),
             delayed_count: state.deadlines.len(),
             processing: running
                 .into_iter()
-                .map(|(since, number)| {
-                    let entry = &state.table[number];
-                    let is_dirty = entry.status == Status::ProcessingDirty;
-                    Processing { key: entry.key.clone(), since: time(since), is_dirty, retries: 0 }
+                .map(|(_, place)| {
+                    let running = &state.running[place as usize];
+                    let entry = &state.table[running.number];
+                    let since = state.table.has_details().then(|| time(running.started));
+                    let is_dirty = entry.status() == Status::ProcessingDirty;
+                    Processing { key: entry.key().clone(), since, is_dirty, retries: 0 }
                 })
                 .collect(),
             processing_count: state.running.len(),
@@ -107,6 +113,18 @@ impl<T: Clone> View<T> {
         self.processing.iter_mut().for_each(|processing| processing.retries = retries_of(&processing.key));
         self
     }
+}
+
+/// The numbers of the `limit` keys that have waited longest.
+fn waiting<T>(state: &State<T>, limit: usize) -> Vec<u32> {
+    if !state.table.has_details()
+        && let Some(numbers) = state.order.fifo()
+    {
+        return numbers.take(limit).collect();
+    }
+    let queued = state.table.entries().filter(|(_, entry)| entry.status() == Status::Queued);
+    let since = |number| state.table.details(number).map_or(0, |details| details.since);
+    first(limit, queued.map(|(number, _)| (since(number), number))).into_iter().map(|(_, number)| number).collect()
 }
 
 /// The `limit` smallest, in order.

@@ -54,10 +54,15 @@ impl Waiters {
     }
 
     /// Picks up to `count` workers to wake.
+    #[inline]
     pub(crate) fn pick(&mut self, count: usize, woken: &mut Vec<Waker>) {
-        if count == 0 || self.waiting.is_empty() {
-            return;
+        if count > 0 && !self.waiting.is_empty() {
+            self.pick_some(count, woken);
         }
+    }
+
+    #[cold]
+    fn pick_some(&mut self, count: usize, woken: &mut Vec<Waker>) {
         let kept = self.waiting.len().saturating_sub(count);
         woken.extend(self.waiting.drain(kept..).map(|(_, waker)| waker));
     }

@@ -223,9 +223,9 @@ async fn a_view_says_what_waits_since_when_and_what_was_retried() {
     sleep(MS).await;
     let view = queue.view(9);
     assert_eq!((view.name.as_str(), view.waiting_count, view.delayed_count, view.processing_count), ("pods", 2, 1, 1));
-    let waiting: Vec<_> = view.waiting.iter().map(|waiting| (waiting.key, waiting.since - start)).collect();
+    let waiting: Vec<_> = view.waiting.iter().map(|waiting| (waiting.key, waiting.since.unwrap() - start)).collect();
     assert_eq!(waiting, [("waiting", MS), ("soon", MS + MS / 2)]);
-    assert_eq!((view.processing[0].key, view.processing[0].since), ("working", start));
+    assert_eq!((view.processing[0].key, view.processing[0].since), ("working", Some(start)));
     let delayed = &view.delayed[0];
     assert_eq!((delayed.key, delayed.until - start, delayed.retries), ("failed", 3001 * MS, 2));
     assert_eq!(queue.view(1).waiting.len(), 1);

@@ -41,7 +41,11 @@ fn draining_ends_after_every_key_was_processed() {
             let producers: Vec<_> = (0..2)
                 .map(|_| {
                     let queue = queue.clone();
-                    thread::spawn(move || [0, 1, 0].into_iter().for_each(|key| queue.add(key)))
+                    thread::spawn(move || {
+                        queue.add(0);
+                        queue.add_ref(&1);
+                        queue.add_ref(&0);
+                    })
                 })
                 .collect();
             producers.into_iter().for_each(|producer| producer.join().unwrap());

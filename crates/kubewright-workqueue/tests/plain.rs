@@ -11,7 +11,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
 /// The next key, which must be there already.
-async fn next<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Claim<T> {
+async fn next<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Claim<'_, T> {
     timeout(Duration::ZERO, queue.get()).await.expect("a key waits").expect("the queue is open")
 }
 
@@ -140,6 +140,85 @@ async fn a_key_taken_out_of_its_claim_is_done_by_name() {
     assert_eq!(queue.len(), 0);
     drop(second);
     assert_eq!(queue.len(), 1);
+}
+
+/// Counts how often it was cloned.
+#[derive(Debug, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Self(self.0.clone())
+    }
+}
+
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Counted {}
+
+impl std::hash::Hash for Counted {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+// WQ-2
+#[tokio::test(start_paused = true)]
+async fn a_key_added_by_reference_is_cloned_only_if_it_is_not_known() {
+    let (queue, key) = (WorkQueue::default(), Counted::default());
+    (0..5).for_each(|_| queue.add_ref(&key));
+    assert_eq!((queue.len(), key.0.load(Ordering::SeqCst)), (1, 1));
+    let claim = next(&queue).await;
+    let clones = key.0.load(Ordering::SeqCst);
+    (0..5).for_each(|_| queue.add_ref(&key));
+    drop(claim);
+    assert_eq!((queue.len(), key.0.load(Ordering::SeqCst)), (1, clones));
+    queue.shut_down();
+    queue.add_ref(&Counted::default());
+    assert_eq!(queue.len(), 1);
+}
+
+// WQ-4
+#[tokio::test(start_paused = true)]
+async fn an_owned_claim_outlives_every_handle() {
+    let (queue, key) = (WorkQueue::default(), Arc::new("foo"));
+    queue.add(key.clone());
+    let claim = next(&queue).await.into_owned();
+    assert_eq!(queue.view(1).processing_count, 1);
+    drop(queue);
+    assert_eq!(tokio::spawn(async move { **claim }).await.unwrap(), "foo");
+    assert_eq!(Arc::strong_count(&key), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owned_claim_is_done_when_it_is_dropped() {
+    let queue = WorkQueue::default();
+    queue.add("foo");
+    let claim = next(&queue).await.into_owned();
+    queue.add("foo");
+    assert_eq!(queue.len(), 0);
+    drop(claim);
+    assert_eq!(queue.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_without_a_name_shows_the_order_and_no_times() {
+    let queue = WorkQueue::default();
+    ["a", "b", "c", "d", "e"].into_iter().for_each(|key| queue.add(key));
+    let (_a, _b) = (next(&queue).await, next(&queue).await);
+    sleep(Duration::from_secs(1)).await;
+    let view = queue.view(2);
+    assert_eq!(
+        view.waiting.iter().map(|waiting| (waiting.key, waiting.since)).collect::<Vec<_>>(),
+        [("c", None), ("d", None)]
+    );
+    let processing: Vec<_> = view.processing.iter().map(|processing| (processing.key, processing.since)).collect();
+    assert_eq!(processing, [("a", None), ("b", None)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,6 +380,7 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8),
+    AddRef(u8),
     Get,
     Done(usize),
     DoneByName(u8),
@@ -309,7 +389,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        40 => (0..12u8).prop_map(Step::Add),
+        20 => (0..12u8).prop_map(Step::Add),
+        20 => (0..12u8).prop_map(Step::AddRef),
         30 => Just(Step::Get),
         20 => any::<usize>().prop_map(Step::Done),
         5 => (0..12u8).prop_map(Step::DoneByName),
@@ -325,11 +406,15 @@ proptest! {
         runtime.block_on(async {
             let queue = WorkQueue::default();
             let mut model = Model::default();
-            let mut claims: BTreeMap<u8, Claim<u8>> = BTreeMap::new();
+            let mut claims: BTreeMap<u8, Claim<'_, u8>> = BTreeMap::new();
             for step in steps {
                 match step {
                     Step::Add(key) => {
                         queue.add(key);
+                        model.add(key);
+                    }
+                    Step::AddRef(key) => {
+                        queue.add_ref(&key);
                         model.add(key);
                     }
                     Step::Get => {

@@ -114,7 +114,7 @@ impl Shared {
             relations,
             active: view.processing_count,
             waiting: view.waiting_count,
-            longest_running: view.processing.first().map(|processing| processing.since.elapsed()),
+            longest_running: view.processing.first().and_then(|processing| Some(processing.since?.elapsed())),
             given_up: trouble.given_up.values().cloned().collect(),
             failing: trouble
                 .error_of

@@ -77,7 +77,7 @@ impl Plan {
     async fn reconcile(
         &self,
         shared: &Arc<Shared>,
-        claim: Claim<ObjectKey>,
+        claim: Claim<'_, ObjectKey>,
         permit: Option<Permit>,
         stop: &CancellationToken,
     ) {
@@ -136,7 +136,7 @@ async fn while_permitted<R>(permit: Option<&Permit>, work: impl Future<Output = 
 }
 
 /// Plans what happens to the key next.
-fn conclude(shared: &Shared, claim: &Claim<ObjectKey>, ended: Result<Outcome, Failure>) {
+fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, ended: Result<Outcome, Failure>) {
     let (key, numbers) = (claim.key(), &shared.numbers);
     let options = AddOptions::new().priority(claim.priority());
     let reason = |change| Reason { source: Str::from_static("reconcile"), object: None, change };
