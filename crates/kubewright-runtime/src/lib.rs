@@ -15,6 +15,7 @@ pub mod events;
 mod expectations;
 mod finalizing;
 pub mod manager;
+mod metrics;
 pub mod ownership;
 mod random;
 pub mod sharding;

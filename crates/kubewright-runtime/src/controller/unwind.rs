@@ -31,7 +31,8 @@ impl<F: Future> Future for CatchUnwind<F> {
     }
 }
 
-fn text_of(panic: &(dyn Any + Send)) -> String {
+/// What a panic says.
+pub(crate) fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a text".to_owned())
 }
