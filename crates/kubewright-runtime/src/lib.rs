@@ -21,6 +21,7 @@ mod random;
 pub mod sharding;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod unwind;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 

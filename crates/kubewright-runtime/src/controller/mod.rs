@@ -13,7 +13,6 @@ mod relation;
 mod run;
 mod running;
 mod shared;
-mod unwind;
 mod watches;
 mod work;
 
@@ -39,8 +38,6 @@ pub(crate) use relation::Relation;
 pub use running::{ControllerError, RunnableController};
 pub use shared::ControllerHandle;
 pub(crate) use shared::Shared;
-#[cfg(feature = "webhook")]
-pub(crate) use unwind::CatchUnwind;
 
 use crate::sharding::Sharding;
 use relation::{AllKeys, Attach};

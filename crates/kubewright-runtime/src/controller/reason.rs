@@ -1,5 +1,6 @@
 //! Why a reconcile runs: everything that happened since the one before.
 
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -122,10 +123,11 @@ pub(crate) struct Pending(Mutex<HashMap<ObjectKey, Reasons>>);
 impl Pending {
     /// To be called before the key is added to the queue, so that whoever gets the key finds the reason.
     pub(crate) fn add(&self, key: &ObjectKey, reason: Reason) {
-        let mut pending = self.lock();
-        match pending.get_mut(key) {
-            Some(reasons) => reasons.add(reason),
-            None => pending.entry(key.clone()).or_default().add(reason),
+        match self.lock().entry(key.clone()) {
+            Entry::Occupied(mut reasons) => reasons.get_mut().add(reason),
+            Entry::Vacant(none) => {
+                none.insert(Reasons { first: Some(reason), more: Vec::new(), total: 1 });
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! A run of a reconciler, in memory that the next run uses again, with its panics caught.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -10,7 +9,7 @@ use tracing::Span;
 
 use super::context::Context;
 use super::outcome::{BoxError, Outcome};
-use super::unwind::text_of;
+use crate::unwind::caught;
 
 /// What a reconciler returns.
 pub(super) type Ended = Result<Outcome, BoxError>;
@@ -97,9 +96,9 @@ impl Future for Run<'_> {
         let _entered = this.span.map(Span::enter);
         // Whatever a panic has left in disorder is dropped with the run. It may come from the reconciler itself as well as from
         // the future that it returns, or from the end of that.
-        match catch_unwind(AssertUnwindSafe(|| this.step(context))) {
+        match caught(|| this.step(context)) {
             Ok(step) => step.map(Ok),
-            Err(panic) => Poll::Ready(Err(text_of(&*panic))),
+            Err(panic) => Poll::Ready(Err(panic)),
         }
     }
 }
@@ -108,8 +107,8 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         let _entered = self.span.map(Span::enter);
         // The worker has other keys to go on with.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.place.clear())) {
-            tracing::error!(panic = text_of(&*panic), "a reconcile panicked as it was dropped");
+        if let Err(panic) = caught(|| self.place.clear()) {
+            tracing::error!(panic, "a reconcile panicked as it was dropped");
         }
     }
 }

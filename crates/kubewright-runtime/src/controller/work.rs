@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::outcome::{Failure, Outcome};
 use super::reason::{Change, Reason};
 use super::run::{Ended, Place, Places, Run};
 use super::shared::{ControllerHandle, Shared};
-use crate::sharding::Permit;
+use crate::sharding::{Permit, Right, Sharding};
 
 /// A key whose writes are not in the cache is looked at again after this time, should no event wake it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -53,16 +53,18 @@ impl Plan {
                 }
             });
             let Some(claim) = next.await else { return };
-            let permit = match shared.sharding.get().map(|sharding| sharding.permit(claim.key())) {
+            let right = shared.sharding.get().map(|sharding| shared.right(sharding, claim.key()));
+            let (permit, is_listed) = match right {
                 // Whoever has the shard is told as well, and whoever gets it later looks at all its keys.
-                Some(None) => {
+                Some(Right::Denied) => {
                     shared.leave(claim.key());
                     continue;
                 }
-                Some(permit) => permit,
-                None => None,
+                Some(Right::NotYet) => (None, false),
+                Some(Right::Granted(permit)) => (Some(permit), true),
+                None => (None, true),
             };
-            if self.has_seen_own_writes(shared, claim.key()) {
+            if is_listed && self.has_seen_own_writes(shared, claim.key()) {
                 self.reconcile(&means, claim, permit, &mut *place).await;
             } else {
                 // The claim is given back, so that the worker is free meanwhile; the event or the clock brings the key back.
@@ -96,10 +98,11 @@ impl Plan {
         place: &mut dyn Place,
     ) {
         let shared = &*means.shared;
+        let failures = shared.queue.num_requeues(&claim);
         let context = Context::new(Inner {
             key: claim.key().clone(),
             reasons: shared.pending.take(&claim),
-            attempt: shared.queue.num_requeues(&claim).saturating_add(1),
+            attempt: failures.saturating_add(1),
             reconcile_id: shared.random.next(),
             means: means.clone(),
         });
@@ -115,12 +118,20 @@ impl Plan {
         drop(active);
         let _entered = span.as_ref().map(Span::enter);
         match ended {
-            Some(ended) => conclude(shared, &claim, ended),
+            Some(ended) => conclude(shared, &claim, failures > 0, ended),
             None => {
                 tracing::warn!(controller = %shared.name, key = %claim.key(), "dropped: the shard of the key is lost");
                 shared.leave(&claim);
             }
         }
+    }
+}
+
+impl Shared {
+    /// The right of this replica to reconcile `key`, which the main relation knows.
+    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {
+        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
+        relations.first().map_or(Right::Denied, |main| main.right(sharding, key))
     }
 }
 
@@ -162,21 +173,27 @@ async fn while_permitted<R>(permit: Option<&Permit>, work: impl Future<Output = 
     }
 }
 
-/// Plans what happens to the key next.
-fn conclude(shared: &Shared, claim: &Claim<ObjectKey>, ended: Result<Outcome, Failure>) {
+/// Plans what happens to the key next. `has_failed` says whether the limiter knows of failures that it may have to forget: nobody
+/// else counts them while the key is claimed.
+fn conclude(shared: &Shared, claim: &Claim<ObjectKey>, has_failed: bool, ended: Result<Outcome, Failure>) {
     if let Some(numbers) = &shared.numbers {
         numbers.ended(&ended);
     }
     let key = claim.key();
     let options = AddOptions::new().priority(claim.priority());
+    let forget = || {
+        if has_failed {
+            shared.queue.forget(key);
+        }
+    };
     let reason = |change| Reason { source: Str::from_static("reconcile"), object: None, change };
     match ended {
         Ok(Outcome::Done) => {
-            shared.queue.forget(key);
+            forget();
             shared.succeeded(key);
         }
         Ok(Outcome::RequeueAfter(delay)) => {
-            shared.queue.forget(key);
+            forget();
             shared.succeeded(key);
             shared.enqueue(key.clone(), reason(Change::Requeued), options.after(delay));
         }
@@ -186,7 +203,7 @@ fn conclude(shared: &Shared, claim: &Claim<ObjectKey>, ended: Result<Outcome, Fa
         }
         Ok(Outcome::GiveUp(why)) => {
             tracing::warn!(controller = %shared.name, %key, why, "given up until something changes");
-            shared.queue.forget(key);
+            forget();
             shared.gave_up(key, why);
         }
         Err(failure) => {
