@@ -123,7 +123,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     fn list(&self, mut options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>> {
         options.label_selector = self.label_selector.clone();
         options.field_selector = self.field_selector.clone();
-        options.shard_selector = self.shard_selector.clone();
+        options.shard_selector = self.shard_selector.clone().or(options.shard_selector);
         Box::pin(async move {
             let list = self.source.list(&options).await?.decode_with(self.decoder());
             Ok(Box::pin(Items(Some(list))) as ItemStream<T>)
@@ -133,7 +133,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     fn watch(&self, mut options: WatchOptions) -> BoxFuture<'_, Result<EventStream<T>>> {
         options.label_selector = self.label_selector.clone();
         options.field_selector = self.field_selector.clone();
-        options.shard_selector = self.shard_selector.clone();
+        options.shard_selector = self.shard_selector.clone().or(options.shard_selector);
         Box::pin(async move {
             let watch = self.source.watch(&options).await?.decode_with(self.decoder());
             Ok(Box::pin(watch) as EventStream<T>)

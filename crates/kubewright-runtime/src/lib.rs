@@ -15,11 +15,13 @@ pub mod events;
 mod expectations;
 mod finalizing;
 pub mod manager;
+mod metrics;
 pub mod ownership;
 mod random;
 pub mod sharding;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod unwind;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 

@@ -78,6 +78,7 @@ struct Key {
     label_selector: String,
     field_selector: String,
     transform: Str,
+    through: Str,
 }
 
 struct Entry {
@@ -245,6 +246,7 @@ impl SharedInformerFactory {
         let labels = which.label_selector.unwrap_or_else(|| options.label_selector.clone());
         let fields = which.field_selector.unwrap_or_else(|| options.field_selector.clone());
         let (transform_name, transform) = which.transform.unzip();
+        let (through_name, through) = which.through.unzip();
         let key = Key {
             objects: TypeId::of::<T>(),
             resource,
@@ -253,6 +255,7 @@ impl SharedInformerFactory {
             label_selector: labels.to_string(),
             field_selector: fields.to_string(),
             transform: transform_name.unwrap_or_default(),
+            through: through_name.unwrap_or_default(),
         };
         let mut state = self.shared.state();
         if let Some(entry) = state.entry_of.get(&key)
@@ -265,7 +268,11 @@ impl SharedInformerFactory {
         state.entry_of.retain(|_, entry| entry.lease.strong_count() > 0);
         let name = name_of(&key);
         let list_watch = list_watch(namespace).labels(labels).fields(fields);
-        let informer = SharedIndexInformer::new(list_watch, options.for_informer(&name, transform));
+        let source = match through {
+            Some(through) => through(list_watch),
+            None => Box::new(list_watch),
+        };
+        let informer = SharedIndexInformer::over(source, options.for_informer(&name, transform));
         let stop = self.shared.stop.child_token();
         let lease = Arc::new(Lease { stop: stop.clone() });
         let entry = Entry {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use kubewright_core::{FieldSelector, Object, Selector, Str};
 
 use crate::informer::{InformerOptions, QueueKind, Recreated};
+use crate::list_watch::ListWatch;
+use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Metrics;
 use crate::queue::Transform;
 use crate::reflector::{ErrorHandler, ReflectorOptions};
@@ -151,11 +153,16 @@ pub struct Scoped<T> {
     pub(super) field_selector: Option<FieldSelector>,
     /// A transform and its name, by which two are told apart.
     pub(super) transform: Option<(Str, Transform<T>)>,
+    /// What stands between the client and the informer, and its name, by which two are told apart.
+    pub(super) through: Option<(Str, Through<T>)>,
 }
+
+/// Puts something between a client and an informer.
+pub(super) type Through<T> = Box<dyn FnOnce(ListWatch<T>) -> Box<dyn ListerWatcher<T>> + Send>;
 
 impl<T> Default for Scoped<T> {
     fn default() -> Self {
-        Scoped { namespace: None, label_selector: None, field_selector: None, transform: None }
+        Scoped { namespace: None, label_selector: None, field_selector: None, transform: None, through: None }
     }
 }
 
@@ -185,6 +192,18 @@ impl<T> Scoped<T> {
     #[must_use]
     pub fn transform(mut self, name: impl Into<Str>, transform: Transform<T>) -> Self {
         self.transform = Some((name.into(), transform));
+        self
+    }
+
+    /// Puts something between the client and the informer, which lists and watches through it. Informers with something of
+    /// the same name between are one.
+    #[must_use]
+    pub fn through<L: ListerWatcher<T>>(
+        mut self,
+        name: impl Into<Str>,
+        between: impl FnOnce(ListWatch<T>) -> L + Send + 'static,
+    ) -> Self {
+        self.through = Some((name.into(), Box::new(|list_watch| Box::new(between(list_watch)))));
         self
     }
 }

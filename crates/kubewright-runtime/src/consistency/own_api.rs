@@ -53,7 +53,7 @@ pub struct OwnApi<K> {
 
 impl<K: Object> OwnApi<K> {
     pub(crate) fn new(api: Api<K>, context: Context) -> Self {
-        let relations = context.inner.shared.relations();
+        let relations = context.shared().relations();
         let name = api.resource().group_resource().to_string();
         let is_of_type = |relation: &Arc<dyn Relation>| relation.informer().is::<InformerHandle<K>>();
         let is_named = |relation: &Arc<dyn Relation>| relation.health(false).name == name.as_str();
@@ -119,12 +119,12 @@ impl<K: Object> OwnApi<K> {
 
     /// The cache of these objects, if the controller has one of whole objects.
     fn informer(&self) -> Option<InformerHandle<K>> {
-        let relations = self.context.inner.shared.relations();
+        let relations = self.context.shared().relations();
         relations.get(self.relation?)?.informer().downcast_ref::<InformerHandle<K>>().cloned()
     }
 
     fn own_writes(&self) -> Vec<Write> {
-        let mut writes = self.context.inner.shared.writes.writes_of(self.context.key());
+        let mut writes = self.context.shared().writes.writes_of(self.context.key());
         writes.retain(|write| Some(write.relation) == self.relation);
         writes
     }
@@ -211,7 +211,7 @@ impl<K: Object> OwnApi<K> {
     fn note(&self, object: ObjectKey, effect: Effect) {
         if let Some(relation) = self.relation {
             let write = Write { relation, object, effect, at: Instant::now() };
-            self.context.inner.shared.writes.note(self.context.key(), write);
+            self.context.shared().writes.note(self.context.key(), write);
         }
     }
 }

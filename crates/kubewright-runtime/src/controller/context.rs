@@ -16,20 +16,29 @@ use crate::consistency::OwnApi;
 /// One run of a reconciler: for which key, why, and with which means. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    pub(crate) inner: Arc<Inner>,
+    inner: Arc<Inner>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) key: ObjectKey,
-    pub(crate) reasons: Reasons,
-    pub(crate) attempt: u32,
-    pub(crate) reconcile_id: u64,
-    pub(crate) client: Client,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) stop: CancellationToken,
+pub(super) struct Inner {
+    pub(super) key: ObjectKey,
+    pub(super) reasons: Reasons,
+    pub(super) attempt: u32,
+    pub(super) reconcile_id: u64,
+    pub(super) means: Arc<Means>,
+}
+
+/// What all runs of a controller have in common, so that a run takes one reference.
+pub(super) struct Means {
+    pub(super) client: Client,
+    pub(super) shared: Arc<Shared>,
+    pub(super) stop: CancellationToken,
 }
 
 impl Context {
+    pub(super) fn new(inner: Inner) -> Self {
+        Context { inner: Arc::new(inner) }
+    }
+
     /// The key of the object that is reconciled.
     #[doc(alias = "Request")]
     pub fn key(&self) -> &ObjectKey {
@@ -54,23 +63,23 @@ impl Context {
 
     /// Cancelled when the controller is to stop; the run in hand may be finished.
     pub fn stopping(&self) -> &CancellationToken {
-        &self.inner.stop
+        &self.inner.means.stop
     }
 
     /// The client as it is, whose writes nobody keeps account of.
     pub fn client(&self) -> &Client {
-        &self.inner.client
+        &self.inner.means.client
     }
 
     /// The objects of a type in a namespace, with account kept of what is written: the next run for this key waits until the
     /// cache has it.
     pub fn api<K: Kind>(&self, namespace: impl Into<Str>) -> OwnApi<K> {
-        self.own(Api::namespaced(&self.inner.client, namespace))
+        self.own(Api::namespaced(&self.inner.means.client, namespace))
     }
 
     /// The same for objects of the cluster.
     pub fn cluster_api<K: Kind>(&self) -> OwnApi<K> {
-        self.own(Api::all(&self.inner.client))
+        self.own(Api::all(&self.inner.means.client))
     }
 
     /// The same over any `api`.
@@ -85,18 +94,22 @@ impl Context {
 
     /// Whether the cache of a type that this controller watches is complete. If not, what is missing there may exist.
     pub fn has_synced<K: Object>(&self) -> bool {
-        let relations = self.inner.shared.relations();
+        let relations = self.shared().relations();
         let mut of_type = relations.iter().filter(|relation| relation.informer().is::<InformerHandle<K>>());
         of_type.next().is_some_and(|relation| relation.has_synced())
     }
 
     /// How the controller is doing.
     pub fn health(&self) -> ControllerHealth {
-        self.inner.shared.health()
+        self.shared().health()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.means.shared
     }
 
     pub(crate) fn informer<K: Object>(&self) -> Option<InformerHandle<K>> {
-        let relations = self.inner.shared.relations();
+        let relations = self.shared().relations();
         relations.iter().find_map(|relation| relation.informer().downcast_ref::<InformerHandle<K>>().cloned())
     }
 }

@@ -5,9 +5,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
-type Labels<const N: usize> = [(&'static str, String); N];
-type Times = Family<Labels<1>, Histogram, fn() -> Histogram>;
+use super::outcome::{Failure, Outcome};
+use crate::metrics::{Labels, Times, registered};
 
 const SECONDS: [f64; 32] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
@@ -37,34 +38,26 @@ impl ControllerMetrics {
     /// Adds the metrics to `registry`, once for each.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = ControllerMetrics {
-            reconciles: Family::default(),
-            errors: Family::default(),
-            terminal_errors: Family::default(),
-            panics: Family::default(),
-            timeouts: Family::default(),
-            time: Family::new_with_constructor(|| Histogram::new(SECONDS)),
-            workers: Family::default(),
-            active: Family::default(),
-            queues: kubewright_workqueue::Metrics::register(registry),
-        };
-        // The encoder adds `_total` to the names of counters.
-        registry.register("controller_runtime_reconcile", "Reconciles by result", metrics.reconciles.clone());
-        for (name, help, family) in [
-            ("controller_runtime_reconcile_errors", "Reconciles that failed", &metrics.errors),
-            ("controller_runtime_terminal_reconcile_errors", "Reconciles given up", &metrics.terminal_errors),
-            ("controller_runtime_reconcile_panics", "Reconciles that panicked", &metrics.panics),
-            ("controller_runtime_reconcile_timeouts", "Reconciles that took too long", &metrics.timeouts),
-        ] {
-            registry.register(name, help, family.clone());
+        let queues = kubewright_workqueue::Metrics::register(registry);
+        let time = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
+        let name = |part: &str| format!("controller_runtime_{part}");
+        let mut counter = |part, help| registered(registry, &name(part), help, Family::<Labels<1>, Counter>::default());
+        ControllerMetrics {
+            errors: counter("reconcile_errors", "Reconciles that failed"),
+            terminal_errors: counter("terminal_reconcile_errors", "Reconciles given up"),
+            panics: counter("reconcile_panics", "Reconciles that panicked"),
+            timeouts: counter("reconcile_timeouts", "Reconciles that took too long"),
+            reconciles: registered(registry, &name("reconcile"), "Reconciles by result", Family::default()),
+            time: registered(registry, &name("reconcile_time_seconds"), "How long reconciles take", time),
+            workers: registered(
+                registry,
+                &name("max_concurrent_reconciles"),
+                "How many reconciles may run at once",
+                Family::default(),
+            ),
+            active: registered(registry, &name("active_workers"), "How many reconciles run", Family::default()),
+            queues,
         }
-        let help = "How long reconciles take";
-        registry.register("controller_runtime_reconcile_time_seconds", help, metrics.time.clone());
-        let help = "How many reconciles may run at once";
-        registry.register("controller_runtime_max_concurrent_reconciles", help, metrics.workers.clone());
-        let help = "How many reconciles run";
-        registry.register("controller_runtime_active_workers", help, metrics.active.clone());
-        metrics
     }
 
     /// The numbers of one controller, looked up once.
@@ -93,34 +86,63 @@ impl ControllerMetrics {
 /// What one controller counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Numbers {
-    pub(crate) success: Counter,
-    pub(crate) error: Counter,
-    pub(crate) requeue: Counter,
-    pub(crate) requeue_after: Counter,
-    pub(crate) errors: Counter,
-    pub(crate) terminal_errors: Counter,
-    pub(crate) panics: Counter,
-    pub(crate) timeouts: Counter,
-    pub(crate) time: Histogram,
-    pub(crate) workers: Gauge,
-    pub(crate) active: Gauge,
+    success: Counter,
+    error: Counter,
+    requeue: Counter,
+    requeue_after: Counter,
+    errors: Counter,
+    terminal_errors: Counter,
+    panics: Counter,
+    timeouts: Counter,
+    time: Histogram,
+    workers: Gauge,
+    active: Gauge,
 }
 
-impl Default for Numbers {
-    /// Numbers that nobody reads but the controller itself.
-    fn default() -> Self {
-        Numbers {
-            success: Counter::default(),
-            error: Counter::default(),
-            requeue: Counter::default(),
-            requeue_after: Counter::default(),
-            errors: Counter::default(),
-            terminal_errors: Counter::default(),
-            panics: Counter::default(),
-            timeouts: Counter::default(),
-            time: Histogram::new(SECONDS),
-            workers: Gauge::default(),
-            active: Gauge::default(),
+impl Numbers {
+    pub(super) fn set_workers(&self, workers: usize) {
+        self.workers.set(i64::try_from(workers).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a run as long as the value lives.
+    pub(super) fn began(&self) -> Active<'_> {
+        self.active.inc();
+        Active { numbers: self, began: Instant::now() }
+    }
+
+    /// Counts how a run ended.
+    pub(super) fn ended(&self, ended: &Result<Outcome, Failure>) {
+        let result = match ended {
+            Ok(Outcome::Done) => &self.success,
+            Ok(Outcome::RequeueAfter(_)) => &self.requeue_after,
+            Ok(Outcome::BackOff) => &self.requeue,
+            Ok(Outcome::GiveUp(_)) | Err(_) => &self.error,
+        };
+        result.inc();
+        let more = match ended {
+            Ok(Outcome::GiveUp(_)) => Some(&self.terminal_errors),
+            Err(Failure::Timeout(_)) => Some(&self.timeouts),
+            Err(Failure::Panic(_)) => Some(&self.panics),
+            _ => None,
+        };
+        if matches!(ended, Ok(Outcome::GiveUp(_)) | Err(_)) {
+            self.errors.inc();
         }
+        if let Some(more) = more {
+            more.inc();
+        }
+    }
+}
+
+/// A run that goes on.
+pub(super) struct Active<'a> {
+    numbers: &'a Numbers,
+    began: Instant,
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.numbers.active.dec();
+        self.numbers.time.observe(self.began.elapsed().as_secs_f64());
     }
 }

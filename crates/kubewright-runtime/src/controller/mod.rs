@@ -10,9 +10,9 @@ mod outcome;
 mod predicate;
 mod reason;
 mod relation;
+mod run;
 mod running;
 mod shared;
-mod unwind;
 mod watches;
 mod work;
 
@@ -38,8 +38,6 @@ pub(crate) use relation::Relation;
 pub use running::{ControllerError, RunnableController};
 pub use shared::ControllerHandle;
 pub(crate) use shared::Shared;
-#[cfg(feature = "webhook")]
-pub(crate) use unwind::CatchUnwind;
 
 use crate::sharding::Sharding;
 use relation::{AllKeys, Attach};
@@ -252,8 +250,10 @@ impl<T: Object> Controller<T> {
         F: Fn(Context) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
     {
-        let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name)).unwrap_or_default();
-        numbers.workers.set(i64::try_from(self.workers).unwrap_or(i64::MAX));
+        let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name));
+        if let Some(numbers) = &numbers {
+            numbers.set_workers(self.workers);
+        }
         let mut options = Options::new().name(self.name.to_string()).controller(self.name.to_string());
         if let Some(metrics) = &self.metrics {
             options = options.metrics(&metrics.queues);
@@ -273,7 +273,7 @@ impl<T: Object> Controller<T> {
         let main = relation::watch(self.resource, self.main, self.filter, relation::itself());
         let plan = Plan {
             client: self.factory.client().clone(),
-            reconcile: Box::new(move |context| Box::pin(reconcile(context))),
+            places: run::places(reconcile),
             timeout: self.timeout,
             patience: self.patience,
         };

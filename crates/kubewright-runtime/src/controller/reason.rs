@@ -1,9 +1,10 @@
 //! Why a reconcile runs: everything that happened since the one before.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use foldhash::HashMap;
 use kubewright_core::{ObjectKey, Str};
 
 /// So many different reasons are told apart; more are only counted.
@@ -67,14 +68,16 @@ impl fmt::Display for Reason {
 /// Everything that a reconcile answers for. Empty if it was planned earlier, and its reasons told to the run before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasons {
-    different: Vec<Reason>,
+    /// The first lies apart, because most reconciles have one.
+    first: Option<Reason>,
+    more: Vec<Reason>,
     total: usize,
 }
 
 impl Reasons {
     /// The different reasons in the order in which they came, the first sixteen of them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Reason> {
-        self.different.iter()
+        (0..self.different()).map(|index| self.at(index))
     }
 
     /// How often something happened, the same thing counted each time.
@@ -84,15 +87,28 @@ impl Reasons {
 
     fn add(&mut self, reason: Reason) {
         self.total += 1;
-        if self.different.len() < LIMIT && !self.different.contains(&reason) {
-            self.different.push(reason);
+        if self.first.is_none() {
+            self.first = Some(reason);
+        } else if self.different() < LIMIT && !self.iter().any(|other| *other == reason) {
+            self.more.push(reason);
+        }
+    }
+
+    fn different(&self) -> usize {
+        usize::from(self.first.is_some()) + self.more.len()
+    }
+
+    fn at(&self, index: usize) -> &Reason {
+        match &self.first {
+            Some(first) if index == 0 => first,
+            _ => &self.more[index - 1],
         }
     }
 }
 
 impl fmt::Display for Reasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, reason) in self.different.iter().enumerate() {
+        for (index, reason) in self.iter().enumerate() {
             let separator = if index > 0 { ", " } else { "" };
             write!(f, "{separator}{reason}")?;
         }
@@ -107,10 +123,11 @@ pub(crate) struct Pending(Mutex<HashMap<ObjectKey, Reasons>>);
 impl Pending {
     /// To be called before the key is added to the queue, so that whoever gets the key finds the reason.
     pub(crate) fn add(&self, key: &ObjectKey, reason: Reason) {
-        let mut pending = self.lock();
-        match pending.get_mut(key) {
-            Some(reasons) => reasons.add(reason),
-            None => pending.entry(key.clone()).or_default().add(reason),
+        match self.lock().entry(key.clone()) {
+            Entry::Occupied(mut reasons) => reasons.get_mut().add(reason),
+            Entry::Vacant(none) => {
+                none.insert(Reasons { first: Some(reason), more: Vec::new(), total: 1 });
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use super::predicate::Predicate;
 use super::reason::{Change, Reason};
 use super::shared::Shared;
 use crate::consistency::Write;
+use crate::sharding::{Right, Sharding};
 
 /// Which objects of the main kind an object is about. `None` says that it cannot be known: then it is about all of them.
 pub(crate) type Mapping<K> = Arc<dyn Fn(Option<&K>, &ObjectKey) -> Option<Vec<ObjectKey>> + Send + Sync>;
@@ -30,6 +31,8 @@ pub(crate) trait Relation: Send + Sync {
     fn lag(&self) -> usize;
     /// Whether the cache has what was written.
     fn has_seen(&self, write: &Write) -> bool;
+    /// The right of this replica to reconcile the object of this key.
+    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right;
     /// The informer, to be found by type.
     fn informer(&self) -> &dyn Any;
     fn detach(&self);
@@ -145,6 +148,13 @@ impl<K: Object> Relation for Attached<K> {
             snapshot.get(&write.object.namespace, &write.object.name).map(|object| &**object),
             snapshot.resource_version(),
         )
+    }
+
+    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {
+        let snapshot = self.informer.store().snapshot();
+        let uid = snapshot.get(&key.namespace, &key.name).map(|object| object.uid());
+        let by_key = || sharding.permit(key).map_or(Right::Denied, Right::Granted);
+        sharding.right_by_uid(&self.name, uid, snapshot.resource_version()).unwrap_or_else(by_key)
     }
 
     fn informer(&self) -> &dyn Any {

@@ -110,7 +110,14 @@ impl RunnableController {
         }
         if let Some(sharding) = shared.sharding.get().cloned() {
             let shared = shared.clone();
-            beside.spawn(async move { sharding.tell(|is_gained| shared.take_over(&listed_keys, is_gained)).await });
+            let is_cut = relations.first().is_some_and(|main| sharding.watches_share(&main.health(true).name));
+            beside.spawn(async move {
+                // Of a share that is listed anew, keys do not tell in which shard they are.
+                let take_over = |is_gained: &dyn Fn(&ObjectKey) -> bool| {
+                    shared.take_over(&listed_keys, &|key| is_cut || is_gained(key));
+                };
+                sharding.tell(take_over).await;
+            });
         }
         let mut working = JoinSet::new();
         for _ in 0..workers {

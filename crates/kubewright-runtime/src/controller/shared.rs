@@ -1,6 +1,6 @@
 //! What the watches, the workers and the handles of one controller have in common.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -25,7 +25,8 @@ pub(crate) struct Shared {
     pub(crate) queue: PriorityQueue<ObjectKey>,
     pub(crate) pending: Pending,
     pub(crate) writes: Ledger,
-    pub(crate) numbers: Numbers,
+    /// Absent where nobody reads them.
+    pub(crate) numbers: Option<Numbers>,
     pub(crate) random: Random,
     pub(crate) is_working: AtomicBool,
     /// The watches, the main one first; empty before the controller runs.
@@ -33,16 +34,18 @@ pub(crate) struct Shared {
     /// Which keys are this replica's, if there are others.
     pub(crate) sharding: OnceLock<Sharding>,
     trouble: Mutex<Trouble>,
+    /// Whether there is any, to be asked without the lock.
+    is_trouble: AtomicBool,
 }
 
 #[derive(Default)]
 struct Trouble {
     given_up: BTreeMap<ObjectKey, GivenUp>,
-    error_of: HashMap<ObjectKey, String>,
+    error_of: BTreeMap<ObjectKey, String>,
 }
 
 impl Shared {
-    pub(crate) fn new(name: Str, queue: PriorityQueue<ObjectKey>, numbers: Numbers) -> Self {
+    pub(crate) fn new(name: Str, queue: PriorityQueue<ObjectKey>, numbers: Option<Numbers>) -> Self {
         Shared {
             name,
             queue,
@@ -54,6 +57,7 @@ impl Shared {
             relations: RwLock::default(),
             sharding: OnceLock::new(),
             trouble: Mutex::default(),
+            is_trouble: AtomicBool::new(false),
         }
     }
 
@@ -82,25 +86,31 @@ impl Shared {
         self.relations.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Only the worker that has the key says how it went, so that it never misses what it said itself.
     pub(crate) fn succeeded(&self, key: &ObjectKey) {
-        let mut trouble = self.trouble();
-        trouble.given_up.remove(key);
-        trouble.error_of.remove(key);
-    }
-
-    pub(crate) fn failed(&self, key: &ObjectKey, error: String) {
-        let mut trouble = self.trouble();
-        trouble.given_up.remove(key);
-        if trouble.error_of.len() < SHOWN || trouble.error_of.contains_key(key) {
-            trouble.error_of.insert(key.clone(), error);
+        if self.is_trouble.load(Ordering::Acquire) {
+            self.change_trouble(|trouble| {
+                trouble.given_up.remove(key);
+                trouble.error_of.remove(key);
+            });
         }
     }
 
+    pub(crate) fn failed(&self, key: &ObjectKey, error: String) {
+        self.change_trouble(|trouble| {
+            trouble.given_up.remove(key);
+            if trouble.error_of.len() < SHOWN || trouble.error_of.contains_key(key) {
+                trouble.error_of.insert(key.clone(), error);
+            }
+        });
+    }
+
     pub(crate) fn gave_up(&self, key: &ObjectKey, reason: String) {
-        let mut trouble = self.trouble();
-        trouble.error_of.remove(key);
         let since = tokio::time::Instant::now();
-        trouble.given_up.insert(key.clone(), GivenUp { key: key.clone(), reason, since });
+        self.change_trouble(|trouble| {
+            trouble.error_of.remove(key);
+            trouble.given_up.insert(key.clone(), GivenUp { key: key.clone(), reason, since });
+        });
     }
 
     pub(crate) fn health(&self) -> ControllerHealth {
@@ -126,6 +136,12 @@ impl Shared {
                 })
                 .collect(),
         }
+    }
+
+    fn change_trouble(&self, change: impl FnOnce(&mut Trouble)) {
+        let mut trouble = self.trouble();
+        change(&mut trouble);
+        self.is_trouble.store(!trouble.given_up.is_empty() || !trouble.error_of.is_empty(), Ordering::Release);
     }
 
     fn trouble(&self) -> MutexGuard<'_, Trouble> {

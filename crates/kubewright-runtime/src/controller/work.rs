@@ -1,28 +1,27 @@
-//! One run of a reconciler: from a key in hand to what happens to it next.
+//! A worker: from a key in hand to what happens to it next.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use kubewright_client::Client;
 use kubewright_core::{ObjectKey, Str};
 use kubewright_workqueue::{AddOptions, Claim};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::{Level, Span};
 
-use super::context::{Context, Inner};
-use super::outcome::{BoxError, Failure, Outcome};
+use super::context::{Context, Inner, Means};
+use super::outcome::{Failure, Outcome};
 use super::reason::{Change, Reason};
+use super::run::{Ended, Place, Places, Run};
 use super::shared::{ControllerHandle, Shared};
-use super::unwind::CatchUnwind;
-use crate::sharding::Permit;
+use crate::sharding::{Permit, Right, Sharding};
 
 /// A key whose writes are not in the cache is looked at again after this time, should no event wake it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-
-type Run = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
 
 /// A task that asks for reconciles.
 pub(super) type Feed = Box<dyn FnOnce(ControllerHandle) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
@@ -30,7 +29,7 @@ pub(super) type Feed = Box<dyn FnOnce(ControllerHandle) -> Pin<Box<dyn Future<Ou
 /// How keys are reconciled.
 pub(super) struct Plan {
     pub(super) client: Client,
-    pub(super) reconcile: Box<dyn Fn(Context) -> Run + Send + Sync>,
+    pub(super) places: Places,
     pub(super) timeout: Option<Duration>,
     pub(super) patience: Duration,
 }
@@ -38,18 +37,35 @@ pub(super) struct Plan {
 impl Plan {
     /// Reconciles one key after the other until told to stop; the key in hand is finished first.
     pub(super) async fn work(self: Arc<Self>, shared: Arc<Shared>, stop: CancellationToken) {
-        while let Some(claim) = stop.run_until_cancelled(shared.queue.get()).await.flatten() {
-            let permit = match shared.sharding.get().map(|sharding| sharding.permit(claim.key())) {
+        let mut place = (self.places)();
+        let means = Arc::new(Means { client: self.client.clone(), shared, stop });
+        let (shared, mut stopped) = (&means.shared, pin!(means.stop.cancelled()));
+        loop {
+            let mut next = pin!(shared.queue.get());
+            // Whether to stop is asked before each key, but to be woken for it only where there is none.
+            let next = poll_fn(|context| {
+                if means.stop.is_cancelled() {
+                    return Poll::Ready(None);
+                }
+                match next.as_mut().poll(context) {
+                    Poll::Pending => stopped.as_mut().poll(context).map(|()| None),
+                    next => next,
+                }
+            });
+            let Some(claim) = next.await else { return };
+            let right = shared.sharding.get().map(|sharding| shared.right(sharding, claim.key()));
+            let (permit, is_listed) = match right {
                 // Whoever has the shard is told as well, and whoever gets it later looks at all its keys.
-                Some(None) => {
+                Some(Right::Denied) => {
                     shared.leave(claim.key());
                     continue;
                 }
-                Some(permit) => permit,
-                None => None,
+                Some(Right::NotYet) => (None, false),
+                Some(Right::Granted(permit)) => (Some(permit), true),
+                None => (None, true),
             };
-            if self.has_seen_own_writes(&shared, claim.key()) {
-                self.reconcile(&shared, claim, permit, &stop).await;
+            if is_listed && self.has_seen_own_writes(shared, claim.key()) {
+                self.reconcile(&means, claim, permit, &mut *place).await;
             } else {
                 // The claim is given back, so that the worker is free meanwhile; the event or the clock brings the key back.
                 let again = AddOptions::new().after(LOOK_AGAIN).priority(claim.priority());
@@ -76,52 +92,74 @@ impl Plan {
 
     async fn reconcile(
         &self,
-        shared: &Arc<Shared>,
+        means: &Arc<Means>,
         claim: Claim<'_, ObjectKey>,
         permit: Option<Permit>,
-        stop: &CancellationToken,
+        place: &mut dyn Place,
     ) {
-        let inner = Inner {
+        let shared = &*means.shared;
+        let failures = shared.queue.num_requeues(&claim);
+        let context = Context::new(Inner {
             key: claim.key().clone(),
             reasons: shared.pending.take(&claim),
-            attempt: shared.queue.num_requeues(&claim).saturating_add(1),
+            attempt: failures.saturating_add(1),
             reconcile_id: shared.random.next(),
-            client: self.client.clone(),
-            shared: shared.clone(),
-            stop: stop.clone(),
-        };
-        let context = Context { inner: Arc::new(inner) };
-        let span = tracing::debug_span!(
-            "reconcile",
-            controller = %shared.name,
-            key = %claim.key(),
-            reconcile_id = context.reconcile_id(),
-            attempt = context.attempt(),
-        );
-        let began = Instant::now();
-        shared.numbers.active.inc();
-        // A panic may come from the function as well as from the future that it returns.
-        let run = CatchUnwind::new(async {
-            tracing::debug!(reasons = %context.reasons(), "reconciling");
-            (self.reconcile)(context.clone()).await
+            means: means.clone(),
         });
-        let ended = async {
-            let ended = match self.timeout {
-                Some(limit) => timeout(limit, run).await.map_err(|_| Failure::Timeout(limit))?,
-                None => run.await,
-            };
-            ended.map_err(Failure::Panic)?.map_err(Failure::Error)
+        let span = span_of(shared, &context);
+        let active = shared.numbers.as_ref().map(|numbers| numbers.began());
+        let mut run = Run::new(place, context, span.as_ref());
+        let ended = match (&permit, self.timeout) {
+            (None, None) => Some(ended((&mut run).await)),
+            (permit, limit) => while_permitted(permit.as_ref(), within(limit, &mut run)).await,
         };
-        let ended = while_permitted(permit.as_ref(), ended.instrument(span.clone())).await;
-        shared.numbers.active.dec();
-        shared.numbers.time.observe(began.elapsed().as_secs_f64());
-        span.in_scope(|| match ended {
-            Some(ended) => conclude(shared, &claim, ended),
+        // What is left of a run that took too long has to be gone before its key is free.
+        drop(run);
+        drop(active);
+        let _entered = span.as_ref().map(Span::enter);
+        match ended {
+            Some(ended) => conclude(shared, &claim, failures > 0, ended),
             None => {
-                tracing::warn!("dropped: the shard of the key is lost");
+                tracing::warn!(controller = %shared.name, key = %claim.key(), "dropped: the shard of the key is lost");
                 shared.leave(&claim);
             }
-        });
+        }
+    }
+}
+
+impl Shared {
+    /// The right of this replica to reconcile `key`, which the main relation knows.
+    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {
+        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
+        relations.first().map_or(Right::Denied, |main| main.right(sharding, key))
+    }
+}
+
+/// The span of a run; `None` where nobody listens, which is cheaper than a span that is disabled.
+fn span_of(shared: &Shared, context: &Context) -> Option<Span> {
+    if !tracing::enabled!(Level::DEBUG) {
+        return None;
+    }
+    let span = tracing::debug_span!(
+        "reconcile",
+        controller = %shared.name,
+        key = %context.key(),
+        reconcile_id = context.reconcile_id(),
+        attempt = context.attempt(),
+    );
+    span.in_scope(|| tracing::debug!(reasons = %context.reasons(), "reconciling"));
+    Some(span)
+}
+
+fn ended(ended: Result<Ended, String>) -> Result<Outcome, Failure> {
+    ended.map_err(Failure::Panic)?.map_err(Failure::Error)
+}
+
+/// Ends a run that takes longer than `limit`, if there is one.
+async fn within(limit: Option<Duration>, run: &mut Run<'_>) -> Result<Outcome, Failure> {
+    match limit {
+        Some(limit) => ended(timeout(limit, run).await.map_err(|_| Failure::Timeout(limit))?),
+        None => ended(run.await),
     }
 }
 
@@ -135,45 +173,41 @@ async fn while_permitted<R>(permit: Option<&Permit>, work: impl Future<Output = 
     }
 }
 
-/// Plans what happens to the key next.
-fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, ended: Result<Outcome, Failure>) {
-    let (key, numbers) = (claim.key(), &shared.numbers);
+/// Plans what happens to the key next. `has_failed` says whether the limiter knows of failures that it may have to forget: nobody
+/// else counts them while the key is claimed.
+fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, ended: Result<Outcome, Failure>) {
+    if let Some(numbers) = &shared.numbers {
+        numbers.ended(&ended);
+    }
+    let key = claim.key();
     let options = AddOptions::new().priority(claim.priority());
+    let forget = || {
+        if has_failed {
+            shared.queue.forget(key);
+        }
+    };
     let reason = |change| Reason { source: Str::from_static("reconcile"), object: None, change };
     match ended {
         Ok(Outcome::Done) => {
-            numbers.success.inc();
-            shared.queue.forget(key);
+            forget();
             shared.succeeded(key);
         }
         Ok(Outcome::RequeueAfter(delay)) => {
-            numbers.requeue_after.inc();
-            shared.queue.forget(key);
+            forget();
             shared.succeeded(key);
             shared.enqueue(key.clone(), reason(Change::Requeued), options.after(delay));
         }
         Ok(Outcome::BackOff) => {
-            numbers.requeue.inc();
             shared.succeeded(key);
             shared.enqueue(key.clone(), reason(Change::Requeued), options.rate_limited());
         }
         Ok(Outcome::GiveUp(why)) => {
-            tracing::warn!(why, "given up until something changes");
-            numbers.error.inc();
-            numbers.errors.inc();
-            numbers.terminal_errors.inc();
-            shared.queue.forget(key);
+            tracing::warn!(controller = %shared.name, %key, why, "given up until something changes");
+            forget();
             shared.gave_up(key, why);
         }
         Err(failure) => {
-            tracing::warn!(error = %failure, "reconcile failed");
-            numbers.error.inc();
-            numbers.errors.inc();
-            match &failure {
-                Failure::Timeout(_) => drop(numbers.timeouts.inc()),
-                Failure::Panic(_) => drop(numbers.panics.inc()),
-                Failure::Error(_) => {}
-            }
+            tracing::warn!(controller = %shared.name, %key, error = %failure, "reconcile failed");
             shared.failed(key, failure.to_string());
             shared.enqueue(key.clone(), reason(Change::Retried), options.rate_limited());
         }

@@ -5,26 +5,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-type Labels = [(&'static str, String); 1];
+use crate::metrics::{Labels, registered};
 
 /// The metrics of the elections that a process takes part in.
 #[derive(Debug, Clone, Default)]
 #[doc(alias = "LeaderMetricsProvider")]
 pub struct ElectionMetrics {
-    leading: Family<Labels, Gauge>,
-    slow_path: Family<Labels, Counter>,
+    leading: Family<Labels<1>, Gauge>,
+    slow_path: Family<Labels<1>, Counter>,
 }
 
 impl ElectionMetrics {
     /// Adds them to `registry`, once for each.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
         let help = "Whether this process leads, by lease";
-        registry.register("leader_election_master_status", help, metrics.leading.clone());
+        let leading = registered(registry, "leader_election_master_status", help, Family::default());
         let help = "Renewals that had to read the lease first";
-        registry.register("leader_election_slowpath", help, metrics.slow_path.clone());
-        metrics
+        let slow_path = registered(registry, "leader_election_slowpath", help, Family::default());
+        ElectionMetrics { leading, slow_path }
     }
 
     pub(super) fn set_leading(&self, name: &str, leads: bool) {

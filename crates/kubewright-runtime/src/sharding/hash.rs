@@ -9,6 +9,30 @@ pub(super) fn shard_of(key: &ObjectKey, shards: usize) -> usize {
     (mixed(fnv(bytes)) % shards.max(1) as u64) as usize
 }
 
+/// The shard of an object by its uid, of so many: each is one range of the hashes, as servers can cut them.
+pub(super) fn shard_of_uid(uid: &str, shards: usize) -> usize {
+    ((u128::from(fnv(uid.bytes())) * shards.max(1) as u128) >> 64) as usize
+}
+
+/// Asks a server for these shards, in its own syntax. No shard at all cannot be asked for, but nearly so: a single hash can.
+pub(super) fn selector(is_wanted: impl ExactSizeIterator<Item = bool>) -> String {
+    let count = is_wanted.len().max(1) as u128;
+    let mut ranges: Vec<(u128, u128)> = Vec::new();
+    for (shard, _) in is_wanted.enumerate().filter(|(_, is_wanted)| *is_wanted) {
+        let bound = |shard: u128| (shard << 64).div_ceil(count);
+        let (start, end) = (bound(shard as u128), bound(shard as u128 + 1));
+        match ranges.last_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => ranges.push((start, end)),
+        }
+    }
+    if ranges.is_empty() {
+        ranges.push((0, 1));
+    }
+    let range = |(start, end)| format!("shardRange(object.metadata.uid, '0x{start:016x}', '0x{end:016x}')");
+    ranges.into_iter().map(range).collect::<Vec<_>>().join(" || ")
+}
+
 /// Who should own a shard, by rendezvous: the member with the highest score. When a member comes or goes, only the shards
 /// move that it gets or had.
 pub(super) fn owner_of<'a>(shard: usize, members: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -49,6 +73,33 @@ mod tests {
         let shards: Vec<usize> =
             known.iter().map(|(namespace, name)| shard_of(&ObjectKey::namespaced(*namespace, *name), 64)).collect();
         assert_eq!(shards, [38, 2, 42]);
+    }
+
+    #[test]
+    fn shards_by_uid_are_the_ranges_that_servers_cut() {
+        // Of Go's hash/fnv.
+        assert_eq!(fnv("7b3a1d0c-5f0e-4a8e-9d57-2f9f3d6c1a11".bytes()), 0x1fb6_cb70_337f_9468);
+        assert_eq!(
+            selector([true, false].into_iter()),
+            "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+        );
+        assert_eq!(
+            selector([false, true, true].into_iter()),
+            "shardRange(object.metadata.uid, '0x5555555555555556', '0x10000000000000000')"
+        );
+        assert_eq!(
+            selector([true, false, true, false].into_iter()),
+            "shardRange(object.metadata.uid, '0x0000000000000000', '0x4000000000000000') || \
+             shardRange(object.metadata.uid, '0x8000000000000000', '0xc000000000000000')"
+        );
+        assert_eq!(
+            selector([false; 3].into_iter()),
+            "shardRange(object.metadata.uid, '0x0000000000000000', '0x0000000000000001')"
+        );
+        // The bounds of three shards, from both sides.
+        let shard_of_hash = |hash: u64| ((u128::from(hash) * 3) >> 64) as usize;
+        let bounds = [0x5555_5555_5555_5555, 0x5555_5555_5555_5556, 0xaaaa_aaaa_aaaa_aaaa, 0xaaaa_aaaa_aaaa_aaab];
+        assert_eq!(bounds.map(shard_of_hash), [0, 1, 1, 2]);
     }
 
     #[test]

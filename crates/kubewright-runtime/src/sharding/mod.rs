@@ -9,21 +9,25 @@
 //! A replica that gets a shard reconciles all objects of it. Deletions that happen while nobody has the shard are not told,
 //! as they are not to a controller that starts later; finalizers are for that.
 //!
-//! Each replica watches all objects. Watches that servers shard (KEP-5866) are by uid, which keys do not have.
+//! Each replica watches all objects and leaves those that are not its own. With [`Sharding::informer`] it watches only its share:
+//! servers cut by uid (KEP-5866), and so shards are of uids then, instead of keys.
 
 mod hash;
 mod members;
 mod shard;
+mod slice;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kubewright_api::coordination::v1::Lease;
+use kubewright_cache::{InformerHandle, Scoped, SharedInformerFactory};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::ListOptions;
 use kubewright_core::selector::Requirement;
-use kubewright_core::{Map, ObjectKey, Selector, Str};
+use kubewright_core::{GroupResource, Kind, Map, ObjectKey, ResourceVersion, Selector, Str};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -33,6 +37,7 @@ use crate::election::{InvalidElection, LeaderElectionOptions, LeaderElector, Lea
 use members::Members;
 use shard::Owned;
 pub(crate) use shard::Permit;
+use slice::{Cover, Slice, Terms};
 
 /// On leases of replicas: of which group they are, which all replicas look for.
 const GROUP_LABEL: &str = "kubewright.io/sharding-group";
@@ -61,6 +66,18 @@ struct Inner {
     changes: watch::Sender<u64>,
     /// Which shards should be this replica's.
     wanted: watch::Sender<Vec<bool>>,
+    /// What was listed of resources of which only the share is watched, by their name.
+    cover_of: RwLock<HashMap<Str, Arc<Cover>>>,
+}
+
+/// Whether a key may be worked on.
+pub(crate) enum Right {
+    /// It may.
+    Granted(Permit),
+    /// It will, once its shard has been listed.
+    NotYet,
+    /// It is another replica's, or nobody's.
+    Denied,
 }
 
 impl Sharding {
@@ -92,6 +109,7 @@ impl Sharding {
             terms: AtomicU64::new(0),
             changes: watch::Sender::new(0),
             wanted: watch::Sender::default(),
+            cover_of: RwLock::default(),
         };
         // What is wrong with the options shows here, and not when it runs.
         inner.elector(&inner.replica())?;
@@ -101,6 +119,41 @@ impl Sharding {
     /// The shard of a key: the same for all replicas.
     pub fn shard_of(&self, key: &ObjectKey) -> usize {
         hash::shard_of(key, self.inner.owned().len())
+    }
+
+    /// The objects of a type that are in this replica's shards, for a [`Controller::over`](crate::Controller::over) them.
+    ///
+    /// Servers of 1.36 with the feature gate `ShardedListAndWatch` send nothing else, so that a replica pays for its share alone;
+    /// what others send too much is left out here. Shards are ranges of uids then, so all replicas have to do this for a type
+    /// or none. When shards come or go, the share is listed anew. Objects that are gone are told to nobody, also not to reconcilers
+    /// of keys: only an object has a uid. What is owned has other uids than its owner, and is watched as a whole.
+    ///
+    /// ```
+    /// # use kubewright_api::core::v1::Pod;
+    /// # use kubewright_client::Client;
+    /// # use kubewright_core::Kind;
+    /// # use kubewright_runtime::election::LeaderElectionOptions;
+    /// # use kubewright_runtime::{Controller, Manager, ManagerOptions, Outcome, Sharding};
+    /// # fn example(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut manager = Manager::new(client, ManagerOptions::default());
+    /// let sharding = Sharding::new(client, "default", "pods", "replica-1", 16, LeaderElectionOptions::default())?;
+    /// let share = sharding.informer::<Pod>(manager.factory(), Default::default());
+    /// let controller = Controller::over("pods", manager.factory(), share, Pod::RESOURCE);
+    /// manager.add(controller.reconciling(|_pod, _context| async { Ok(Outcome::Done) }))?;
+    /// manager.share(&sharding);
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias = "ShardSelector")]
+    pub fn informer<T: Kind>(&self, factory: &SharedInformerFactory, which: Scoped<T>) -> InformerHandle<T> {
+        let (inner, cover) = (self.inner.clone(), self.inner.cover(name_of::<T>()));
+        let name = format!("shards of {} as {}", inner.name, inner.identity);
+        factory.informer_with(which.through(name, |source| Slice { inner, cover, source }))
+    }
+
+    /// Whether the server cuts the share of [`informer`](Self::informer); `None` before it was first asked.
+    #[doc(alias = "ShardInfo")]
+    pub fn is_cut_by_server<T: Kind>(&self) -> Option<bool> {
+        self.cover_of(&name_of::<T>())?.is_cut_by_server()
     }
 
     /// The shards that are this replica's now.
@@ -148,14 +201,29 @@ impl Sharding {
         owned[hash::shard_of(key, owned.len())].as_ref()?.permit()
     }
 
+    /// The right to work on an object of this uid of a resource of which only the share is watched, by a cache at this version.
+    /// `None` if all of the resource is watched.
+    pub(crate) fn right_by_uid(&self, resource: &str, uid: Option<&str>, cache: &ResourceVersion) -> Option<Right> {
+        let cover = self.cover_of(resource)?;
+        Some(uid.map_or(Right::Denied, |uid| cover.right(&self.inner, uid, cache)))
+    }
+
+    /// Whether only the share of a resource is watched.
+    pub(crate) fn watches_share(&self, resource: &str) -> bool {
+        self.cover_of(resource).is_some()
+    }
+
+    fn cover_of(&self, resource: &str) -> Option<Arc<Cover>> {
+        self.inner.cover_of.read().unwrap_or_else(PoisonError::into_inner).get(resource).cloned()
+    }
+
     /// Tells of each shard that this replica gets, those included that it has already.
     pub(crate) async fn tell(&self, mut gained: impl FnMut(&dyn Fn(&ObjectKey) -> bool)) {
         let mut changes = self.inner.changes.subscribe();
         changes.mark_changed();
-        let mut told: Vec<Option<u64>> = Vec::new();
+        let mut told = Terms::new();
         while changes.changed().await.is_ok() {
-            let terms: Vec<Option<u64>> =
-                self.inner.owned().iter().map(|owned| owned.as_ref().map(|owned| owned.term)).collect();
+            let terms = self.inner.terms();
             let is_new = |shard: usize| terms[shard].is_some() && told.get(shard) != Some(&terms[shard]);
             if (0..terms.len()).any(is_new) {
                 gained(&|key| is_new(hash::shard_of(key, terms.len())));
@@ -219,9 +287,23 @@ impl Inner {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
+    /// Which shards are this replica's now, and since which term.
+    fn terms(&self) -> Terms {
+        self.owned().iter().map(|owned| owned.as_ref().map(|owned| owned.term)).collect()
+    }
+
+    fn cover(&self, resource: Str) -> Arc<Cover> {
+        self.cover_of.write().unwrap_or_else(PoisonError::into_inner).entry(resource).or_default().clone()
+    }
+
     fn next_term(&self) -> u64 {
         self.terms.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// A resource as relations of controllers are named.
+fn name_of<T: Kind>() -> Str {
+    GroupResource::new(T::RESOURCE.kind.group, T::RESOURCE.plural).to_string().into()
 }
 
 impl fmt::Debug for Sharding {

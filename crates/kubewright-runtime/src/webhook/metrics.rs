@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-type Labels<const N: usize> = [(&'static str, String); N];
+use crate::metrics::{Labels, Times, registered};
 
 const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
@@ -14,7 +14,7 @@ const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 #[derive(Debug, Clone)]
 pub struct WebhookMetrics {
     requests: Family<Labels<2>, Counter>,
-    latency: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    latency: Times,
     in_flight: Family<Labels<1>, Gauge>,
     certificates: Counter,
     certificate_errors: Counter,
@@ -24,25 +24,18 @@ impl WebhookMetrics {
     /// Adds the metrics to `registry`, once for each.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = WebhookMetrics {
-            requests: Family::default(),
-            latency: Family::new_with_constructor(|| Histogram::new(SECONDS)),
-            in_flight: Family::default(),
-            certificates: Counter::default(),
-            certificate_errors: Counter::default(),
-        };
-        // The encoder adds `_total` to the names of counters.
+        let latency = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
+        let name = |part: &str| format!("controller_runtime_webhook_{part}");
         let help = "Questions to webhooks by the code of the answer";
-        registry.register("controller_runtime_webhook_requests", help, metrics.requests.clone());
-        let help = "How long answers take";
-        registry.register("controller_runtime_webhook_latency_seconds", help, metrics.latency.clone());
+        let requests = registered(registry, &name("requests"), help, Family::default());
+        let latency = registered(registry, &name("latency_seconds"), "How long answers take", latency);
         let help = "Questions that are being answered";
-        registry.register("controller_runtime_webhook_requests_in_flight", help, metrics.in_flight.clone());
+        let in_flight = registered(registry, &name("requests_in_flight"), help, Family::default());
         let help = "Certificates that were read again";
-        registry.register("certwatcher_read_certificate", help, metrics.certificates.clone());
+        let certificates = registered(registry, "certwatcher_read_certificate", help, Counter::default());
         let help = "Certificates that could not be read again";
-        registry.register("certwatcher_read_certificate_errors", help, metrics.certificate_errors.clone());
-        metrics
+        let certificate_errors = registered(registry, "certwatcher_read_certificate_errors", help, Counter::default());
+        WebhookMetrics { requests, latency, in_flight, certificates, certificate_errors }
     }
 
     /// Counts a question as long as the value lives, since a question may be taken back in the middle.

@@ -1,8 +1,9 @@
 //! One path of a webhook server: from a review to its answer.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Kind, Map, Object, Value};
@@ -10,7 +11,7 @@ use kubewright_core::{Kind, Map, Object, Value};
 use super::conversion::Converter;
 use super::request::AdmissionRequest;
 use super::response::AdmissionResponse;
-use crate::controller::CatchUnwind;
+use crate::unwind::caught;
 
 /// An answer and the code that it stands for.
 type Answered = (Value, u16);
@@ -31,15 +32,19 @@ where
         Box::pin(async move {
             let uid = request.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
             let response = match AdmissionRequest::read(&request) {
-                Ok(request) => match CatchUnwind::new(async move { handler(request).await }).await {
-                    Ok(response) => response,
-                    Err(panic) => AdmissionResponse::status(Status::internal(format!("the handler panicked: {panic}"))),
-                },
+                Ok(request) => {
+                    let mut work = pin!(async move { handler(request).await });
+                    poll_fn(|context| caught(|| work.as_mut().poll(context)).unwrap_or_else(panicked)).await
+                }
                 Err(why) => AdmissionResponse::status(Status::bad_request(why)),
             };
             (response.write(&uid), response.code())
         })
     })
+}
+
+fn panicked(panic: String) -> Poll<AdmissionResponse> {
+    Poll::Ready(AdmissionResponse::status(Status::internal(format!("the handler panicked: {panic}"))))
 }
 
 /// A route to a converter.

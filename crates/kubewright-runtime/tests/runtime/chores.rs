@@ -1,19 +1,12 @@
 //! What reconcilers do most: clean up, create or update, own.
 
 use kubewright_api::core::v1::{ConfigMap, Secret};
-use kubewright_apiserver::RunningServer;
-use kubewright_cache::SharedInformerFactory;
 use kubewright_client::Api;
 use kubewright_core::Object;
 use kubewright_runtime::ownership::{controller_reference, is_controlled_by};
-use kubewright_runtime::{Context, Controller, Finalizing, Outcome, Predicate, finalize};
+use kubewright_runtime::{Context, Finalizing, Outcome, finalize};
 
-use crate::support::{Journal, Running, config_map, config_maps, eventually, server, touch};
-
-fn controller(server: &RunningServer) -> Controller<ConfigMap> {
-    let factory = SharedInformerFactory::new(&server.client(), Default::default());
-    Controller::new("maps", &factory).filter(Predicate::objects(|map: &ConfigMap| map.namespace() == "default"))
-}
+use crate::support::{Journal, Running, config_map, config_maps, controller, eventually, server, touch};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_goes_only_after_it_is_cleaned_up() {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kubewright_api::core::v1::{ConfigMap, Secret, ServiceAccount};
-use kubewright_apiserver::{Fault, RunningServer};
+use kubewright_apiserver::Fault;
 use kubewright_cache::{Scoped, SharedInformerFactory};
 use kubewright_client::{Api, Scope};
 use kubewright_core::owner::{new_controller_ref, new_owner_reference};
@@ -16,12 +16,7 @@ use kubewright_runtime::{Context, Controller, Freshness, Outcome, Predicate};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::support::{Journal, Running, config_map, config_maps, eventually, seconds, server, touch};
-
-fn controller(server: &RunningServer) -> Controller<ConfigMap> {
-    let factory = SharedInformerFactory::new(&server.client(), Default::default());
-    Controller::new("maps", &factory).filter(Predicate::objects(|map: &ConfigMap| map.namespace() == "default"))
-}
+use crate::support::{Journal, Running, config_map, config_maps, controller, eventually, seconds, server, touch};
 
 /// Notes each run as `name attempt: reasons`.
 fn noting(journal: &Journal, controller: Controller<ConfigMap>) -> Running {

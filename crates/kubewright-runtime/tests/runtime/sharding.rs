@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use kubewright_api::coordination::v1::Lease;
 use kubewright_api::core::v1::ConfigMap;
-use kubewright_apiserver::RunningServer;
-use kubewright_cache::SharedInformerFactory;
-use kubewright_client::transport::ResponseFuture;
-use kubewright_client::{Api, Client};
-use kubewright_core::options::ListOptions;
-use kubewright_core::{Object, ObjectKey};
+use kubewright_cache::{InformerHandle, Scoped, SharedInformerFactory};
+use kubewright_client::config::Kubeconfig;
+use kubewright_client::transport::{Body, ResponseFuture, TransportError, TransportErrorKind};
+use kubewright_client::{Api, Client, Config};
+use kubewright_core::options::{ListOptions, Query};
+use kubewright_core::{Kind, Object, ObjectKey};
 use kubewright_runtime::election::{InvalidElection, LeaderElectionOptions};
 use kubewright_runtime::{Controller, Manager, ManagerOptions, Outcome, Predicate, Sharding};
 use tokio::time::sleep;
@@ -62,8 +62,16 @@ impl Drop for Working {
     }
 }
 
+/// What a replica watches: all objects, or those of its shards.
+#[derive(Clone, Copy)]
+enum Watches {
+    All,
+    Share,
+}
+
 struct Replica {
     sharding: Sharding,
+    share: InformerHandle<ConfigMap>,
     stop: CancellationToken,
     is_cut_off: Arc<AtomicBool>,
     task: AbortOnDropHandle<()>,
@@ -74,12 +82,16 @@ fn options(seed: u64) -> LeaderElectionOptions {
 }
 
 impl Replica {
-    fn start(server: &RunningServer, world: &World, number: usize, seed: u64, takes: Duration) -> Self {
-        let (client, is_cut_off) = (server.client(), Arc::new(AtomicBool::new(false)));
+    fn start(client: &Client, world: &World, number: usize, seed: u64, takes: Duration, watches: Watches) -> Self {
+        let (client, is_cut_off) = (client.clone(), Arc::new(AtomicBool::new(false)));
         let cut = is_cut_off.clone();
         let client = Client::over(move |request| -> ResponseFuture {
             match cut.load(Ordering::Relaxed) {
-                true => Box::pin(std::future::pending()),
+                // As a connection is given up whose pings nobody answers.
+                true => Box::pin(async {
+                    sleep(Duration::from_secs(45)).await;
+                    Err(TransportError::new(TransportErrorKind::Disconnected, "cut off"))
+                }),
                 false => client.transport().send(request),
             }
         });
@@ -89,7 +101,12 @@ impl Replica {
         let world = world.clone();
         let dice = Arc::new(Mutex::new(Dice(seed ^ number as u64)));
         let ours = Predicate::objects(|map: &ConfigMap| map.namespace() == "default");
-        let controller = manager.controller::<ConfigMap>("maps").filter(ours).workers(4);
+        let share = match watches {
+            Watches::All => manager.factory().informer::<ConfigMap>(),
+            Watches::Share => sharding.informer(manager.factory(), Scoped::default().namespace("default")),
+        };
+        let controller = Controller::over("maps", manager.factory(), share.clone(), ConfigMap::RESOURCE);
+        let controller = controller.filter(ours).workers(4);
         let reconcile = move |map: Arc<ConfigMap>, _| {
             let (world, pause) = (world.clone(), dice.lock().unwrap().milliseconds(1 + takes.as_millis() as u64));
             async move {
@@ -103,7 +120,7 @@ impl Replica {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let task = AbortOnDropHandle::new(tokio::spawn(async move { manager.run(&stopped).await.unwrap() }));
-        Replica { sharding, stop, is_cut_off, task }
+        Replica { sharding, share, stop, is_cut_off, task }
     }
 
     /// Ends as a process that is killed: it never says a word again.
@@ -117,7 +134,7 @@ impl Replica {
     }
 }
 
-async fn play(seed: u64) {
+async fn play(seed: u64, watches: Watches) {
     let server = server().await;
     for number in 0..KEYS {
         config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
@@ -127,7 +144,7 @@ async fn play(seed: u64) {
     let mut next = 0;
     let mut start = || {
         next += 1;
-        Replica::start(&server, &world, next, seed, takes)
+        Replica::start(&server.client(), &world, next, seed, takes, watches)
     };
     let mut replicas = vec![start()];
     for _ in 0..12 {
@@ -168,9 +185,9 @@ fn there_are_never_two_replicas_on_one_key_and_in_the_end_one_on_each() {
     let number =
         |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let first = number("KUBEWRIGHT_SHARDING_SEED", 1);
-    for seed in first..first + number("KUBEWRIGHT_SHARDING_RUNS", 3) {
+    for seed in first..first + number("KUBEWRIGHT_SHARDING_RUNS", 4) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(play(seed));
+        runtime.block_on(play(seed, if seed % 2 == 0 { Watches::Share } else { Watches::All }));
     }
 }
 
@@ -181,11 +198,11 @@ async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once()
         config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
     }
     let (world, takes) = (World::default(), Duration::from_millis(10));
-    let first = Replica::start(&server, &world, 1, 7, takes);
+    let first = Replica::start(&server.client(), &world, 1, 7, takes, Watches::All);
     eventually("the first has all", async || first.sharding.owned_shards().len() == SHARDS).await;
     sleep(seconds(1.0)).await;
     assert_eq!(world.take_runs().len(), KEYS);
-    let second = Replica::start(&server, &world, 2, 8, takes);
+    let second = Replica::start(&server.client(), &world, 2, 8, takes, Watches::All);
     eventually("the second has its share", async || {
         let (first, second) = (first.sharding.owned_shards().len(), second.sharding.owned_shards().len());
         second > 0 && first + second == SHARDS
@@ -270,4 +287,112 @@ async fn a_group_needs_a_name_that_can_be_a_label() {
     assert_eq!(refused.err(), Some(InvalidElection::NotALabel));
     let refused = Sharding::new(&server.client(), "default", "group", "", 4, options(1));
     assert_eq!(refused.err(), Some(InvalidElection::NoIdentity));
+}
+
+/// Two replicas that each watch their share, until one has gone again.
+async fn share_a_watch(client: &Client, is_cut: bool) {
+    let maps = Api::<ConfigMap>::namespaced(client, "default");
+    let names: BTreeSet<String> = (0..KEYS).map(|number| format!("map-{number}")).collect();
+    for name in &names {
+        maps.create(&config_map(name)).await.unwrap();
+    }
+    let (world, takes) = (World::default(), Duration::from_millis(10));
+    let held = |replica: &Replica| -> BTreeSet<String> {
+        let objects = replica.share.store().list();
+        objects.iter().map(|map| map.name().to_owned()).filter(|name| names.contains(name)).collect()
+    };
+    let first = Replica::start(client, &world, 1, 7, takes, Watches::Share);
+    eventually("the first has all", async || held(&first) == names).await;
+    assert_eq!(first.sharding.is_cut_by_server::<ConfigMap>(), Some(is_cut));
+    let second = Replica::start(client, &world, 2, 8, takes, Watches::Share);
+    eventually("both have a share", async || {
+        let (first, second) = (held(&first), held(&second));
+        !second.is_empty() && first.is_disjoint(&second) && &first | &second == names
+    })
+    .await;
+    let theirs = held(&second);
+    eventually("the second looks at its share", async || {
+        let runs = world.runs.lock().unwrap();
+        runs.iter().filter(|(_, replica)| *replica == 2).map(|(key, _)| key.name.to_string()).collect::<BTreeSet<_>>()
+            == theirs
+    })
+    .await;
+    // An event reaches its owner alone.
+    world.take_runs();
+    let name = theirs.first().unwrap();
+    let mut map = maps.get(name).await.unwrap();
+    map.data.insert("value", "new".into());
+    maps.update(&map).await.unwrap();
+    let key = ObjectKey::namespaced("default", name.as_str());
+    eventually("it is seen", async || world.runs.lock().unwrap().contains(&(key.clone(), 2))).await;
+    assert!(!world.take_runs().contains(&(key.clone(), 1)));
+    second.stop().await;
+    eventually("the first looks at it again", async || world.runs.lock().unwrap().contains(&(key.clone(), 1))).await;
+    eventually("the first has all again", async || held(&first) == names).await;
+    world.take_runs();
+    first.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_share_is_cut_here_where_the_server_does_not() {
+    share_a_watch(&server().await.client(), false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_share_is_cut_by_the_server_where_it_can() {
+    let server = server().await;
+    share_a_watch(&cutting(server.client()), true).await;
+}
+
+/// `KUBEWRIGHT_SHARDING_KUBECONFIG` names an API server of 1.36 with `--feature-gates=ShardedListAndWatch=true`.
+#[tokio::test]
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+async fn a_share_is_cut_by_a_real_server() {
+    let Ok(file) = std::env::var("KUBEWRIGHT_SHARDING_KUBECONFIG") else {
+        eprintln!("SKIPPED: KUBEWRIGHT_SHARDING_KUBECONFIG names no server that shards");
+        return;
+    };
+    let kubeconfig = Kubeconfig::read(file.as_ref()).unwrap();
+    let client = Client::try_from(Config::from_kubeconfig(&kubeconfig, &Default::default()).unwrap()).unwrap();
+    share_a_watch(&client, true).await;
+}
+
+/// A server that cuts lists as KEP-5866 says, in front of one that does not. Watches it leaves whole.
+fn cutting(client: Client) -> Client {
+    Client::over(move |mut request: http::Request<bytes::Bytes>| -> ResponseFuture {
+        let query = request.uri().query().unwrap_or_default();
+        let selector = ListOptions::from_query(&Query::parse(query)).ok().and_then(|options| options.shard_selector);
+        let is_list = !query.contains("watch=");
+        let Some(selector) = selector.filter(|_| is_list) else {
+            return client.transport().send(request);
+        };
+        request.headers_mut().insert("accept", "application/json".parse().unwrap());
+        let answer = client.transport().send(request);
+        Box::pin(async move {
+            let (head, mut body) = answer.await?.into_parts();
+            let mut text = Vec::new();
+            while let Some(chunk) = body.chunk().await? {
+                text.extend_from_slice(&chunk);
+            }
+            let mut list: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            list["metadata"]["shardInfo"] = serde_json::json!({ "selector": &*selector });
+            let is_chosen = |item: &serde_json::Value| is_chosen(&selector, item["metadata"]["uid"].as_str().unwrap());
+            list["items"].as_array_mut().unwrap().retain(is_chosen);
+            let chunk = futures_util::stream::once(std::future::ready(Ok(bytes::Bytes::from(list.to_string()))));
+            Ok(http::Response::from_parts(head, Body::new(chunk)))
+        })
+    })
+}
+
+/// Whether a selector chooses a uid, by the text of the two as a server reads it.
+fn is_chosen(selector: &str, uid: &str) -> bool {
+    let hash = uid
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    selector.split(" || ").any(|range| {
+        let bounds = range.strip_prefix("shardRange(object.metadata.uid, '0x").unwrap().strip_suffix("')").unwrap();
+        let (start, end) = bounds.split_once("', '0x").unwrap();
+        let number = |text| u128::from_str_radix(text, 16).unwrap();
+        (number(start)..number(end)).contains(&hash.into())
+    })
 }

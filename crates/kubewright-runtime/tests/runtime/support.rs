@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_cache::SharedInformerFactory;
 use kubewright_client::Api;
 use kubewright_core::Object;
-use kubewright_runtime::ControllerHandle;
 use kubewright_runtime::controller::{ControllerError, RunnableController};
+use kubewright_runtime::{Controller, ControllerHandle, Predicate};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -41,6 +42,12 @@ pub fn config_map(name: &str) -> ConfigMap {
 
 pub fn config_maps(server: &RunningServer) -> Api<ConfigMap> {
     Api::namespaced(&server.client(), "default")
+}
+
+/// A controller of the config maps of that namespace.
+pub fn controller(server: &RunningServer) -> Controller<ConfigMap> {
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    Controller::new("maps", &factory).filter(Predicate::objects(|map: &ConfigMap| map.namespace() == "default"))
 }
 
 /// Writes a value into a config map.
