@@ -4,7 +4,7 @@
 //! from the time of arrival and the priority says it all, and nothing has to be sorted again as time passes.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::table::Details;
@@ -61,32 +61,53 @@ impl Ageing {
 type Place = (i64, Reverse<i32>, u32, u32);
 
 /// Waiting keys by rank.
+///
+/// Keys of one priority come in the order of their ranks, and most queues have hardly others: such keys stand in a line that
+/// they join at its end. Only those that go before some of the line are in a tree.
 #[derive(Debug)]
 pub(crate) struct Aged {
     ageing: Ageing,
-    places: BTreeSet<Place>,
+    /// Invariant: ascending.
+    line: VecDeque<Place>,
+    others: BTreeSet<Place>,
 }
 
 impl Aged {
     pub(crate) fn new(ageing: Ageing) -> Self {
-        Self { ageing, places: BTreeSet::new() }
+        Self { ageing, line: VecDeque::new(), others: BTreeSet::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.line.len() + self.others.len()
     }
 
     pub(crate) fn push(&mut self, number: u32, details: &Details) {
-        self.places.insert(self.place(number, details));
+        let place = self.place(number, details);
+        if self.line.back().is_none_or(|last| *last < place) {
+            self.line.push_back(place);
+        } else {
+            self.others.insert(place);
+        }
     }
 
     pub(crate) fn pop(&mut self) -> Option<u32> {
-        self.places.pop_first().map(|(.., number)| number)
+        let (first, other) = (self.line.front(), self.others.first());
+        let place = match (first, other) {
+            (Some(first), Some(other)) if other < first => self.others.pop_first(),
+            (None, _) => self.others.pop_first(),
+            _ => self.line.pop_front(),
+        };
+        place.map(|(.., number)| number)
     }
 
     /// Takes a key out of the line, given what it was pushed with.
     pub(crate) fn remove(&mut self, number: u32, details: &Details) {
-        self.places.remove(&self.place(number, details));
+        let place = self.place(number, details);
+        if !self.others.remove(&place)
+            && let Ok(at) = self.line.binary_search(&place)
+        {
+            self.line.remove(at);
+        }
     }
 
     fn place(&self, number: u32, details: &Details) -> Place {
