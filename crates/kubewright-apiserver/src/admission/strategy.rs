@@ -111,6 +111,9 @@ pub(crate) fn note_requester(resource: &Resource, value: &mut Value, user: &User
     if !user.groups.is_empty() {
         spec.insert("groups", tree::list(user.groups.iter().map(|group| group.as_str())));
     }
+    if let Some(extra) = user.extra() {
+        spec.insert("extra", extra);
+    }
 }
 
 /// Keeps what an update may leave out but not change.
