@@ -6,10 +6,11 @@ use kubewright_api::apps::v1::ReplicaSet;
 use kubewright_api::core::v1::{ConfigMap, Event, Namespace, Pod};
 use kubewright_apiserver::Fault;
 use kubewright_client::Api;
-use kubewright_core::options::{DeleteOptions, ListOptions, PropagationPolicy};
+use kubewright_core::options::{DeleteOptions, ListOptions, PropagationPolicy, WatchOptions};
 use kubewright_core::owner::controller_of;
+use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Kind, Object};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::support::{Cluster, deployment, has_ready, replica_set};
 
@@ -91,19 +92,26 @@ async fn lasting_namespace(cluster: &Cluster) {
     Api::<ConfigMap>::namespaced(&cluster.client, "going").create(&held).await.unwrap();
 }
 
-/// Creates an owner, and deletes the namespace while the first creation in its name is on its way; gives the owner as it is
-/// long after that, and the events of the namespace.
-async fn overtaken<T: Kind>(cluster: &Cluster, owner: &T, creates: &str) -> (T, Vec<Event>) {
+/// Creates an owner, and deletes the namespace while the first creation in its name is on its way; gives the owner as it was
+/// after each change, and the events of the namespace.
+async fn overtaken<T: Kind>(cluster: &Cluster, owner: &T, creates: &str) -> (Vec<T>, Vec<Event>) {
     lasting_namespace(cluster).await;
     let minute = Duration::from_secs(60);
     cluster.faults().inject(Fault::delay(minute).verb("create").resource(creates).namespace("going"));
     let owners = Api::<T>::namespaced(&cluster.client, "going");
-    let name = owners.create(owner).await.unwrap().name().to_owned();
+    let created = owners.create(owner).await.unwrap();
+    let mut watch = owners.watch(&WatchOptions::default().resource_version(created.resource_version())).await.unwrap();
     sleep(minute / 2).await;
     Api::<Namespace>::all(&cluster.client).delete("going").await.unwrap();
-    sleep(minute * 60).await;
+    let mut changes = Vec::new();
+    while let Ok(Some(event)) = timeout(minute * 10, watch.next()).await {
+        match event.unwrap() {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => changes.push(object),
+            _ => panic!("it stays, and so does the watch"),
+        }
+    }
     let events = Api::<Event>::namespaced(&cluster.client, "going");
-    (owners.get(&name).await.unwrap(), events.list(&ListOptions::default()).await.unwrap().items)
+    (changes, events.list(&ListOptions::default()).await.unwrap().items)
 }
 
 fn errors_of(cluster: &Cluster, controller: &str) -> u64 {
@@ -117,10 +125,11 @@ async fn a_set_does_not_mind_that_its_namespace_goes() {
     let cluster = Cluster::with_nodes(1).await;
     let mut set = replica_set("web", 3);
     set.metadata.finalizers = [HELD.into()].into();
-    let (set, events) = overtaken(&cluster, &set, "pods").await;
-    assert!(set.is_being_deleted());
-    let status = set.status.as_ref().expect("it was looked at");
-    assert!(status.conditions.is_empty(), "{:?}", status.conditions);
+    let (changes, events) = overtaken(&cluster, &set, "pods").await;
+    assert!(changes.last().is_some_and(|set| set.is_being_deleted() && set.status.is_some()), "{changes:?}");
+    for status in changes.iter().filter_map(|set| set.status.as_ref()) {
+        assert!(status.conditions.is_empty(), "{:?}", status.conditions);
+    }
     assert!(events.iter().all(|event| event.reason.as_deref() != Some("FailedCreate")), "{events:?}");
     assert_eq!(errors_of(&cluster, "replicaset"), 0);
     assert!(
@@ -135,13 +144,11 @@ async fn a_deployment_does_not_mind_that_its_namespace_goes() {
     let cluster = Cluster::with_nodes(1).await;
     let mut web = deployment("web", 3);
     web.metadata.finalizers = [HELD.into()].into();
-    let (web, events) = overtaken(&cluster, &web, "replicasets").await;
-    assert!(web.is_being_deleted());
-    let status = web.status.as_ref();
-    let failed = status.is_some_and(|status| {
-        status.conditions.iter().any(|condition| condition.reason.as_deref() == Some("ReplicaSetCreateError"))
-    });
-    assert!(!failed, "{status:?}");
+    let (changes, events) = overtaken(&cluster, &web, "replicasets").await;
+    assert!(changes.last().is_some_and(|web| web.is_being_deleted()), "{changes:?}");
+    let conditions = changes.iter().filter_map(|web| web.status.as_ref()).flat_map(|status| status.conditions.iter());
+    let reasons: Vec<_> = conditions.map(|condition| condition.reason.as_deref().unwrap_or_default()).collect();
+    assert!(!reasons.contains(&"ReplicaSetCreateError"), "{reasons:?}");
     assert!(events.iter().all(|event| event.reason.as_deref() != Some("ReplicaSetCreateError")), "{events:?}");
     assert_eq!(errors_of(&cluster, "deployment"), 0);
     cluster.stop().await;
