@@ -39,9 +39,7 @@ pub(super) fn cron_job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     } else if let Some(why) = schedule::complaint(text) {
         causes.push(StatusCause::invalid("spec.schedule", quoted(text), &why));
     }
-    for field in ["startingDeadlineSeconds"] {
-        causes.extend(number::not_negative(value, &["spec", field]));
-    }
+    causes.extend(number::not_negative(value, &["spec", "startingDeadlineSeconds"]));
     let policy = tree::text(value, &["spec", "concurrencyPolicy"]);
     causes.extend(number::one_of("spec.concurrencyPolicy", policy, &["Allow", "Forbid", "Replace"]));
     let template = tree::get(value, &["spec", "jobTemplate", "spec"]).unwrap_or(&Value::Null);
