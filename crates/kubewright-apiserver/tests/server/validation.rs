@@ -192,6 +192,28 @@ async fn services_are_checked() {
 }
 
 #[tokio::test]
+async fn a_service_may_change_its_type() {
+    let (_server, mut client) = server().await;
+    let path = format!("{CORE}/services");
+    let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"type":"NodePort",
+        "sessionAffinity":"ClientIP","ports":[{"port":80}]}}"#;
+    let (code, made) = client.call("POST", &path, service).await;
+    assert_eq!(code, 201, "{made}");
+    assert!(text(&made, "spec/ports").contains("nodePort"), "{made}");
+    let path = format!("{path}/s");
+    let (code, plain) = client.call("PATCH", &path, r#"{"spec":{"type":"ClusterIP","sessionAffinity":"None"}}"#).await;
+    assert_eq!(code, 200, "{plain}");
+    assert!(!text(&plain, "spec/ports").contains("nodePort"), "{plain}");
+    // One that it did not have before is still refused.
+    let more = r#"{"spec":{"ports":[{"port":80,"nodePort":30123}]}}"#;
+    let (code, refused) = client.call("PATCH", &path, more).await;
+    let want = "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'";
+    assert_eq!((code, causes(&refused)), (422, vec![want.to_owned()]));
+    let (code, name) = client.call("PATCH", &path, r#"{"spec":{"type":"ExternalName","externalName":"a.b"}}"#).await;
+    assert_eq!((code, text(&name, "spec/clusterIP").as_str()), (200, ""), "{name}");
+}
+
+#[tokio::test]
 async fn workloads_are_checked() {
     let (_server, mut client) = server().await;
     let deployment = |more: &str| {

@@ -63,7 +63,7 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("", "configmaps") => config::config_map(value, old),
         ("", "secrets") => config::secret(value, old),
         ("", "pods") => pod::pod(value, old),
-        ("", "services") => service::service(value),
+        ("", "services") => service::service(value, old),
         ("", "events") => event::core(value),
         ("events.k8s.io", "events") => event::newer(value, old),
         ("apps", "deployments") => workload::deployment(value, old),

@@ -1,5 +1,7 @@
 //! Services.
 
+use std::collections::BTreeSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
@@ -9,7 +11,7 @@ use super::{metadata, number, selector};
 use crate::object::tree;
 
 /// What is wrong with a Service.
-pub(super) fn service(value: &Value) -> Vec<StatusCause> {
+pub(super) fn service(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
     let kind = tree::text(spec, &["type"]);
     let ports = tree::items(spec, &["ports"]);
@@ -19,7 +21,7 @@ pub(super) fn service(value: &Value) -> Vec<StatusCause> {
     if ports.is_empty() && !is_headless && kind != "ExternalName" {
         causes.push(StatusCause::required("spec.ports", ""));
     }
-    causes.extend(address(spec, kind, is_headless));
+    causes.extend(address(spec, kind, is_headless, old));
     causes.extend(metadata::labels("spec.selector", spec.get("selector")));
     causes.extend(number::one_of(
         "spec.sessionAffinity",
@@ -34,11 +36,15 @@ pub(super) fn service(value: &Value) -> Vec<StatusCause> {
             text => causes.extend(number::one_of(format!("spec.{field}"), text, &allowed)),
         }
     }
+    // What a service had for its former type is taken back, and not held against it.
+    let keeps_ports = old.is_some_and(|old| node_ports(old) == node_ports(value));
     let mut names = Vec::new();
     for (index, port) in ports.iter().enumerate() {
         let field = format!("spec.ports[{index}]");
         causes.extend(self::port(&field, port, ports.len() > 1, &mut names));
-        causes.extend(node_port(&field, port, kind, &ports[..index]));
+        if !(keeps_ports && kind == "ClusterIP") {
+            causes.extend(node_port(&field, port, kind, &ports[..index]));
+        }
         let identity = |port: &Value| (tree::int(port, &["port"]), tree::text(port, &["protocol"]).to_owned());
         if ports[..index].iter().any(|other| identity(other) == identity(port)) {
             let shown = format!(
@@ -89,8 +95,14 @@ fn node_port(field: &str, port: &Value, kind: &str, others: &[Value]) -> Option<
     others.iter().any(is_same).then(|| StatusCause::duplicate(field, number))
 }
 
+/// The ports on all nodes.
+fn node_ports(service: &Value) -> BTreeSet<i64> {
+    let ports = tree::items(service, &["spec", "ports"]).iter();
+    ports.filter_map(|port| tree::int(port, &["nodePort"])).filter(|number| *number != 0).collect()
+}
+
 /// What kinds of services have which addresses.
-fn address(spec: &Value, kind: &str, is_headless: bool) -> Vec<StatusCause> {
+fn address(spec: &Value, kind: &str, is_headless: bool, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     match kind {
         "LoadBalancer" | "NodePort" if is_headless => {
@@ -98,7 +110,9 @@ fn address(spec: &Value, kind: &str, is_headless: bool) -> Vec<StatusCause> {
             causes.push(StatusCause::invalid("spec.clusterIPs[0]", quoted("None"), &why));
         }
         "ExternalName" => {
-            if !matches!(tree::text(spec, &["clusterIP"]), "") {
+            let address = tree::text(spec, &["clusterIP"]);
+            let is_kept = old.is_some_and(|old| tree::text(old, &["spec", "clusterIP"]) == address);
+            if !address.is_empty() && !is_kept {
                 causes.push(StatusCause::forbidden("spec.clusterIPs", "may not be set for ExternalName services"));
             }
             match tree::text(spec, &["externalName"]) {
