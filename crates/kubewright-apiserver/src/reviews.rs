@@ -30,7 +30,7 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
             return routes::done(call);
         }
         ("authentication.k8s.io", "selfsubjectreviews") => {
-            tree::set(&mut review, &["status"], tree::map([("userInfo", user_info(call.user))]));
+            tree::set(&mut review, &["status"], tree::map([("userInfo", call.user.info())]));
         }
         ("authentication.k8s.io", "tokenreviews") => {
             let asked = texts(tree::get(&review, &["spec", "audiences"]));
@@ -38,7 +38,7 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
             let token = tree::text(&review, &["spec", "token"]);
             let status = match call.authenticator.user(call.registry, token, &audiences) {
                 Some((user, audiences)) => {
-                    let mut status = tree::map([("authenticated", true.into()), ("user", user_info(&user))]);
+                    let mut status = tree::map([("authenticated", true.into()), ("user", user.info())]);
                     // Only tokens of service accounts are for somebody in particular.
                     if !asked.is_empty() || user.is_in("system:serviceaccounts") {
                         let audiences = tree::list(audiences.iter().map(|audience| audience.as_str()));
@@ -75,15 +75,6 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
     }
     let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
     Ok(Answer::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &review)?))
-}
-
-fn user_info(user: &User) -> Value {
-    let mut info = tree::map([("username", user.name.clone().into())]);
-    if !user.uid.is_empty() {
-        tree::set(&mut info, &["uid"], user.uid.clone());
-    }
-    tree::set(&mut info, &["groups"], tree::list(user.groups.iter().map(|group| group.as_str())));
-    info
 }
 
 /// A review is about a resource or about a path, and not about both.

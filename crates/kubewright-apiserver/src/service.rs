@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::pages;
 use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::request::{RequestInfo, selected_name};
+use crate::request::{RequestInfo, selected_name, unescape};
 use crate::routes;
 use crate::storage::Disk;
 
@@ -181,27 +181,4 @@ impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service").field("store", &self.shared.registry.store).finish_non_exhaustive()
     }
-}
-
-/// A path without percent escapes; what is malformed stays as it is and leads nowhere.
-fn unescape(path: &str) -> String {
-    if !path.contains('%') {
-        return path.to_owned();
-    }
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        match (byte, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.push((high * 16 + low) as u8);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -2,14 +2,17 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::Args;
 use kubewright_client::{Api, Client, Scope};
 use kubewright_controllers::{ControllerContext, Shipped};
-use kubewright_core::{DynamicObject, GroupVersionResource};
+use kubewright_core::options::ListOptions;
+use kubewright_core::{DynamicObject, GroupVersionResource, Value};
 use kubewright_runtime::election::LeaderElectionOptions;
 use kubewright_runtime::{LeaderElector, Manager, ManagerOptions};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
@@ -19,6 +22,9 @@ use crate::signals::Signals;
 
 const DEFINITIONS: GroupVersionResource =
     GroupVersionResource::from_static("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+
+/// So long a server may take to serve what was just defined.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Which controllers, for which cluster.
 #[derive(Debug, Args)]
@@ -130,7 +136,7 @@ impl Options {
             None if self.install => {
                 definitions.create(definition).await?;
                 tracing::info!(%name, "definition created");
-                Ok(())
+                until_served(client, definition).await
             }
             None => Err(format!("the cluster has no definition {name}; --install creates it").into()),
         }
@@ -179,6 +185,28 @@ impl Options {
         }
         Ok(manager)
     }
+}
+
+/// Waits until the server serves the resource of a new definition, which takes it a moment.
+async fn until_served(client: &Client, definition: &DynamicObject) -> Result<(), Box<dyn Error>> {
+    let spec = definition.get(&["spec"]).unwrap_or_default();
+    let plural = spec.get("names").and_then(|names| names.get("plural")?.as_str());
+    let version = spec.get("versions").and_then(|versions| versions.as_array()?.first()?.get("name")?.as_str());
+    let (Some(group), Some(plural), Some(version)) = (spec.get("group").and_then(Value::as_str), plural, version)
+    else {
+        return Ok(());
+    };
+    let resource = GroupVersionResource::new(group, version, plural);
+    let objects = Api::<DynamicObject>::new(client, resource, Scope::Cluster);
+    let one = ListOptions::default().limit(1);
+    let started = Instant::now();
+    while let Err(error) = objects.list(&one).await {
+        if !error.is_not_found() || started.elapsed() > PATIENCE {
+            return Err(error.into());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
 }
 
 /// Who this process is among others: its host, its number, and when it started, since numbers come back.

@@ -22,6 +22,10 @@ pub(crate) struct Claimant<'a, O> {
 }
 
 /// The objects that belong to the claimant, after adoptions and releases; `may_claim` says which ones count at all.
+///
+/// # Errors
+/// Also where something is to be adopted and the claimant turns out to be gone: whatever else was done in its name, such as
+/// creating what it lacks, would be done for nobody.
 #[doc(alias = "ControllerRefManager")]
 pub(crate) async fn claim<O: Kind, T: Kind>(
     claimant: &Claimant<'_, O>,
@@ -39,19 +43,20 @@ pub(crate) async fn claim<O: Kind, T: Kind>(
             release(claimant, objects, &*object).await?;
         }
     }
-    let mut is_alive = None;
+    let mut is_asked = false;
     for object in indices::orphans(lister, claimant.meta.namespace.as_deref().unwrap_or_default()) {
         let wanted = !is_going && !object.is_being_deleted() && may_claim(&object);
         if !wanted || !selects(claimant.selector, &*object) {
             continue;
         }
-        if is_alive.is_none() {
-            let owner = claimant.owners.get_opt(claimant.meta.name.as_deref().unwrap_or_default()).await?;
-            is_alive = Some(owner.is_some_and(|owner| owner.uid() == uid && !owner.is_being_deleted()));
+        if !std::mem::replace(&mut is_asked, true) {
+            let name = claimant.meta.name.as_deref().unwrap_or_default();
+            let owner = claimant.owners.get_opt(name).await?;
+            if !owner.is_some_and(|owner| owner.uid() == uid && !owner.is_being_deleted()) {
+                return Err(Error::OwnerGone { owner: format!("{} {name}", claimant.kind.kind) });
+            }
         }
-        if is_alive == Some(true)
-            && let Some(adopted) = adopt(claimant, objects, &*object).await?
-        {
+        if let Some(adopted) = adopt(claimant, objects, &*object).await? {
             claimed.push(Arc::new(adopted));
         }
     }

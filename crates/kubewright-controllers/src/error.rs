@@ -28,6 +28,12 @@ pub enum Error {
     /// A controller that was declared cannot be run as it is.
     #[error("the declared controller cannot run")]
     Hook(#[from] crate::hooks::HookError),
+    /// An owner of which the cache still knows is gone, or going; nothing is done in its name.
+    #[error("{owner} has just been deleted")]
+    OwnerGone {
+        /// The owner, by kind and name.
+        owner: String,
+    },
     /// An object of the right name belongs to somebody else.
     #[error("{object} exists and is not managed by {owner}")]
     NotControlled {
@@ -41,7 +47,11 @@ pub enum Error {
 impl Error {
     /// Whether another try is expected to succeed, since only the cache was behind.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Error::Request(error) if error.is_conflict())
+        match self {
+            Error::Request(error) => error.is_conflict(),
+            Error::OwnerGone { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether nothing can be created because the namespace goes away.

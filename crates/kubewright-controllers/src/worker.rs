@@ -101,6 +101,8 @@ async fn one<R: Reconcile>(
                     queue.add_after(key.clone(), delay);
                 }
             }
+            // Nothing can be done there any more, and nothing has to.
+            Err(error) if error.is_namespace_terminating() => queue.forget(key),
             Err(error) => {
                 counts.failed();
                 retry::<R>(&queue, key, &error);
@@ -111,10 +113,6 @@ async fn one<R: Reconcile>(
 
 fn retry<R: Reconcile>(queue: &RateLimitingQueue<R::Key>, key: &R::Key, error: &Error) {
     let (controller, cause) = (R::NAME, error as &dyn std::error::Error);
-    if error.is_namespace_terminating() {
-        queue.forget(key);
-        return;
-    }
     if R::MAX_RETRIES.is_some_and(|limit| queue.num_requeues(key) >= limit) {
         tracing::warn!(controller, ?key, cause, "given up");
         queue.forget(key);

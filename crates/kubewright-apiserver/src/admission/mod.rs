@@ -7,6 +7,7 @@
 
 pub(crate) mod accounts;
 mod allocation;
+pub(crate) mod approval;
 pub(crate) mod control;
 mod defaulting;
 pub(crate) mod limits;

@@ -111,6 +111,9 @@ pub(crate) fn note_requester(resource: &Resource, value: &mut Value, user: &User
     if !user.groups.is_empty() {
         spec.insert("groups", tree::list(user.groups.iter().map(|group| group.as_str())));
     }
+    if let Some(extra) = user.extra() {
+        spec.insert("extra", extra);
+    }
 }
 
 /// Keeps what an update may leave out but not change.
@@ -145,18 +148,22 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     if part != Part::Main || !is_counted(resource) {
         return;
     }
-    let content = |value: &Value| -> Map<Value> {
-        let mut fields = value.as_object().cloned().unwrap_or_default();
-        fields.remove("metadata");
-        fields.remove("apiVersion");
-        if resource.has_status() {
-            fields.remove("status");
-        }
-        fields
+    let is_content = |field: &str| match field {
+        "metadata" | "apiVersion" => false,
+        "status" => !resource.has_status(),
+        _ => true,
+    };
+    let differs = || {
+        let fields = |value: &Value| {
+            let fields = value.as_object().into_iter().flat_map(Map::iter);
+            fields.filter(|(name, _)| is_content(name)).count()
+        };
+        let mut old_fields = old.as_object().into_iter().flat_map(Map::iter).filter(|(name, _)| is_content(name));
+        fields(old) != fields(new) || old_fields.any(|(name, value)| new.get(name) != Some(value))
     };
     // A deployment is new for its controller when its annotations change.
     let annotated = resource.is("apps", "deployments") && old.meta("annotations") != new.meta("annotations");
-    if content(old) != content(new) || annotated {
+    if annotated || differs() {
         new.set_meta("generation", old.generation() + 1);
     }
 }

@@ -12,7 +12,7 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
 };
 
-use super::User;
+use super::{CREDENTIAL_ID, User};
 use crate::object::{Meta, to_json, tree};
 use crate::random;
 use crate::registry::Registry;
@@ -123,6 +123,13 @@ impl Accounts {
             account.uid(),
             vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()],
         );
+        let user = user.with_extra(CREDENTIAL_ID, format!("JTI={}", tree::text(&claims, &["jti"])));
+        let user = match bound.get("pod") {
+            Some(pod) => user
+                .with_extra("authentication.kubernetes.io/pod-name", tree::text(pod, &["name"]))
+                .with_extra("authentication.kubernetes.io/pod-uid", tree::text(pod, &["uid"])),
+            None => user,
+        };
         (!audiences.is_empty()).then_some((user, audiences))
     }
 }

@@ -1,13 +1,16 @@
-//! The user that a client certificate names: its common name, and its organizations as groups.
+//! The user that a client certificate names: its common name, its organizations as groups, and perhaps a uid.
 //!
 //! Whether the certificate is genuine has been checked by TLS; here only its subject is read.
 
 use kubewright_core::Str;
+use ring::digest::{SHA256, digest};
 
-use super::User;
+use super::{CREDENTIAL_ID, User};
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
+/// 1.3.6.1.4.1.57683.2, of Kubernetes.
+const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -27,7 +30,7 @@ pub(crate) fn subject(der: &[u8]) -> Option<User> {
         Element::any(&mut fields)?;
     }
     let mut names = Element::of(&mut fields, SEQUENCE)?;
-    let (mut name, mut groups) = (None, Vec::new());
+    let (mut name, mut uid, mut groups) = (None, Str::new(), Vec::new());
     while !names.is_empty() {
         let mut set = Element::of(&mut names, SET)?;
         while !set.is_empty() {
@@ -37,11 +40,17 @@ pub(crate) fn subject(der: &[u8]) -> Option<User> {
             match kind {
                 COMMON_NAME => name = Some(text),
                 ORGANIZATION => groups.push(text),
+                UID => uid = text,
                 _ => {}
             }
         }
     }
-    Some(User::authenticated(name.filter(|name| !name.is_empty())?, "", groups))
+    let user = User::authenticated(name.filter(|name| !name.is_empty())?, uid, groups);
+    Some(user.with_extra(CREDENTIAL_ID, format!("X509SHA256={}", fingerprint(der))))
+}
+
+fn fingerprint(der: &[u8]) -> String {
+    digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One element of DER: tag, length, content.
@@ -82,10 +91,14 @@ mod tests {
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(rcgen::DnType::OrganizationName, "system:masters");
         params.distinguished_name.push(rcgen::DnType::CommonName, "jane");
+        let uid = rcgen::DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
+        params.distinguished_name.push(uid, "7");
         let key = rcgen::KeyPair::generate().expect("keys can be made");
         let certificate = params.self_signed(&key).expect("the parameters are fine");
         let user = subject(certificate.der()).expect("it has a subject");
-        assert_eq!(user.name, "jane");
+        assert_eq!((user.name.as_str(), user.uid.as_str()), ("jane", "7"));
+        let shown = &user.extra[CREDENTIAL_ID][0];
+        assert!(shown.starts_with("X509SHA256=") && shown.len() == "X509SHA256=".len() + 64, "{shown}");
         assert!(user.is_in("system:masters"));
     }
 

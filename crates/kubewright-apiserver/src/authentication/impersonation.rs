@@ -1,5 +1,7 @@
 //! Acting as somebody else, for those who may.
 
+use std::collections::BTreeMap;
+
 use hyper::HeaderMap;
 use kubewright_core::Str;
 use kubewright_core::meta::v1::Status;
@@ -8,37 +10,66 @@ use super::User;
 use crate::authorization::{self, Action};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
+use crate::request::unescape;
+
+/// Headers that begin like this say what else is known of the user.
+const EXTRA: &str = "impersonate-extra-";
 
 /// The user that a request is to be treated as; who asks, unless the headers name another.
 pub(crate) fn impersonate(registry: &Registry, user: User, headers: &HeaderMap) -> Result<User, Rejection> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(Str::from);
     let groups = headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok());
-    let groups: Vec<Str> = groups.map(Str::from).collect();
+    let mut groups: Vec<Str> = groups.map(Str::from).collect();
+    let extra = extra(headers);
+    let uid = text("impersonate-uid").unwrap_or_default();
     let Some(name) = text("impersonate-user").filter(|name| !name.is_empty()) else {
-        return match groups.is_empty() {
-            true => Ok(user),
-            false => Err(Status::internal("requested groups without impersonating a user").into()),
+        let asked = [(!groups.is_empty(), "groups"), (!extra.is_empty(), "extra"), (!uid.is_empty(), "uid")];
+        return match asked.iter().find(|(is_asked, _)| *is_asked) {
+            None => Ok(user),
+            Some((_, what)) => Err(Status::internal(format!("requested {what} without impersonating a user")).into()),
         };
     };
-    let uid = text("impersonate-uid").unwrap_or_default();
-    let may = |group: &str, resource: &str, namespace: &str, name: &str| {
+    let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
         let verb = "impersonate";
         authorization::authorize(
             registry,
             &user,
-            Action::Resource { verb, group, resource, subresource: "", namespace, name },
+            Action::Resource { verb, group, resource, subresource, namespace, name },
         )
     };
-    match name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':')) {
-        Some((namespace, account)) => may("", "serviceaccounts", namespace, account)?,
-        None => may("", "users", "", &name)?,
+    let account = name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
+    match account {
+        Some((namespace, account)) => may("", "serviceaccounts", "", namespace, account)?,
+        None => may("", "users", "", "", &name)?,
     }
-    groups.iter().try_for_each(|group| may("", "groups", "", group))?;
+    groups.iter().try_for_each(|group| may("", "groups", "", "", group))?;
+    for (key, values) in &extra {
+        values.iter().try_for_each(|value| may("authentication.k8s.io", "userextras", key, "", value))?;
+    }
     if !uid.is_empty() {
-        may("authentication.k8s.io", "uids", "", &uid)?;
+        may("authentication.k8s.io", "uids", "", "", &uid)?;
     }
-    if name == "system:anonymous" {
-        return Ok(User::anonymous());
+    if let (Some((namespace, _)), true) = (account, groups.is_empty()) {
+        groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
     }
-    Ok(User::authenticated(name, uid, groups))
+    // Whoever says in so many words which of the two it is, is believed.
+    let has = |group: &str| groups.iter().any(|have| have == group);
+    match (name == "system:anonymous", has("system:authenticated"), has("system:unauthenticated")) {
+        (true, _, false) => groups.push("system:unauthenticated".into()),
+        (false, false, false) => groups.push("system:authenticated".into()),
+        _ => {}
+    }
+    Ok(User { name, uid, groups, extra })
+}
+
+/// What headers say of the user besides names, by the rest of their own name.
+fn extra(headers: &HeaderMap) -> BTreeMap<Str, Vec<Str>> {
+    let mut extra: BTreeMap<Str, Vec<Str>> = BTreeMap::new();
+    for (name, value) in headers {
+        let key = name.as_str().strip_prefix(EXTRA);
+        if let (Some(key), Ok(value)) = (key, value.to_str()) {
+            extra.entry(unescape(key).into()).or_default().push(value.into());
+        }
+    }
+    extra
 }

@@ -5,19 +5,24 @@ mod certificate;
 mod impersonation;
 mod token;
 
+use std::collections::BTreeMap;
+
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
-use kubewright_core::Str;
 use kubewright_core::meta::v1::Status;
+use kubewright_core::{Str, Value};
 
 pub(crate) use account::{Accounts, Grant, ISSUER};
 pub(crate) use certificate::subject;
 pub(crate) use impersonation::impersonate;
 pub use token::{TokenFileError, Tokens};
 
+use crate::object::tree;
 use crate::registry::Registry;
 use crate::rejection::Rejection;
 
+/// What is known of the credential that was shown, under this name.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// Members may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 
@@ -27,23 +32,51 @@ pub(crate) struct User {
     pub(crate) name: Str,
     pub(crate) uid: Str,
     pub(crate) groups: Vec<Str>,
+    /// What else is known, by names with a domain.
+    pub(crate) extra: BTreeMap<Str, Vec<Str>>,
 }
 
 impl User {
     /// A user who has shown credentials.
     pub(crate) fn authenticated(name: impl Into<Str>, uid: impl Into<Str>, mut groups: Vec<Str>) -> Self {
         groups.push("system:authenticated".into());
-        User { name: name.into(), uid: uid.into(), groups }
+        User { name: name.into(), uid: uid.into(), groups, extra: BTreeMap::new() }
     }
 
     /// Who has shown none.
     pub(crate) fn anonymous() -> Self {
-        User { name: "system:anonymous".into(), uid: Str::new(), groups: vec!["system:unauthenticated".into()] }
+        User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
     }
 
     /// Who needs none, because the connection is only open to the owner of the server.
     pub(crate) fn admin() -> Self {
         User::authenticated("kubernetes-admin", "", vec![MASTERS.into()])
+    }
+
+    /// The user with one more thing that is known.
+    pub(crate) fn with_extra(mut self, name: &str, value: impl Into<Str>) -> Self {
+        self.extra.entry(name.into()).or_default().push(value.into());
+        self
+    }
+
+    /// The user as objects describe one.
+    pub(crate) fn info(&self) -> Value {
+        let mut info = tree::map([("username", self.name.clone().into())]);
+        if !self.uid.is_empty() {
+            tree::set(&mut info, &["uid"], self.uid.clone());
+        }
+        tree::set(&mut info, &["groups"], tree::list(self.groups.iter().map(|group| group.as_str())));
+        if let Some(extra) = self.extra() {
+            tree::set(&mut info, &["extra"], extra);
+        }
+        info
+    }
+
+    /// What else is known, unless it is nothing.
+    pub(crate) fn extra(&self) -> Option<Value> {
+        let texts = |values: &[Str]| tree::list(values.iter().map(|value| value.as_str()));
+        let extra = self.extra.iter().map(|(name, values)| (name.clone(), texts(values)));
+        (!self.extra.is_empty()).then(|| Value::Object(extra.collect()))
     }
 
     /// Whether the user belongs to `group`.

@@ -6,6 +6,8 @@
 
 pub(crate) mod webhook;
 
+use std::borrow::Cow;
+
 use kubewright_core::{Str, Value};
 
 use crate::admission::control::Control;
@@ -53,14 +55,21 @@ pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
 ///
 /// What the server changes by itself is about metadata only, and stays in the version that it is stored in where only a
 /// webhook could convert it.
-pub(crate) fn to_change(resource: &Resource, value: &Value, control: Option<&Control<'_>>) -> Result<Value, Rejection> {
+pub(crate) fn to_change<'a>(
+    resource: &Resource,
+    value: &'a Value,
+    control: Option<&Control<'_>>,
+) -> Result<Cow<'a, Value>, Rejection> {
+    if !resource.is_custom() && tree::text(value, &["apiVersion"]) == resource.api_version {
+        return Ok(Cow::Borrowed(value));
+    }
     let Some(converter) = resource.custom.as_ref().and_then(|custom| custom.converter.as_ref()) else {
-        return Ok(to_version(resource, value.clone()));
+        return Ok(Cow::Owned(to_version(resource, value.clone())));
     };
-    let Some(control) = control else { return Ok(value.clone()) };
+    let Some(control) = control else { return Ok(Cow::Borrowed(value)) };
     let is_foreign = tree::text(value, &["apiVersion"]) != resource.api_version;
     let value = if is_foreign { control.converted(converter, value, &resource.api_version)? } else { value.clone() };
-    Ok(to_version(resource, value))
+    Ok(Cow::Owned(to_version(resource, value)))
 }
 
 /// A custom object that has been checked in the version of `resource`, in the version that is stored.

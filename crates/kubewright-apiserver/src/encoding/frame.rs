@@ -57,6 +57,12 @@ impl Frames {
             (Form::Object, Format::Json | Format::Yaml) => {
                 json_frame(kind.as_str(), out, |out| out.extend_from_slice(&json(resource, object)));
             }
+            (Form::Object, Format::Protobuf) => {
+                // Only objects that have this form are asked for in it.
+                if let Ok(object) = protobuf::stored(resource, object) {
+                    protobuf_frame(kind.as_str(), &object, out);
+                }
+            }
             _ => {
                 let value = self.shaped(resource, &served(resource, &object.value));
                 self.tree(kind.as_str(), &value, out);
@@ -91,17 +97,20 @@ impl Frames {
         match self.wanted.format {
             Format::Json | Format::Yaml => json_frame(kind, out, |out| value.encode_json(&mut Writer::new(out))),
             Format::Protobuf => {
-                // Only objects that have this form are asked for in it.
                 let Ok(object) = protobuf::object(value) else { return };
-                let mut frame = Vec::with_capacity(object.len() + 32);
-                let mut encoder = Encoder { out: &mut frame };
-                encoder.bytes(1, kind.as_bytes());
-                encoder.delimited(2, |extension| extension.bytes(1, &object));
-                out.extend_from_slice(&(frame.len() as u32).to_be_bytes());
-                out.extend_from_slice(&frame);
+                protobuf_frame(kind, &object, out);
             }
         }
     }
+}
+
+fn protobuf_frame(kind: &str, object: &[u8], out: &mut Vec<u8>) {
+    let mut frame = Vec::with_capacity(object.len() + 32);
+    let mut encoder = Encoder { out: &mut frame };
+    encoder.bytes(1, kind.as_bytes());
+    encoder.delimited(2, |extension| extension.bytes(1, object));
+    out.extend_from_slice(&(frame.len() as u32).to_be_bytes());
+    out.extend_from_slice(&frame);
 }
 
 fn json_frame(kind: &str, out: &mut Vec<u8>, object: impl FnOnce(&mut Vec<u8>)) {

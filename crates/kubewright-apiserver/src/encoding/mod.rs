@@ -33,6 +33,7 @@ pub(crate) struct ListMeta {
 pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {
     match (wanted.form, wanted.format) {
         (Form::Object, Format::Json) if !wanted.pretty => Ok(json(resource, object)),
+        (Form::Object, Format::Protobuf) => Ok(protobuf::stored(resource, object)?.into()),
         (Form::Object | Form::AggregatedDiscovery, _) => self::tree(wanted, &served(resource, &object.value)),
         (Form::Metadata(version), _) => self::tree(wanted, &partial_object_metadata(&object.value, version)),
         (Form::MetadataList(_), _) => Err(wrong_shape(resource, "PartialObjectMetadataList", "not a list", "")),

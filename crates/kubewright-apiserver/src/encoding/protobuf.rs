@@ -6,7 +6,7 @@ use kubewright_core::meta::v1::{ListMeta as ListMetaMessage, PartialObjectMetada
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::{Decoder, Value};
 
-use super::{ListMeta, served};
+use super::{ListMeta, json};
 use crate::accept::{Format, MetaVersion};
 use crate::catalog::{Resource, type_entry};
 use crate::object::{StoredObject, to_json, tree};
@@ -15,10 +15,18 @@ use crate::table::partial_object_metadata;
 
 /// An object in its envelope.
 pub(super) fn object(value: &Value) -> Result<Vec<u8>, Rejection> {
-    let message = message(value)?;
-    let mut out = Vec::new();
-    Envelope::encode(&*message, &mut out);
-    Ok(out)
+    Ok(enveloped(&*message(value)?))
+}
+
+/// A stored object in its envelope. Its text is there already, which saves the way over the tree.
+pub(super) fn stored(resource: &Resource, object: &StoredObject) -> Result<Vec<u8>, Rejection> {
+    Ok(enveloped(&*stored_message(resource, object)?))
+}
+
+fn enveloped(message: &dyn Message) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    Envelope::encode(message, &mut out);
+    out
 }
 
 /// A list of objects in its envelope.
@@ -27,7 +35,7 @@ pub(super) fn list<'a>(
     meta: &ListMeta,
     objects: impl Iterator<Item = &'a StoredObject>,
 ) -> Result<Bytes, Rejection> {
-    let items = objects.map(|object| message(&served(resource, &object.value))).collect::<Result<Vec<_>, _>>()?;
+    let items = objects.map(|object| stored_message(resource, object)).collect::<Result<Vec<_>, _>>()?;
     Ok(enveloped_list(&resource.api_version, &resource.list_kind, meta, &items))
 }
 
@@ -56,8 +64,15 @@ fn enveloped_list(api_version: &str, kind: &str, meta: &ListMeta, items: &[Box<d
     out.into()
 }
 
+fn stored_message(resource: &Resource, object: &StoredObject) -> Result<Box<dyn Message>, Rejection> {
+    decoded(&resource.api_version, &resource.kind, &json(resource, object))
+}
+
 fn message(value: &Value) -> Result<Box<dyn Message>, Rejection> {
-    let (api_version, kind) = (tree::text(value, &["apiVersion"]), tree::text(value, &["kind"]));
+    decoded(tree::text(value, &["apiVersion"]), tree::text(value, &["kind"]), &to_json(value))
+}
+
+fn decoded(api_version: &str, kind: &str, json: &[u8]) -> Result<Box<dyn Message>, Rejection> {
     let mut message: Box<dyn Message> = match (api_version, kind) {
         ("v1", "Status") => Box::<Status>::default(),
         ("meta.k8s.io/v1", "PartialObjectMetadata") => Box::<PartialObjectMetadata>::default(),
@@ -66,7 +81,7 @@ fn message(value: &Value) -> Result<Box<dyn Message>, Rejection> {
             (entry.ok_or_else(|| Rejection::from(Status::not_acceptable(&Format::ALL.map(Format::media_type))))?.new)()
         }
     };
-    let decoded = Decoder::new().json_into(&mut *message, &to_json(value));
+    let decoded = Decoder::new().json_into(&mut *message, json);
     decoded.map_err(|error| Rejection::from(Status::internal(error)))?;
     Ok(message)
 }

@@ -31,6 +31,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
             garbage.look_after(&registry, key, &entry.object.value);
             content::look_after(&registry, key, &entry.object.value);
             claims::look_after(&registry, key, &entry.object.value);
+            count(&registry, key, &entry.object.value);
         }
         loop {
             let event = tokio::select! {
@@ -59,9 +60,17 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
                     garbage.look_after(&registry, &event.key, value);
                     content::look_after(&registry, &event.key, value);
                     claims::look_after(&registry, &event.key, value);
+                    count(&registry, &event.key, value);
                 }
             }
         }
+    }
+}
+
+/// Shows in quotas what there is, where a change may mean that it is less, or the quota is new.
+fn count(registry: &Registry, key: &Key, value: &Value) {
+    if let Some(namespace) = key.namespace().filter(|_| quota::may_free(key, value)) {
+        quota::recount(registry, namespace);
     }
 }
 

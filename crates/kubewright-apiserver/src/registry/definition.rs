@@ -4,6 +4,7 @@ use kubewright_core::{Str, Time, Value};
 
 use super::Registry;
 use super::delete::CUSTOM_CLEANUP;
+use crate::admission::approval;
 use crate::catalog::{Resource, custom};
 use crate::object::{Meta, StoredObject, tree};
 
@@ -36,6 +37,10 @@ impl Registry {
                 set_condition(&mut definition, "Established", "True", "InitialNamesAccepted", message);
             } else if !accepted && !custom::is_established(&definition) {
                 set_condition(&mut definition, "Established", "False", "NotAccepted", "not all names are accepted");
+            }
+            if let Some((status, reason, message)) = approval::condition(&definition) {
+                let kind = "KubernetesAPIApprovalPolicyConformant";
+                set_condition(&mut definition, kind, status, reason, &message);
             }
             let mut finalizers = definition.finalizers();
             if !finalizers.iter().any(|have| have == CUSTOM_CLEANUP) {

@@ -88,7 +88,7 @@ impl Registry {
                     namespace,
                     name,
                     object: None,
-                    old: Some(seen.as_ref().unwrap_or(&entry.object.value)),
+                    old: Some(seen.as_deref().unwrap_or(&entry.object.value)),
                     dry_run: options.dry_run,
                 };
                 control.mutate(self, attributes, None)?;

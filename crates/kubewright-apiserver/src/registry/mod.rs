@@ -30,7 +30,7 @@ pub(crate) use selection::Selection;
 pub(crate) use update::{Origin, Part, UpdateRequest};
 pub(crate) use watch::WatchStream;
 
-use crate::admission::control::Policies;
+use crate::admission::control::{Audience, Policies};
 use crate::authorization;
 use crate::catalog::custom::CustomResources;
 use crate::catalog::{Catalog, Resource};
@@ -55,6 +55,8 @@ pub(crate) struct Registry {
     pub(crate) quota: Mutex<()>,
     /// Admission policies that have been compiled.
     pub(crate) policies: Policies,
+    /// Those who have a say in writes.
+    pub(crate) audience: Audience,
     /// True when the server stops; watches end with it.
     stop: channel::Receiver<bool>,
 }
@@ -71,6 +73,7 @@ impl Registry {
             assigns_accounts: false,
             quota: Mutex::new(()),
             policies: Policies::default(),
+            audience: Audience::default(),
             stop,
         }
     }
@@ -141,6 +144,8 @@ impl Registry {
             self.refresh_catalog();
         } else if resource.is("rbac.authorization.k8s.io", "clusterroles") {
             authorization::collect_rules(self);
+        } else if resource.group == "admissionregistration.k8s.io" {
+            self.audience.changed();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Requests for resources: which handler a path and a method lead to, and what each of them answers.
 
 mod apply;
+mod connect;
 mod patch;
 mod subresource;
 mod token;
@@ -49,7 +50,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
         return Err(lost());
     }
     let control = match call.info.verb {
-        "get" | "list" | "watch" => Control::of_nobody(call.user),
+        "get" | "list" | "watch" if !connect::is_connection(&target.subresource) => Control::of_nobody(call.user),
         _ => Control::new(call.registry, call.user, resource, &target.subresource),
     };
     let mut endpoint = Endpoint { call, resource, target, control: &control };

@@ -8,7 +8,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 
 use super::patch::unfit;
-use super::{Endpoint, done};
+use super::{Endpoint, connect, done};
 use crate::accept::{Form, Offer};
 use crate::admission::control::Operation;
 use crate::catalog::Subresource;
@@ -46,9 +46,10 @@ impl Endpoint<'_, '_> {
             ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name).await,
             ("approval", "update") => self.update(Part::Status).await,
             ("approval", "patch") => self.patch(Part::Status).await,
-            ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
+            (name, _) if connect::is_connection(name) => self.connect(subresource).await,
+            ("log", _) => {
                 let object = self.find()?;
-                Err(Rejection::needs_node(self.resource, object.value.name(), &subresource.name))
+                Err(Rejection::needs_node(self.resource, object.value.name(), "log"))
             }
             (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
         }

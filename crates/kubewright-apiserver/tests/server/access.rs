@@ -200,3 +200,41 @@ async fn a_request_for_a_certificate_says_who_asks() {
     assert_eq!(code, 200, "{approved}");
     assert_eq!(text(&approved, "spec"), text(&made, "spec"));
 }
+
+#[tokio::test]
+async fn what_else_is_known_of_a_user_is_noted_with_a_request() {
+    let (_server, mut client) = server().await;
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let body = r#"{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"c"},"spec":{
+        "request":"LS0t","signerName":"example.com/s","usages":["client auth"],"username":"root","uid":"0","groups":["system:masters"],
+        "extra":{"made":["up"]}}}"#;
+    let request = Request::post(path).header("host", "test").header("content-type", "application/json");
+    let request = request.header("impersonate-user", "jane").header("impersonate-uid", "7");
+    let request =
+        request.header("impersonate-group", "system:masters").header("impersonate-extra-a.io%2Fscopes", "view");
+    let request = request.header("impersonate-extra-a.io%2Fscopes", "edit").header("impersonate-extra-reason", "test");
+    let response = client.send(request.body(Full::from(body)).expect("a valid request")).await;
+    let code = response.status().as_u16();
+    let made =
+        Value::from_json(&response.into_body().collect().await.expect("the body ends").to_bytes()).expect("JSON");
+    assert_eq!(code, 201, "{made}");
+    let said = ["username", "uid", "groups", "extra"].map(|field| text(&made, &format!("spec/{field}")));
+    let extra = r#"{"a.io/scopes":["view","edit"],"reason":["test"]}"#;
+    assert_eq!(said, ["jane", "7", r#"["system:masters","system:authenticated"]"#, extra]);
+    // Whoever asks cannot be changed later.
+    let change = r#"{"spec":{"username":"root","extra":null}}"#;
+    let (_, kept) = client.call("PATCH", &format!("{path}/c"), change).await;
+    assert_eq!([text(&kept, "spec/username"), text(&kept, "spec/extra")], ["jane", extra]);
+    // An account is in the groups of accounts, unless the request says otherwise.
+    let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let (_, me) = call_as(
+        &mut client,
+        "system:serviceaccount:a:b",
+        "POST",
+        review,
+        r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#,
+    )
+    .await;
+    let groups = r#"["system:serviceaccounts","system:serviceaccounts:a","system:authenticated"]"#;
+    assert_eq!(text(&me, "status/userInfo/groups"), groups);
+}

@@ -1,5 +1,7 @@
 //! Custom resources and their schemas.
 
+use kubewright_core::Value;
+
 use crate::client::{Client, server, text};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -278,4 +280,59 @@ async fn who_converts_has_to_be_said_in_full() {
     assert_eq!((code, text(&refused, "message").as_str()), (500, want));
     // The stored version needs nobody.
     assert_eq!(client.call("GET", &format!("{}/w", WIDGETS.replace("/v1/", "/v2/")), "").await.0, 200);
+}
+
+#[tokio::test]
+async fn groups_of_kubernetes_need_an_approval() {
+    let (_server, mut client) = server().await;
+    let in_group = |group: &str, annotation: Option<&str>| {
+        let definition = definition(&version("v1", true, SIZE)).replace("shop.example.com", group);
+        let annotated = annotation.map(|text| format!(r#","annotations":{{"api-approved.kubernetes.io":"{text}"}}}}"#));
+        let metadata = format!(r#"{{"name":"widgets.{group}"}}"#);
+        match annotated {
+            Some(annotated) => definition.replace(&metadata, &metadata.replace('}', &annotated)),
+            None => definition,
+        }
+    };
+    let field = "metadata.annotations[api-approved.kubernetes.io]";
+    let missing = "Required value: protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
+                   https://github.com/kubernetes/enhancements/pull/1111";
+    let invalid = "Invalid value: \"/path\": protected groups must have approval annotation \"api-approved.kubernetes.io\" \
+                   with either a URL or a reason starting with \"unapproved\", see \
+                   https://github.com/kubernetes/enhancements/pull/1111";
+    for (group, annotation, reason, why) in [
+        ("apps.k8s.io", None, "FieldValueRequired", missing),
+        ("k8s.io", Some(""), "FieldValueRequired", missing),
+        ("x.kubernetes.io", Some("/path"), "FieldValueInvalid", invalid),
+    ] {
+        let (code, refused) = client.call("POST", DEFINITIONS, &in_group(group, annotation)).await;
+        let message =
+            format!("CustomResourceDefinition.apiextensions.k8s.io \"widgets.{group}\" is invalid: {field}: {why}");
+        assert_eq!((code, text(&refused, "message")), (422, message));
+        let cause = &refused.get("details").and_then(|details| details.get("causes")).and_then(Value::as_array);
+        let cause = cause.and_then(|causes| causes.first()).expect("a cause");
+        assert_eq!(["reason", "message", "field"].map(|part| text(cause, part)), [reason, why, field]);
+    }
+    // Another domain that ends alike is nobody's.
+    let (code, other) = client.call("POST", DEFINITIONS, &in_group("my-k8s.io", None)).await;
+    assert_eq!(code, 201, "{other}");
+    let (code, made) = client.call("POST", DEFINITIONS, &in_group("apps.k8s.io", Some("unapproved, a test"))).await;
+    assert_eq!(code, 201, "{made}");
+    let path = format!("{DEFINITIONS}/widgets.apps.k8s.io");
+    let annotate = |text: &str| format!(r#"{{"metadata":{{"annotations":{{"api-approved.kubernetes.io":{text}}}}}}}"#);
+    assert_eq!(client.call("PATCH", &path, &annotate("null")).await.0, 422);
+    assert_eq!(client.call("PATCH", &path, &annotate(r#""bad""#)).await.0, 422);
+    let condition = |definition: &Value| {
+        let conditions = definition.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
+        let found = conditions.into_iter().flatten();
+        let mut found = found.filter(|one| text(one, "type") == "KubernetesAPIApprovalPolicyConformant");
+        found.next().map(|one| ["status", "reason", "message"].map(|part| text(one, part))).unwrap_or_default()
+    };
+    let (_, seen) = client.call("GET", &path, "").await;
+    assert_eq!(condition(&seen), ["False", "UnapprovedAnnotation", r#"not approved: "unapproved, a test""#]);
+    assert_eq!(client.call("PATCH", &path, &annotate(r#""https://x.y""#)).await.0, 200);
+    let (_, seen) = client.call("GET", &path, "").await;
+    assert_eq!(condition(&seen), ["True", "ApprovedAnnotation", "approved in https://x.y"]);
+    let (_, other) = client.call("GET", &format!("{DEFINITIONS}/widgets.my-k8s.io"), "").await;
+    assert_eq!(condition(&other), [""; 3]);
 }

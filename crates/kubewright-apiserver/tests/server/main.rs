@@ -15,4 +15,5 @@ mod quotas;
 mod strangers;
 mod subresources;
 mod transport;
+mod validation;
 mod watching;

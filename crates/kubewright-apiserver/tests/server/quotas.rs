@@ -1,6 +1,6 @@
 //! Quotas, limit ranges, and what only nodes could answer.
 
-use crate::client::{CONFIG_MAPS, config_map, server, text};
+use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -49,6 +49,42 @@ async fn a_quota_limits_what_is_in_a_namespace() {
     assert_eq!(code, 403);
     let want = "requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1";
     assert!(text(&refused, "message").ends_with(want), "{refused}");
+}
+
+/// Reads a quota until its status is this.
+async fn until_status(client: &mut Client, path: &str, want: &str) {
+    let mut status = String::new();
+    for _ in 0..2000 {
+        status = text(&client.call("GET", path, "").await.1, "status");
+        if status == want {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("{status} is never {want}");
+}
+
+#[tokio::test]
+async fn a_quota_shows_what_there_is_without_a_write_of_others() {
+    let (_server, mut client) = server().await;
+    assert_eq!(client.call("POST", PODS, &pod("p", r#"{"requests":{"cpu":"600m"}}"#)).await.0, 201);
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let quota = r#"{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},
+        "spec":{"hard":{"pods":"5","requests.cpu":"1"}}}"#;
+    assert_eq!(client.call("POST", quotas, quota).await.0, 201);
+    let path = format!("{quotas}/q");
+    let want = r#"{"hard":{"pods":"5","requests.cpu":"1"},"used":{"pods":"1","requests.cpu":"600m"}}"#;
+    until_status(&mut client, &path, want).await;
+    // A quota that allows something else counts that.
+    let more = r#"{"spec":{"hard":{"pods":"6","requests.cpu":null,"configmaps":"9"}}}"#;
+    assert_eq!(client.call("PATCH", &path, more).await.0, 200);
+    let want = r#"{"hard":{"configmaps":"9","pods":"6"},"used":{"configmaps":"0","pods":"1"}}"#;
+    until_status(&mut client, &path, want).await;
+    // What has ended takes nothing any more.
+    let ended = r#"{"status":{"phase":"Succeeded"}}"#;
+    assert_eq!(client.call("PATCH", &format!("{PODS}/p/status"), ended).await.0, 200);
+    let want = r#"{"hard":{"configmaps":"9","pods":"6"},"used":{"configmaps":"0","pods":"0"}}"#;
+    until_status(&mut client, &path, want).await;
 }
 
 #[tokio::test]

@@ -133,3 +133,97 @@ async fn a_policy_may_be_about_a_subresource() {
     assert_eq!(code, 422, "{refused}");
     assert!(text(&refused, "message").contains("failed expression: object.spec.replicas <= 5"), "{refused}");
 }
+
+#[tokio::test]
+async fn connections_are_told_with_their_options() {
+    let (_server, mut client) = server().await;
+    create_pod(&mut client, "p").await;
+    let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/services", service).await.0, 201);
+    let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}"#;
+    assert_eq!(client.call("POST", "/api/v1/nodes", node).await.0, 201);
+    let hook = Hook::start(|request| match text(request, "object/command").contains("rm") {
+        true => r#""allowed":false,"status":{"code":403,"message":"no rm"}"#.to_owned(),
+        false => r#""allowed":true"#.to_owned(),
+    })
+    .await;
+    let connections = r#"{"apiGroups":["*"],"apiVersions":["*"],"operations":["CONNECT"],"resources":["*/*"]}"#;
+    // Options have no labels, so that whoever chooses by them is not told.
+    let selector = r#","objectSelector":{"matchExpressions":[{"key":"a","operator":"DoesNotExist"}]}"#;
+    hook.register_for(&mut client, "Validating", connections, "").await;
+    let unasked = Hook::start(|_| r#""allowed":false"#.to_owned()).await;
+    unasked.register_for(&mut client, "Mutating", connections, selector).await;
+    let (code, refused) = client.call("POST", &format!("{PODS}/p/exec?command=rm&command=-r&stdin=0"), "").await;
+    let want = r#"admission webhook "w.example.com" denied the request: no rm"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, want));
+    for (method, path, code) in [
+        ("GET", format!("{PODS}/p/exec?command=sh&container=c&stdin=true&stdout=1&tty"), 501),
+        ("POST", format!("{PODS}/gone/attach?stderr=true"), 404),
+        ("GET", format!("{PODS}/p/portforward?ports=80,81&ports=82"), 501),
+        ("PUT", format!("{PODS}/p/proxy/a/b/"), 501),
+        ("GET", "/api/v1/namespaces/default/services/http:s:80/proxy".to_owned(), 501),
+        ("DELETE", "/api/v1/nodes/n/proxy/logs".to_owned(), 501),
+    ] {
+        let (answered, answer) = client.call(method, &path, "").await;
+        assert_eq!(answered, code, "{path}: {answer}");
+    }
+    // What nobody can read and what cannot be tried is refused before anybody is told.
+    let (code, refused) = client.call("GET", &format!("{PODS}/p/portforward?ports=a"), "").await;
+    let want = r#"cannot convert to []int32: strconv.ParseUint: parsing "a": invalid syntax"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (400, want));
+    let (code, refused) = client.call("GET", &format!("{PODS}/p/exec?dryRun=All"), "").await;
+    assert_eq!((code, text(&refused, "message").as_str()), (400, "dryRun is not supported"));
+    // A log is only read.
+    assert_eq!(client.call("GET", &format!("{PODS}/p/log"), "").await.0, 501);
+    assert_eq!(unasked.seen.lock().expect("no panic before").len(), 0);
+    assert_eq!(
+        told(&hook),
+        [
+            "CONNECT pods exec  PodExecOptions PodExecOptions p",
+            "CONNECT pods exec  PodExecOptions PodExecOptions p",
+            "CONNECT pods attach  PodAttachOptions PodAttachOptions gone",
+            "CONNECT pods portforward  PodPortForwardOptions PodPortForwardOptions p",
+            "CONNECT pods proxy  PodProxyOptions PodProxyOptions p",
+            "CONNECT services proxy  ServiceProxyOptions ServiceProxyOptions http:s:80",
+            "CONNECT nodes proxy  NodeProxyOptions NodeProxyOptions n",
+        ]
+    );
+    let seen = hook.seen.lock().expect("no panic before");
+    let objects: Vec<String> = seen.iter().map(|request| text(request, "object")).collect();
+    assert_eq!(
+        objects,
+        [
+            r#"{"apiVersion":"v1","command":["rm","-r"],"kind":"PodExecOptions"}"#,
+            r#"{"apiVersion":"v1","command":["sh"],"container":"c","kind":"PodExecOptions","stdin":true,"stdout":true,"tty":true}"#,
+            r#"{"apiVersion":"v1","kind":"PodAttachOptions","stderr":true}"#,
+            r#"{"apiVersion":"v1","kind":"PodPortForwardOptions","ports":[80,81,82]}"#,
+            r#"{"apiVersion":"v1","kind":"PodProxyOptions","path":"/a/b/"}"#,
+            r#"{"apiVersion":"v1","kind":"ServiceProxyOptions"}"#,
+            r#"{"apiVersion":"v1","kind":"NodeProxyOptions","path":"/logs"}"#,
+        ]
+    );
+    let first = &seen[0];
+    assert_eq!(["options", "oldObject", "dryRun"].map(|field| text(first, field)), ["null", "null", "false"]);
+}
+
+#[tokio::test]
+async fn a_policy_may_be_about_connections() {
+    let (_server, mut client) = server().await;
+    create_pod(&mut client, "p").await;
+    let policy = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p"},
+        "spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CONNECT"],
+        "resources":["pods/exec","pods/attach"]}]},"validations":[{"expression":"!has(object.tty) || !object.tty",
+        "messageExpression":"'no terminals in ' + namespaceObject.metadata.name + '/' + request.name","reason":"Forbidden"}]}}"#;
+    let binding = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding",
+        "metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Deny"]}}"#;
+    for (plural, body) in [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)] {
+        assert_eq!(client.call("POST", &format!("{REGISTRATION}/{plural}"), body).await.0, 201);
+    }
+    for part in ["exec", "attach"] {
+        let (code, refused) = client.call("GET", &format!("{PODS}/p/{part}?command=sh&tty=true"), "").await;
+        let want = r#"pods "p" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no terminals in default/p"#;
+        assert_eq!((code, text(&refused, "message").as_str()), (403, want));
+        assert_eq!(client.call("GET", &format!("{PODS}/p/{part}?command=sh"), "").await.0, 501);
+    }
+    assert_eq!(client.call("GET", &format!("{PODS}/p/portforward?ports=1"), "").await.0, 501);
+}

@@ -12,7 +12,7 @@ use super::sizes::{self, sum, wanted};
 use super::status::has_progress_deadline;
 use super::template::{self, HASH_LABEL};
 use super::{Deployments, KIND, Rollout, Sets};
-use crate::error::Error;
+use crate::error::{Error, is_namespace_terminating};
 
 impl Deployments {
     /// Tells the sets of a rollout apart, with revisions up to date; makes the new one if asked to and there is none.
@@ -72,9 +72,11 @@ impl Deployments {
                 }
                 return Err(self.note_collision(rollout, set.name()).await?);
             }
+            // All that is created from now on fails, and nobody is left to be told.
+            Err(error) if is_namespace_terminating(&error) => return Err(error.into()),
             Err(error) => {
                 let message = format!("Failed to create new replica set {:?}: {error}", set.name());
-                if has_progress_deadline(&rollout.spec) && !crate::error::is_namespace_terminating(&error) {
+                if has_progress_deadline(&rollout.spec) {
                     let status = rollout.deployment.status.get_or_insert_default();
                     let failed = "ReplicaSetCreateError";
                     conditions::set(status, conditions::new(PROGRESSING, "False", failed, &message, self.clock.now()));

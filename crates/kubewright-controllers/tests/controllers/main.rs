@@ -4,6 +4,7 @@ mod deployment;
 mod disruption;
 mod endpoints;
 mod faults;
+mod going;
 mod hooks;
 mod ingress_manager;
 mod job;

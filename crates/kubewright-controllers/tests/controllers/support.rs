@@ -6,7 +6,7 @@ use kubewright_api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet, ReplicaSe
 use kubewright_api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec};
 use kubewright_apiserver::{ApiServer, Faults, RunningServer};
 use kubewright_client::{Api, Client};
-use kubewright_controllers::{ControllerSet, NodeOptions, RunningControllers};
+use kubewright_controllers::{ControllerActivity, ControllerSet, NodeOptions, RunningControllers};
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::options::{ListOptions, Patch};
 use kubewright_core::{Kind, Map, Object, Str};
@@ -33,6 +33,11 @@ impl Cluster {
         let client = server.client();
         let controllers = ControllerSet::new(&client).nodes(options).start();
         Cluster { server, controllers, client }
+    }
+
+    /// What each controller has done.
+    pub fn activity(&self) -> Vec<ControllerActivity> {
+        self.controllers.context().activity().controllers()
     }
 
     pub fn faults(&self) -> Faults {

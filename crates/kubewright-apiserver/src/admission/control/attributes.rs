@@ -3,7 +3,6 @@
 use kubewright_core::{Str, Value};
 
 use super::Control;
-use crate::authentication::User;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 
@@ -13,6 +12,8 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// Reaches through the server to what runs somewhere.
+    Connect,
 }
 
 impl Operation {
@@ -22,6 +23,7 @@ impl Operation {
             Operation::Create => "CREATE",
             Operation::Update => "UPDATE",
             Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
         }
     }
 }
@@ -56,11 +58,13 @@ impl Attributes<'_> {
         let kind = tree::map([("group", of_group.into()), ("version", of_version.into()), ("kind", text(kind))]);
         let named = tree::map([("group", group), ("version", version), ("resource", text(&resource.plural))]);
         let options = match self.operation {
-            Operation::Create => "CreateOptions",
-            Operation::Update => "UpdateOptions",
-            Operation::Delete => "DeleteOptions",
+            Operation::Create => Some("CreateOptions"),
+            Operation::Update => Some("UpdateOptions"),
+            Operation::Delete => Some("DeleteOptions"),
+            // The options are the object.
+            Operation::Connect => None,
         };
-        let options = tree::map([("kind", options.into()), ("apiVersion", "meta.k8s.io/v1".into())]);
+        let options = options.map(|kind| tree::map([("kind", kind.into()), ("apiVersion", "meta.k8s.io/v1".into())]));
         let mut request = tree::map([
             ("uid", control.uid.as_str().into()),
             ("kind", kind.clone()),
@@ -68,9 +72,9 @@ impl Attributes<'_> {
             ("requestKind", kind),
             ("requestResource", named),
             ("operation", self.operation.name().into()),
-            ("userInfo", user_info(control.user)),
+            ("userInfo", control.user.info()),
             ("dryRun", self.dry_run.into()),
-            ("options", options),
+            ("options", options.unwrap_or_default()),
         ]);
         for (field, value) in [("name", self.name), ("namespace", self.namespace)] {
             if !value.is_empty() {
@@ -100,13 +104,4 @@ impl Attributes<'_> {
             name => name,
         }
     }
-}
-
-fn user_info(user: &User) -> Value {
-    let mut info = tree::map([("username", user.name.clone().into())]);
-    if !user.uid.is_empty() {
-        tree::set(&mut info, &["uid"], user.uid.clone());
-    }
-    tree::set(&mut info, &["groups"], tree::list(user.groups.iter().map(|group| group.as_str())));
-    info
 }

@@ -3,7 +3,7 @@
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{Decoder, Selector, Str, Value};
 
-use super::Attributes;
+use super::{Attributes, Operation};
 use crate::object::{Meta, to_json, tree};
 use crate::registry::Registry;
 
@@ -50,7 +50,10 @@ pub(super) fn selectors_fit(registry: &Registry, selectors: &Value, attributes: 
     };
     let object_fits = || {
         let Some(selector) = selector(selectors.get("objectSelector")) else { return true };
-        [attributes.object, attributes.old].into_iter().flatten().any(|object| selector.matches(&object.labels()))
+        // Options have no labels, which is not the same as having none of them.
+        let labelled = [attributes.object, attributes.old].into_iter().flatten();
+        let mut labelled = labelled.filter(|_| attributes.operation != Operation::Connect);
+        labelled.any(|object| selector.matches(&object.labels()))
     };
     namespace_fits() && object_fits()
 }

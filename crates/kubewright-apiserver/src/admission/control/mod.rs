@@ -7,6 +7,7 @@
 //! therefore never counts for an object that nobody has seen, even if the stored one changed in between.
 
 mod attributes;
+mod audience;
 mod matching;
 mod mutation;
 mod policy;
@@ -18,6 +19,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Time, Value};
 
 pub(crate) use attributes::{Attributes, Operation};
+pub(crate) use audience::Audience;
 pub(crate) use mutation::environment as mutation_environment;
 pub(crate) use policy::{Policies, environment as policy_environment};
 pub(crate) use webhook::Question;
@@ -29,7 +31,7 @@ use crate::decoding::{self, Expected};
 use crate::random;
 use crate::registry::Registry;
 use crate::rejection::Rejection;
-use policy::Bound;
+use audience::Listeners;
 use webhook::{Stage, Webhook};
 
 /// How often a write may be done again because the object differs from what webhooks have seen.
@@ -39,10 +41,7 @@ const ROUNDS: usize = 16;
 pub(crate) struct Control<'a> {
     pub(crate) user: &'a User,
     subresource: Str,
-    webhooks: Vec<Webhook>,
-    policies: Vec<Bound>,
-    /// Policies that change objects.
-    mutations: Vec<Bound>,
+    listeners: Arc<Listeners>,
     answers: Mutex<Vec<(Question, webhook::Answer)>>,
     /// Whether objects of the resource are converted by a webhook, and what it has said so far.
     is_converted: bool,
@@ -71,9 +70,7 @@ impl<'a> Control<'a> {
         control.is_converted = resource.needs_webhook();
         if !is_exempt {
             control.subresource = subresource.clone();
-            control.webhooks = webhook::all(registry);
-            control.policies = policy::all(registry, "validating");
-            control.mutations = policy::all(registry, "mutating");
+            control.listeners = registry.audience.now(registry);
         }
         control
     }
@@ -83,9 +80,7 @@ impl<'a> Control<'a> {
         Control {
             user,
             subresource: Str::new(),
-            webhooks: Vec::new(),
-            policies: Vec::new(),
-            mutations: Vec::new(),
+            listeners: Arc::default(),
             answers: Mutex::default(),
             is_converted: false,
             conversions: Mutex::default(),
@@ -101,7 +96,7 @@ impl<'a> Control<'a> {
     /// `write` is told whether it may have to be done again, so that it gives nothing away that it needs then.
     pub(crate) async fn decided<T>(&self, mut write: impl FnMut(bool) -> Result<T, Rejection>) -> Result<T, Rejection> {
         for _ in 0..ROUNDS {
-            match write(!self.webhooks.is_empty() || self.is_converted) {
+            match write(!self.listeners.webhooks.is_empty() || self.is_converted) {
                 Err(Rejection::Undecided(question)) => {
                     let answer = question.ask(self).await;
                     self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((*question, answer));
@@ -124,7 +119,9 @@ impl<'a> Control<'a> {
 
     /// Whether anybody might be told of the write.
     pub(crate) fn has_listeners(&self) -> bool {
-        !self.webhooks.is_empty() || !self.policies.is_empty() || !self.mutations.is_empty()
+        !self.listeners.webhooks.is_empty()
+            || !self.listeners.policies.is_empty()
+            || !self.listeners.mutations.is_empty()
     }
 
     /// An object in another version, or the question that has to be asked before.
@@ -149,8 +146,8 @@ impl<'a> Control<'a> {
         attributes: Attributes<'_>,
         object: Option<&mut Value>,
     ) -> Result<(), Rejection> {
-        let has_webhooks = self.webhooks.iter().any(|webhook| webhook.stage == Stage::Mutate);
-        if !has_webhooks && self.mutations.is_empty() {
+        let has_webhooks = self.listeners.webhooks.iter().any(|webhook| webhook.stage == Stage::Mutate);
+        if !has_webhooks && self.listeners.mutations.is_empty() {
             return Ok(());
         }
         let mut seen = object.as_deref().cloned();
@@ -158,7 +155,7 @@ impl<'a> Control<'a> {
             super::set_defaults(attributes.resource, seen);
         }
         let by_policies = match &seen {
-            Some(seen) if !self.mutations.is_empty() => mutation::mutate(self, registry, attributes, seen)?,
+            Some(seen) if !self.listeners.mutations.is_empty() => mutation::mutate(self, registry, attributes, seen)?,
             _ => None,
         };
         let seen = by_policies.clone().or(seen);
@@ -178,7 +175,7 @@ impl<'a> Control<'a> {
 
     /// Lets policies and webhooks refuse what is about to be written.
     pub(crate) fn validate(&self, registry: &Registry, attributes: &Attributes<'_>) -> Result<(), Rejection> {
-        for policy in &self.policies {
+        for policy in &self.listeners.policies {
             policy.check(self, registry, attributes)?;
         }
         self.ask_webhooks(registry, Stage::Validate, attributes).map(|_| ())
@@ -191,7 +188,7 @@ impl<'a> Control<'a> {
         stage: Stage,
         attributes: &Attributes<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        let of_stage = self.webhooks.iter().filter(|webhook| webhook.stage == stage);
+        let of_stage = self.listeners.webhooks.iter().filter(|webhook| webhook.stage == stage);
         let met: Vec<Webhook> =
             of_stage.filter(|webhook| webhook.is_about(registry, attributes, self)).cloned().collect();
         if met.is_empty() {

@@ -49,7 +49,7 @@ pub(super) fn mutate(
 ) -> Result<Option<Value>, Rejection> {
     let mut changed = object.clone();
     let mut last_change = None;
-    for (index, bound) in control.mutations.iter().enumerate() {
+    for (index, bound) in control.listeners.mutations.iter().enumerate() {
         if ask(control, registry, attributes, bound, &mut changed)? {
             last_change = Some(index);
         }
@@ -57,7 +57,7 @@ pub(super) fn mutate(
     if let Some(last) = last_change {
         let wants_again =
             |bound: &&Bound| tree::text(&bound.policy.value, &["spec", "reinvocationPolicy"]) == "IfNeeded";
-        for bound in control.mutations[..last].iter().filter(wants_again) {
+        for bound in control.listeners.mutations[..last].iter().filter(wants_again) {
             ask(control, registry, attributes, bound, &mut changed)?;
         }
     }

@@ -1,8 +1,9 @@
 //! ResourceQuotas: how much there may be in a namespace.
 //!
 //! What is used is counted anew for each write in a namespace that has a quota, so that it is never wrong; the status of the
-//! quota shows what was counted last, also when something has gone. The lock is held until the write is stored, so that two of them cannot both take
-//! what is left.
+//! quota shows what was counted last, also when something has gone and before anything has come: in a cluster that is the
+//! work of a controller, here of `housekeeping`, since it is the server that can count without a cache. The lock is held until
+//! the write is stored, so that two of them cannot both take what is left.
 
 mod charge;
 
@@ -16,7 +17,7 @@ use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::storage::Scope;
+use crate::storage::{Key, Scope};
 use charge::{charge, is_in_scope, missing};
 
 /// Amounts by the names that quotas give them.
@@ -106,7 +107,7 @@ fn check_one(
     Ok(())
 }
 
-/// Counts anew what is used in a namespace, after something has gone from it.
+/// Counts anew what is used in a namespace, after something has gone from it or one of its quotas is another.
 pub(crate) fn recount(registry: &Registry, namespace: &str) {
     let scope = Scope::namespace("resourcequotas", namespace);
     if registry.all(&scope).is_empty() {
@@ -117,8 +118,11 @@ pub(crate) fn recount(registry: &Registry, namespace: &str) {
         let quota = &entry.object.value;
         let hard = hard(quota);
         let used = used(registry, quota, &hard);
-        // One that has never been counted waits for the first write, as it would without a controller.
-        if tree::get(quota, &["status", "used"]).is_some_and(|shown| *shown != amounts(&used)) {
+        let is_shown = |field: &str, counted: &Amounts| match tree::get(quota, &["status", field]) {
+            Some(shown) => *shown == amounts(counted),
+            None => false,
+        };
+        if !is_shown("used", &used) || !is_shown("hard", &hard) {
             record(registry, quota, &hard, &used);
         }
     }
@@ -152,6 +156,15 @@ fn used(registry: &Registry, quota: &Value, hard: &Amounts) -> Amounts {
         }
     }
     used
+}
+
+/// Whether a change of an object may leave more room than before, without a write that is checked.
+pub(crate) fn may_free(key: &Key, value: &Value) -> bool {
+    match key.resource() {
+        "resourcequotas" => true,
+        "pods" => matches!(tree::text(value, &["status", "phase"]), "Succeeded" | "Failed"),
+        _ => false,
+    }
 }
 
 fn amounts(amounts: &Amounts) -> Value {

@@ -1,4 +1,4 @@
-//! Config maps, secrets, leases and bindings of roles.
+//! Config maps, secrets and leases.
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::{ByteString, Value};
@@ -83,18 +83,6 @@ pub(super) fn lease(value: &Value) -> Vec<StatusCause> {
     let duration = tree::int(value, &DURATION).filter(|seconds| *seconds <= 0);
     let duration = duration.map(|seconds| StatusCause::invalid(DURATION.join("."), seconds, "must be greater than 0"));
     duration.into_iter().chain(number::not_negative(value, &["spec", "leaseTransitions"])).collect()
-}
-
-/// What is wrong with the binding of a role: it can never bind another.
-pub(super) fn role_binding(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    let (role, before) = (value.get("roleRef"), old.and_then(|old| old.get("roleRef")));
-    if old.is_none() || role == before {
-        return Vec::new();
-    }
-    let text = |field: &str| value.get("roleRef").map(|role| tree::text(role, &[field])).unwrap_or_default();
-    let shown =
-        format!("{{\"APIGroup\":{:?},\"Kind\":{:?},\"Name\":{:?}}}", text("apiGroup"), text("kind"), text("name"));
-    vec![StatusCause::invalid("roleRef", shown, "cannot change roleRef")]
 }
 
 /// What has been made immutable stays as it is, and immutable.

@@ -6,6 +6,7 @@ use kubewright_core::validation::dns1123_subdomain;
 
 use super::metadata::quoted;
 use super::number;
+use crate::admission::approval;
 use crate::object::{Meta, tree};
 use crate::schema::structural_complaints;
 
@@ -28,9 +29,6 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
         "" => causes.push(StatusCause::required("spec.scope", "")),
         scope => causes.extend(number::one_of("spec.scope", scope, &["Cluster", "Namespaced"])),
     }
-    if tree::is_true(value, &["spec", "preserveUnknownFields"]) {
-        causes.push(StatusCause::invalid("spec.preserveUnknownFields", true, "must be false"));
-    }
     causes.extend(check_names(value));
     causes.extend(check_versions(value, old));
     causes.extend(check_conversion(value, old));
@@ -41,6 +39,10 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
         {
             causes.extend(number::immutable(value, old, path));
         }
+    }
+    causes.extend(approval::complaint(value, old));
+    if tree::is_true(value, &["spec", "preserveUnknownFields"]) {
+        causes.push(StatusCause::invalid("spec.preserveUnknownFields", true, "must be false"));
     }
     causes
 }

@@ -128,7 +128,8 @@ fn in_characters(complaints: Vec<String>) -> Vec<String> {
     complaints.into_iter().map(|complaint| complaint.replace(" bytes", " characters")).collect()
 }
 
-fn path_segment(name: &str) -> Vec<String> {
+/// What is wrong with a name that may be nearly anything, as long as it is one part of a path.
+pub(super) fn path_segment(name: &str) -> Vec<String> {
     let complaint = match name {
         "." | ".." => Some(format!("may not be '{name}'")),
         name => ['/', '%'].into_iter().find(|c| name.contains(*c)).map(|c| format!("may not contain '{c}'")),

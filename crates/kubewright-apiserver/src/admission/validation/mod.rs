@@ -1,15 +1,24 @@
 //! Rules that objects have to keep, in the server's words for those who break them.
 
+mod access;
+mod capacity;
 mod config;
+mod container;
 mod control;
 mod custom;
 mod definition;
 mod event;
+mod job;
 mod metadata;
 mod network;
 mod number;
 mod pod;
+mod policy;
+mod probe;
+mod schedule;
+mod selector;
 mod service;
+mod volume;
 mod workload;
 
 use kubewright_core::Value;
@@ -54,18 +63,28 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("", "configmaps") => config::config_map(value, old),
         ("", "secrets") => config::secret(value, old),
         ("", "pods") => pod::pod(value, old),
-        ("", "services") => service::service(value),
+        ("", "services") => service::service(value, old),
         ("", "events") => event::core(value),
         ("events.k8s.io", "events") => event::newer(value, old),
         ("apps", "deployments") => workload::deployment(value, old),
         ("apps", "replicasets") => workload::replica_set(value, old),
         ("apps", "statefulsets") => workload::stateful_set(value, old),
         ("apps", "daemonsets") => workload::daemon_set(value, old),
-        ("batch", "jobs") => workload::job(value, old),
-        ("batch", "cronjobs") => workload::cron_job(value),
+        ("", "limitranges") => capacity::limit_range(value),
+        ("", "resourcequotas") => capacity::quota(value, old),
+        ("", "persistentvolumeclaims") => capacity::claim(value, old),
+        ("policy", "poddisruptionbudgets") => policy::disruption_budget(value),
+        ("autoscaling", "horizontalpodautoscalers") => policy::autoscaler(value),
+        ("scheduling.k8s.io", "priorityclasses") => policy::priority_class(value, old),
+        ("batch", "jobs") => job::job(value, old),
+        ("batch", "cronjobs") => job::cron_job(value, old),
         ("coordination.k8s.io", "leases") => config::lease(value),
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => config::role_binding(value, old),
+        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => access::role(value, resource.namespaced),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+            access::binding(value, old, resource.namespaced)
+        }
         ("networking.k8s.io", "ingresses") => network::ingress(value),
+        ("networking.k8s.io", "networkpolicies") => policy::network_policy(value),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
             control::webhooks(value)
         }

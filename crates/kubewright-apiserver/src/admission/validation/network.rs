@@ -58,12 +58,13 @@ fn path(field: &str, path: &Value) -> Vec<StatusCause> {
             if !text.starts_with('/') {
                 causes.push(StatusCause::invalid(format!("{field}.path"), quoted(text), "must be an absolute path"));
             }
+            let mut complain =
+                |why: &str| causes.push(StatusCause::invalid(format!("{field}.path"), quoted(text), why));
             for bad in ["//", "/./", "/../", "%2f", "%2F"].into_iter().filter(|bad| text.contains(bad)) {
-                causes.push(StatusCause::invalid(
-                    format!("{field}.path"),
-                    quoted(text),
-                    &format!("must not contain '{bad}'"),
-                ));
+                complain(&format!("must not contain '{bad}'"));
+            }
+            for bad in ["/..", "/."].into_iter().filter(|bad| text.ends_with(bad)) {
+                complain(&format!("cannot end with '{bad}'"));
             }
         }
         "ImplementationSpecific" => {

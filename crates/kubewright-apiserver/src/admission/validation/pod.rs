@@ -1,11 +1,11 @@
 //! Pods, and the templates of pods.
 
+use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::dns1123_label;
-use kubewright_core::{Quantity, Value};
+use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 
 use super::metadata::quoted;
-use super::number;
+use super::{container, metadata, number, volume};
 use crate::object::tree;
 
 /// What is wrong with a pod.
@@ -13,6 +13,9 @@ pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
     let mut causes = spec_causes("spec", spec);
+    if old.is_none() && !tree::items(spec, &["ephemeralContainers"]).is_empty() {
+        causes.push(StatusCause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
     if let Some(old) = old
         && let Some(cause) = changed(value, old)
     {
@@ -26,9 +29,11 @@ pub(super) fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut volumes = Vec::new();
     for (index, volume) in tree::items(spec, &["volumes"]).iter().enumerate() {
-        causes.extend(name(&format!("{field}.volumes[{index}].name"), tree::text(volume, &["name"]), &mut volumes));
+        let field = format!("{field}.volumes[{index}]");
+        causes.extend(name(&format!("{field}.name"), tree::text(volume, &["name"]), &mut volumes));
+        causes.extend(volume::source(&field, volume));
     }
-    let mut names = Vec::new();
+    let (mut names, mut host_ports) = (Vec::new(), Vec::new());
     if tree::items(spec, &["containers"]).is_empty() {
         causes.push(StatusCause::required(format!("{field}.containers"), ""));
     }
@@ -36,9 +41,11 @@ pub(super) fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
         for (index, container) in tree::items(spec, &[list]).iter().enumerate() {
             let field = format!("{field}.{list}[{index}]");
             causes.extend(name(&format!("{field}.name"), tree::text(container, &["name"]), &mut names));
-            causes.extend(self::container(&field, container, &volumes));
+            causes.extend(container::container(&field, container, &volumes, list == "initContainers"));
+            causes.extend(container::host_ports(&field, container, &mut host_ports));
         }
     }
+    causes.extend(place(field, spec));
     let policy = tree::text(spec, &["restartPolicy"]);
     if !policy.is_empty() {
         causes.extend(number::one_of(format!("{field}.restartPolicy"), policy, &["Always", "OnFailure", "Never"]));
@@ -63,6 +70,64 @@ pub(super) fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
+/// Where and for whom a pod runs, and for how long.
+fn place(field: &str, spec: &Value) -> Vec<StatusCause> {
+    let mut causes = metadata::labels(&format!("{field}.nodeSelector"), spec.get("nodeSelector"));
+    let mut check = |part: &str, complaints: fn(&str) -> Vec<String>| {
+        let text = tree::text(spec, &[part]);
+        let complaints = if text.is_empty() { Vec::new() } else { complaints(text) };
+        let complain = |why: &String| StatusCause::invalid(format!("{field}.{part}"), quoted(text), why);
+        causes.extend(complaints.iter().map(complain));
+    };
+    check("serviceAccountName", dns1123_subdomain);
+    check("nodeName", dns1123_subdomain);
+    check("hostname", dns1123_label);
+    check("subdomain", dns1123_label);
+    if let Some(seconds) = tree::int(spec, &["activeDeadlineSeconds"])
+        && !(1..=i64::from(i32::MAX)).contains(&seconds)
+    {
+        let why = "must be between 1 and 2147483647, inclusive";
+        causes.push(StatusCause::invalid(format!("{field}.activeDeadlineSeconds"), seconds, why));
+    }
+    for (index, toleration) in tree::items(spec, &["tolerations"]).iter().enumerate() {
+        causes.extend(self::toleration(&format!("{field}.tolerations[{index}]"), toleration));
+    }
+    causes
+}
+
+fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
+    let text = |part: &str| tree::text(toleration, &[part]);
+    let (key, operator, value, effect) = (text("key"), text("operator"), text("value"), text("effect"));
+    let mut causes = Vec::new();
+    let complaints = if key.is_empty() { Vec::new() } else { qualified_name(key) };
+    causes.extend(complaints.iter().map(|why| StatusCause::invalid(format!("{field}.key"), quoted(key), why)));
+    if key.is_empty() && operator != "Exists" {
+        let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        causes.push(StatusCause::invalid(format!("{field}.operator"), quoted(operator), why));
+    }
+    if tree::int(toleration, &["tolerationSeconds"]).is_some() && effect != "NoExecute" {
+        let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        causes.push(StatusCause::invalid(format!("{field}.effect"), quoted(effect), why));
+    }
+    let field_of = |part: &str| format!("{field}.{part}");
+    match operator {
+        "Equal" | "" => {
+            let complaints = label_value(value);
+            causes.extend(complaints.iter().map(|why| StatusCause::invalid(field_of("operator"), quoted(value), why)));
+        }
+        "Exists" if !value.is_empty() => {
+            let why = "value must be empty when `operator` is 'Exists'";
+            causes.push(StatusCause::invalid(field_of("operator"), toleration, why));
+        }
+        other => causes.extend(number::one_of(field_of("operator"), other, &["Equal", "Exists"])),
+    }
+    if !effect.is_empty() {
+        let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        causes.extend(number::one_of(field_of("effect"), effect, &known));
+    }
+    causes
+}
+
 fn name(field: &str, name: &str, seen: &mut Vec<String>) -> Vec<StatusCause> {
     if name.is_empty() {
         return vec![StatusCause::required(field, "")];
@@ -73,121 +138,6 @@ fn name(field: &str, name: &str, seen: &mut Vec<String>) -> Vec<StatusCause> {
         causes.push(StatusCause::duplicate(field, quoted(name)));
     }
     seen.push(name.to_owned());
-    causes
-}
-
-fn container(field: &str, container: &Value, volumes: &[String]) -> Vec<StatusCause> {
-    let mut causes = Vec::new();
-    if tree::text(container, &["image"]).is_empty() {
-        causes.push(StatusCause::required(format!("{field}.image"), ""));
-    }
-    let policy = tree::text(container, &["imagePullPolicy"]);
-    causes.extend(number::one_of(format!("{field}.imagePullPolicy"), policy, &["Always", "IfNotPresent", "Never"]));
-    for (index, port) in tree::items(container, &["ports"]).iter().enumerate() {
-        let field = format!("{field}.ports[{index}]");
-        match tree::int(port, &["containerPort"]).unwrap_or_default() {
-            0 => causes.push(StatusCause::required(format!("{field}.containerPort"), "")),
-            number => causes.extend(number::port(format!("{field}.containerPort"), number)),
-        }
-        match tree::int(port, &["hostPort"]).unwrap_or_default() {
-            0 => {}
-            number => causes.extend(number::port(format!("{field}.hostPort"), number)),
-        }
-        let protocol = tree::text(port, &["protocol"]);
-        causes.extend(number::one_of(format!("{field}.protocol"), protocol, &["SCTP", "TCP", "UDP"]));
-    }
-    for (index, variable) in tree::items(container, &["env"]).iter().enumerate() {
-        causes.extend(environment(&format!("{field}.env[{index}]"), variable));
-    }
-    let mut places: Vec<&str> = Vec::new();
-    for (index, mount) in tree::items(container, &["volumeMounts"]).iter().enumerate() {
-        let field = format!("{field}.volumeMounts[{index}]");
-        let (volume, place) = (tree::text(mount, &["name"]), tree::text(mount, &["mountPath"]));
-        if volume.is_empty() {
-            causes.push(StatusCause::required(format!("{field}.name"), ""));
-        } else if !volumes.iter().any(|have| have == volume) {
-            causes.push(StatusCause::not_found(format!("{field}.name"), quoted(volume)));
-        }
-        if place.is_empty() {
-            causes.push(StatusCause::required(format!("{field}.mountPath"), ""));
-        } else if places.contains(&place) {
-            causes.push(StatusCause::invalid(format!("{field}.mountPath"), quoted(place), "must be unique"));
-        }
-        places.push(place);
-    }
-    causes.extend(resources(&format!("{field}.resources"), container));
-    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if let Some(value) = container.get(probe) {
-            causes.extend(self::probe(&format!("{field}.{probe}"), value));
-        }
-    }
-    causes
-}
-
-fn environment(field: &str, variable: &Value) -> Vec<StatusCause> {
-    let name = tree::text(variable, &["name"]);
-    let mut causes = Vec::new();
-    if name.is_empty() {
-        causes.push(StatusCause::required(format!("{field}.name"), ""));
-    } else if !name.bytes().all(|c| (b' '..=b'~').contains(&c) && c != b'=') {
-        let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-        causes.push(StatusCause::invalid(format!("{field}.name"), quoted(name), why));
-    }
-    if let Some(from) = variable.get("valueFrom") {
-        let sources = from.as_object().map_or(0, |sources| sources.len());
-        let has_value = !tree::text(variable, &["value"]).is_empty();
-        let field = format!("{field}.valueFrom");
-        match (sources, has_value) {
-            (0, _) => causes.push(StatusCause::invalid(field, quoted(""), "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")),
-            (_, true) => causes.push(StatusCause::invalid(field, quoted(""), "may not be specified when `value` is not empty")),
-            (1, _) => {}
-            _ => causes.push(StatusCause::invalid(field, quoted(""), "may not have more than one field specified at a time")),
-        }
-    }
-    causes
-}
-
-fn resources(field: &str, container: &Value) -> Vec<StatusCause> {
-    let mut causes = Vec::new();
-    let amounts = |kind: &str| {
-        let map = tree::get(container, &["resources", kind]).and_then(Value::as_object).cloned().unwrap_or_default();
-        let amounts =
-            map.iter().filter_map(|(name, text)| Some((name.clone(), text.as_str()?.parse::<Quantity>().ok()?)));
-        amounts.collect::<Vec<_>>()
-    };
-    let (limits, requests) = (amounts("limits"), amounts("requests"));
-    for (kind, amounts) in [("limits", &limits), ("requests", &requests)] {
-        for (name, amount) in amounts.iter().filter(|(_, amount)| amount.signum() < 0) {
-            let why = "must be greater than or equal to 0";
-            causes.push(StatusCause::invalid(format!("{field}.{kind}[{name}]"), quoted(&amount.to_string()), why));
-        }
-    }
-    for (name, request) in &requests {
-        let Some((_, limit)) = limits.iter().find(|(have, _)| have == name) else { continue };
-        if request > limit {
-            let why = format!("must be less than or equal to {name} limit of {limit}");
-            causes.push(StatusCause::invalid(format!("{field}.requests"), quoted(&request.to_string()), &why));
-        }
-    }
-    causes
-}
-
-fn probe(field: &str, probe: &Value) -> Vec<StatusCause> {
-    const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
-    let handlers: Vec<&str> = HANDLERS.into_iter().filter(|handler| probe.get(handler).is_some()).collect();
-    let mut causes = Vec::new();
-    match &handlers[..] {
-        [] => causes.push(StatusCause::required(field, "must specify a handler type")),
-        [_, more @ ..] => {
-            let why = "may not specify more than 1 handler type";
-            causes.extend(more.iter().map(|handler| StatusCause::forbidden(format!("{field}.{handler}"), why)));
-        }
-    }
-    for number in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
-        if let Some(value) = tree::int(probe, &[number]).filter(|value| *value < 0) {
-            causes.push(StatusCause::invalid(format!("{field}.{number}"), value, "must be greater than or equal to 0"));
-        }
-    }
     causes
 }
 

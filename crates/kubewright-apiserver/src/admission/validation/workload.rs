@@ -101,70 +101,28 @@ pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a job.
-pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    let mut causes = job_spec("spec", value);
-    causes.extend(not_negative(
-        value,
-        &["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"],
-    ));
-    if let Some(old) = old {
-        causes.extend(number::immutable(value, old, &["spec", "selector"]));
-        causes.extend(number::immutable(value, old, &["spec", "completionMode"]));
-        if !tree::is_true(old, &["spec", "suspend"]) {
-            causes.extend(number::immutable(value, old, &["spec", "template"]));
-        }
-    }
-    causes
-}
-
-/// What is wrong with a job that is made again and again.
-pub(super) fn cron_job(value: &Value) -> Vec<StatusCause> {
-    let mut causes = Vec::new();
-    let schedule = tree::text(value, &["spec", "schedule"]);
-    if schedule.is_empty() {
-        causes.push(StatusCause::required("spec.schedule", ""));
-    } else if !schedule.starts_with('@') && schedule.split_whitespace().count() != 5 {
-        let why = format!("expected exactly 5 fields, found {}: [{schedule}]", schedule.split_whitespace().count());
-        causes.push(StatusCause::invalid("spec.schedule", quoted(schedule), &why));
-    }
-    let policy = tree::text(value, &["spec", "concurrencyPolicy"]);
-    causes.extend(number::one_of("spec.concurrencyPolicy", policy, &["Allow", "Forbid", "Replace"]));
-    if let Some(template) = tree::get(value, &["spec", "jobTemplate"]) {
-        causes.extend(job_spec("spec.jobTemplate.spec", template));
-    }
-    causes
-}
-
-/// The pods of a job end, so they are not always started again.
-fn job_spec(field: &str, value: &Value) -> Vec<StatusCause> {
-    let spec = tree::get(value, &["spec", "template", "spec"]).cloned().unwrap_or_default();
-    let field = format!("{field}.template.spec");
-    let mut causes = pod::spec_causes(&field, &spec);
-    match tree::text(&spec, &["restartPolicy"]) {
-        "" | "Always" => causes
-            .push(StatusCause::required(format!("{field}.restartPolicy"), "valid values: \"OnFailure\", \"Never\"")),
-        _ => {}
-    }
-    causes
-}
-
 fn not_negative(value: &Value, fields: &[&str]) -> Vec<StatusCause> {
     fields.iter().filter_map(|field| number::not_negative(value, &["spec", field])).collect()
 }
 
 /// Not both numbers may be nothing, or no pod could ever be replaced.
 fn rolling_update(field: &str, strategy: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (name, is_bounded) in [("maxUnavailable", true), ("maxSurge", false)] {
+        let amount = tree::get(strategy, &["rollingUpdate", name]);
+        causes.extend(super::selector::amount(&format!("{field}.{name}"), amount, is_bounded));
+    }
     let is_zero = |name: &str| match tree::get(strategy, &["rollingUpdate", name]) {
         Some(Value::Int(0)) => true,
         Some(Value::String(text)) => text == "0%",
         _ => false,
     };
-    if !is_zero("maxUnavailable") || !is_zero("maxSurge") {
-        return Vec::new();
+    if is_zero("maxUnavailable") && is_zero("maxSurge") {
+        let shown = tree::get(strategy, &["rollingUpdate", "maxUnavailable"]).cloned().unwrap_or_default();
+        let why = "may not be 0 when `maxSurge` is 0";
+        causes.push(StatusCause::invalid(format!("{field}.maxUnavailable"), shown, why));
     }
-    let shown = tree::get(strategy, &["rollingUpdate", "maxUnavailable"]).cloned().unwrap_or_default();
-    vec![StatusCause::invalid(format!("{field}.maxUnavailable"), shown, "may not be 0 when `maxSurge` is 0")]
+    causes
 }
 
 /// The rules of a selector and of the template whose pods it must select.
@@ -175,7 +133,7 @@ fn selected_template(value: &Value, old: Option<&Value>, kind: &str) -> Vec<Stat
     match selector {
         None => causes.push(StatusCause::required("spec.selector", "")),
         Some(selector) => {
-            let complaints = selector_causes("spec.selector", selector);
+            let complaints = super::selector::selector("spec.selector", selector);
             is_valid = complaints.is_empty();
             causes.extend(complaints);
             if selector.as_object().is_some_and(|fields| fields.is_empty()) {
@@ -214,33 +172,6 @@ fn selected_template(value: &Value, old: Option<&Value>, kind: &str) -> Vec<Stat
     }
     if let Some(old) = old {
         causes.extend(number::immutable(value, old, &["spec", "selector"]));
-    }
-    causes
-}
-
-fn selector_causes(field: &str, selector: &Value) -> Vec<StatusCause> {
-    let mut causes = metadata::labels(&format!("{field}.matchLabels"), selector.get("matchLabels"));
-    for (index, expression) in tree::items(selector, &["matchExpressions"]).iter().enumerate() {
-        let field = format!("{field}.matchExpressions[{index}]");
-        let values = tree::items(expression, &["values"]);
-        match tree::text(expression, &["operator"]) {
-            "In" | "NotIn" if values.is_empty() => {
-                let why = "must be specified when `operator` is 'In' or 'NotIn'";
-                causes.push(StatusCause::required(format!("{field}.values"), why));
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                causes.push(StatusCause::forbidden(format!("{field}.values"), why));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => {
-                causes.push(StatusCause::invalid(
-                    format!("{field}.operator"),
-                    quoted(other),
-                    "not a valid selector operator",
-                ));
-            }
-        }
     }
     causes
 }

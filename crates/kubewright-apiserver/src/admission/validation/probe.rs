@@ -1,0 +1,91 @@
+//! How containers are looked after: probes, and what is done when they start and stop.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+
+use super::metadata::quoted;
+use super::{number, selector};
+use crate::object::tree;
+
+/// What is wrong with the probes of a container and with what it does when it starts and stops. One that only prepares a pod
+/// has none of them, unless it goes on beside the others.
+pub(super) fn all(field: &str, container: &Value, is_init: bool) -> Vec<StatusCause> {
+    let is_brief = is_init && tree::text(container, &["restartPolicy"]) != "Always";
+    let mut causes = Vec::new();
+    for part in ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
+        let Some(value) = container.get(part) else { continue };
+        let field = format!("{field}.{part}");
+        if is_brief {
+            let why = "may not be set for init containers without restartPolicy=Always";
+            causes.push(StatusCause::forbidden(field, why));
+        } else if part == "lifecycle" {
+            for moment in ["postStart", "preStop"] {
+                let handler = value.get(moment).into_iter();
+                let kinds = ["exec", "httpGet", "tcpSocket", "sleep"];
+                causes.extend(handler.flat_map(|handler| self::handler(&format!("{field}.{moment}"), handler, &kinds)));
+            }
+        } else {
+            causes.extend(probe(&field, value));
+            let successes = tree::int(value, &["successThreshold"]).filter(|count| *count != 1);
+            if let Some(count) = successes.filter(|_| part != "readinessProbe") {
+                causes.push(StatusCause::invalid(format!("{field}.successThreshold"), count, "must be 1"));
+            }
+        }
+    }
+    causes
+}
+
+fn probe(field: &str, probe: &Value) -> Vec<StatusCause> {
+    let mut causes = handler(field, probe, &["exec", "httpGet", "tcpSocket", "grpc"]);
+    for number in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        if let Some(value) = tree::int(probe, &[number]).filter(|value| *value < 0) {
+            causes.push(StatusCause::invalid(format!("{field}.{number}"), value, "must be greater than or equal to 0"));
+        }
+    }
+    causes
+}
+
+/// What is done is exactly one of these kinds.
+fn handler(field: &str, handler: &Value, kinds: &[&str]) -> Vec<StatusCause> {
+    let found: Vec<&str> = kinds.iter().copied().filter(|kind| handler.get(kind).is_some()).collect();
+    let mut causes = Vec::new();
+    match &found[..] {
+        [] => causes.push(StatusCause::required(field, "must specify a handler type")),
+        [first, more @ ..] => {
+            let value = handler.get(first).unwrap_or(&Value::Null);
+            causes.extend(self::action(&format!("{field}.{first}"), first, value));
+            let why = "may not specify more than 1 handler type";
+            causes.extend(more.iter().map(|kind| StatusCause::forbidden(format!("{field}.{kind}"), why)));
+        }
+    }
+    causes
+}
+
+fn action(field: &str, kind: &str, action: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    match kind {
+        "exec" if tree::items(action, &["command"]).is_empty() => {
+            causes.push(StatusCause::required(format!("{field}.command"), ""));
+        }
+        "httpGet" => {
+            if tree::text(action, &["path"]).is_empty() {
+                causes.push(StatusCause::required(format!("{field}.path"), ""));
+            }
+            causes.extend(selector::port(&format!("{field}.port"), action.get("port")));
+            let scheme = tree::text(action, &["scheme"]);
+            causes.extend(number::one_of(format!("{field}.scheme"), scheme, &["HTTP", "HTTPS"]));
+            for (index, header) in tree::items(action, &["httpHeaders"]).iter().enumerate() {
+                let name = tree::text(header, &["name"]);
+                if name.is_empty() || !name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-') {
+                    let why = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. \
+                               'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+                    let field = format!("{field}.httpHeaders[{index}].name");
+                    causes.push(StatusCause::invalid(field, quoted(name), why));
+                }
+            }
+        }
+        "tcpSocket" | "grpc" => causes.extend(selector::port(&format!("{field}.port"), action.get("port"))),
+        _ => {}
+    }
+    causes
+}
