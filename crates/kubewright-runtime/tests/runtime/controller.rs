@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kubewright_api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use kubewright_api::core::v1::{ConfigMap, Endpoints, Secret, ServiceAccount};
 use kubewright_apiserver::Fault;
 use kubewright_cache::{Scoped, SharedInformerFactory};
 use kubewright_client::{Api, Scope};
@@ -194,6 +194,54 @@ async fn a_change_of_an_owned_object_is_one_of_its_controller() {
     Api::<ServiceAccount>::namespaced(&client, "default").create(&account).await.unwrap();
     running.idle().await;
     assert_eq!(journal.take(), ["owner 1: serviceaccounts default/robot added"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn relations_take_only_the_events_that_pass() {
+    let server = server().await;
+    let client = server.client();
+    let owner = config_maps(&server).create(&config_map("owner")).await.unwrap();
+    let matters = || Predicate::objects(|secret: &Secret| secret.metadata.labels.contains_key("matters"));
+    let journal = Journal::default();
+    let built = controller(&server)
+        .owns_when::<Secret>(matters())
+        .watches_when::<Secret>(matters(), |secret| vec![key(secret.name())])
+        .owns_with_every_owner::<Endpoints>()
+        .watches_metadata::<ServiceAccount>(|account| vec![key(account.name())]);
+    let running = noting(&journal, built).working().await;
+    running.idle().await;
+    journal.take();
+
+    let secrets = Api::<Secret>::namespaced(&client, "default");
+    let mut secret = Secret::default();
+    secret.set_name("owner");
+    secret.metadata.owner_references = [new_controller_ref(&owner.metadata, &owner.group_version_kind())].into();
+    let mut secret = secrets.create(&secret).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), Vec::<String>::new());
+    secret.metadata.labels.insert("matters", "".into());
+    secrets.update(&secret).await.unwrap();
+    running.idle().await;
+    // Both relations have something to say, in one run.
+    assert_eq!(journal.take(), ["owner 1: secrets default/owner updated"]);
+    // A delete is never lost.
+    secrets.delete("owner").await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: secrets default/owner deleted"]);
+
+    // Who owns without control is told as well.
+    let mut endpoints = Endpoints::default();
+    endpoints.set_name("shared");
+    endpoints.metadata.owner_references = [new_owner_reference(&owner.metadata, &owner.group_version_kind())].into();
+    Api::<Endpoints>::namespaced(&client, "default").create(&endpoints).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: endpoints default/shared added"]);
+
+    let mut account = ServiceAccount::default();
+    account.set_name("owner");
+    Api::<ServiceAccount>::namespaced(&client, "default").create(&account).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: serviceaccounts default/owner added"]);
 }
 
 #[tokio::test(start_paused = true)]
