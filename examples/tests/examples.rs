@@ -100,6 +100,8 @@ fn without_a_server_an_example_says_what_is_missing() {
 struct Candidate {
     process: Child,
     lines: mpsc::Receiver<String>,
+    /// What it has said and nobody has asked for yet: callbacks run at the same time, as in Go.
+    heard: Vec<String>,
 }
 
 impl Candidate {
@@ -112,15 +114,17 @@ impl Candidate {
         let (sender, lines) = mpsc::channel();
         let out = BufReader::new(process.stdout.take().expect("piped"));
         std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Candidate { process, lines }
+        Candidate { process, lines, heard: Vec::new() }
     }
 
-    fn says(&self, wanted: &str) {
+    fn says(&mut self, wanted: &str) {
         loop {
-            let line = self.lines.recv_timeout(Duration::from_secs(30)).expect("it says something in time");
-            if line == wanted {
+            if let Some(at) = self.heard.iter().position(|line| line == wanted) {
+                self.heard.remove(at);
                 return;
             }
+            let line = self.lines.recv_timeout(Duration::from_secs(30));
+            self.heard.push(line.unwrap_or_else(|_| panic!("it never says {wanted:?}, but {:?}", self.heard)));
         }
     }
 }
@@ -140,10 +144,10 @@ async fn another_process_leads_when_the_leader_is_killed() {
     std::fs::write(&file, server.kubeconfig()).expect("a file of our own");
     let path = file.to_str().expect("a plain path").to_owned();
     tokio::task::spawn_blocking(move || {
-        let one = Candidate::start(&path, "one");
+        let mut one = Candidate::start(&path, "one");
         one.says("I am the leader: one");
         one.says("Controller loop...");
-        let two = Candidate::start(&path, "two");
+        let mut two = Candidate::start(&path, "two");
         two.says("new leader elected: one");
         // Nothing is released: the other has to wait until the lease has run out.
         drop(one);
@@ -243,7 +247,7 @@ async fn examples_run_on_a_real_server_too() {
         says("list_and_watch", &["--rounds", "1"], &["LISTED   default/example-xxxxx"]);
         says("informer", &["--rounds", "3"], &["pod added: default/example-xxxxx", "pod updated:"]);
         says("workqueue_controller", &["--rounds", "1"], &["Dropping pod default/broken out of the queue"]);
-        let one = Candidate::start(&kubeconfig, "one");
+        let mut one = Candidate::start(&kubeconfig, "one");
         one.says("I am the leader: one");
     })
     .await
