@@ -4,12 +4,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
+use thin_vec::ThinVec;
 use triomphe::Arc;
 
 /// A growable list that allocates nothing while it is empty, as most lists of an object are.
 ///
-/// An empty list is not serialised. It dereferences to a slice; what changes its length is here. Clones share their items: a
-/// clone costs nothing, and the first change gives it items of its own.
+/// An empty list is not serialised. It dereferences to a slice; what changes its length is here. Lists of objects that a
+/// cache decoded may share their items: a clone of such a list costs nothing, and the first change gives it items of its own.
 ///
 /// ```
 /// use kubewright_core::List;
@@ -17,26 +18,42 @@ use triomphe::Arc;
 /// args.push("--verbose");
 /// assert_eq!(args.iter().copied().collect::<Vec<_>>(), ["--listen=:8080", "--verbose"]);
 /// ```
-///
-/// One word, because a type has many lists and an object few of them. Inside is a plain `Vec`, the list whose code is the
-/// least for each type of items: there are hundreds, and all of them are compiled.
-pub struct List<T>(Option<Arc<Vec<T>>>);
+pub struct List<T>(Items<T>);
+
+/// Two words. Sharing wraps the items as they are instead of laying them out anew, which each type of items would pay for when it is
+/// compiled.
+enum Items<T> {
+    /// Items that may grow, of this list alone; also the form of an empty list.
+    Own(ThinVec<T>),
+    /// Items that other lists may hold as well.
+    Shared(Arc<ThinVec<T>>),
+}
 
 impl<T> List<T> {
     /// An empty list.
-    pub const fn new() -> Self {
-        List(None)
+    pub fn new() -> Self {
+        List(Items::Own(ThinVec::new()))
     }
 
     /// Removes all items.
     pub fn clear(&mut self) {
-        self.0 = None;
+        match &mut self.0 {
+            Items::Own(items) => items.clear(),
+            Items::Shared(_) => *self = List::new(),
+        }
+    }
+
+    /// Makes the items such that a clone shares them.
+    pub(crate) fn share(&mut self) {
+        if let Items::Own(items) = &mut self.0 {
+            self.0 = Items::Shared(Arc::new(std::mem::take(items)));
+        }
     }
 
     /// Gives back memory that holds no item.
     pub fn shrink_to_fit(&mut self) {
-        if let Some(items) = &mut self.0
-            && let Some(items) = Arc::get_mut(items)
+        if let Items::Own(items) = &mut self.0
+            && items.capacity() > items.len()
         {
             items.shrink_to_fit();
         }
@@ -81,25 +98,17 @@ impl<T: Clone> List<T> {
     }
 
     /// The items, of this list alone.
-    ///
-    /// Spelt out, here and elsewhere in this file, because what the standard library has for it is ten times the code, which
-    /// is compiled for each type of items.
-    fn own(&mut self) -> &mut Vec<T> {
-        let shared = match &self.0 {
-            Some(items) => !items.is_unique(),
-            None => true,
-        };
-        if shared {
-            let mut copy = Vec::with_capacity(self.len());
-            for item in self.iter() {
-                copy.push(item.clone());
-            }
-            self.0 = Some(Arc::new(copy));
+    fn own(&mut self) -> &mut ThinVec<T> {
+        if let Items::Shared(items) = &self.0 {
+            self.0 = Items::Own((**items).clone());
         }
-        self.0.as_mut().and_then(Arc::get_mut).expect("made its own above")
+        match &mut self.0 {
+            Items::Own(items) => items,
+            Items::Shared(_) => unreachable!("made its own above"),
+        }
     }
 
-    fn room_for_one(&mut self) -> &mut Vec<T> {
+    fn room_for_one(&mut self) -> &mut ThinVec<T> {
         let items = self.own();
         // The first room is for one: lists of one item are the most common after empty ones.
         if items.len() == items.capacity() {
@@ -109,9 +118,12 @@ impl<T: Clone> List<T> {
     }
 }
 
-impl<T> Clone for List<T> {
+impl<T: Clone> Clone for List<T> {
     fn clone(&self) -> Self {
-        List(self.0.clone())
+        List(match &self.0 {
+            Items::Own(items) => Items::Own(items.clone()),
+            Items::Shared(items) => Items::Shared(Arc::clone(items)),
+        })
     }
 }
 
@@ -152,8 +164,8 @@ impl<T> Deref for List<T> {
     #[inline]
     fn deref(&self) -> &[T] {
         match &self.0 {
-            Some(items) => items,
-            None => &[],
+            Items::Own(items) => items,
+            Items::Shared(items) => items,
         }
     }
 }
@@ -172,21 +184,21 @@ impl<T: fmt::Debug> fmt::Debug for List<T> {
 
 impl<T> From<Vec<T>> for List<T> {
     fn from(items: Vec<T>) -> Self {
-        List((!items.is_empty()).then(|| Arc::new(items)))
+        items.into_iter().collect()
     }
 }
 
 impl<T, const N: usize> From<[T; N]> for List<T> {
     fn from(items: [T; N]) -> Self {
-        List::from(Vec::from(items))
+        items.into_iter().collect()
     }
 }
 
 impl<T> FromIterator<T> for List<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        let mut items = Vec::from_iter(items);
-        items.shrink_to_fit();
-        List::from(items)
+        let mut list = List(Items::Own(items.into_iter().collect()));
+        list.shrink_to_fit();
+        list
     }
 }
 
@@ -198,9 +210,9 @@ impl<T: Clone> Extend<T> for List<T> {
 
 impl<T: Clone> IntoIterator for List<T> {
     type Item = T;
-    type IntoIter = std::vec::IntoIter<T>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.map(Arc::unwrap_or_clone).unwrap_or_default().into_iter()
+    type IntoIter = thin_vec::IntoIter<T>;
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(self.own()).into_iter()
     }
 }
 
@@ -225,13 +237,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_one_word() {
-        assert_eq!(size_of::<List<u64>>(), size_of::<usize>());
+    fn a_list_is_two_words() {
+        assert_eq!(size_of::<List<u64>>(), 2 * size_of::<usize>());
     }
 
     #[test]
     fn a_shared_list_is_copied_by_its_first_change() {
-        let list: List<u8> = [1, 2].into();
+        let mut list: List<u8> = [1, 2].into();
+        list.share();
         let mut other = list.clone();
         assert_eq!(list.as_ptr(), other.as_ptr());
         other.push(3);

@@ -82,6 +82,11 @@ impl<V> Map<V> {
         self.entries.shrink_to_fit();
     }
 
+    /// Makes the entries such that a clone shares them.
+    pub(crate) fn share(&mut self) {
+        self.entries.share();
+    }
+
     fn position(&self, key: &str) -> Result<usize, usize> {
         // Sources list their keys in order, so the end is the most common place to insert.
         match self.entries.last() {

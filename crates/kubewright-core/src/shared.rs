@@ -80,7 +80,7 @@ pub trait Sharing {
     /// Whether there is no value.
     fn vacant(&self) -> bool;
     /// The value, to be held elsewhere as well.
-    fn share(&self) -> Kept;
+    fn share(&mut self) -> Kept;
     /// Takes a value that was shared; tells whether it was of the right type.
     fn adopt(&mut self, kept: &Kept) -> bool;
 }
@@ -99,7 +99,8 @@ impl<T: Clone + Send + Sync + 'static> Sharing for List<T> {
     fn vacant(&self) -> bool {
         self.is_empty()
     }
-    fn share(&self) -> Kept {
+    fn share(&mut self) -> Kept {
+        List::share(self);
         Box::new(self.clone())
     }
     fn adopt(&mut self, kept: &Kept) -> bool {
@@ -111,7 +112,8 @@ impl<T: Clone + Send + Sync + 'static> Sharing for Map<T> {
     fn vacant(&self) -> bool {
         self.is_empty()
     }
-    fn share(&self) -> Kept {
+    fn share(&mut self) -> Kept {
+        Map::share(self);
         Box::new(self.clone())
     }
     fn adopt(&mut self, kept: &Kept) -> bool {
@@ -123,7 +125,7 @@ impl<T: Clone + Send + Sync + 'static> Sharing for Option<Shared<T>> {
     fn vacant(&self) -> bool {
         self.is_none()
     }
-    fn share(&self) -> Kept {
+    fn share(&mut self) -> Kept {
         Box::new(self.clone())
     }
     fn adopt(&mut self, kept: &Kept) -> bool {
@@ -133,6 +135,7 @@ impl<T: Clone + Send + Sync + 'static> Sharing for Option<Shared<T>> {
 
 impl<T: Message + Clone + Default> SharedMessage for Option<Shared<T>> {
     fn message(&mut self) -> &mut dyn Message {
+        // Spelt out, because the combinator would be compiled again for each type of objects.
         if self.is_none() {
             *self = Some(Shared::default());
         }
