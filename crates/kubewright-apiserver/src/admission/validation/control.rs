@@ -57,15 +57,21 @@ fn client_config(path: &str, webhook: &Value) -> Option<StatusCause> {
     }
 }
 
-/// What is wrong with a policy.
-pub(super) fn policy(value: &Value) -> Vec<StatusCause> {
-    let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
+/// What is wrong with that by which any policy says when it applies, and with the variables that it begins with.
+fn scope(spec: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if tree::items(spec, &["matchConstraints", "resourceRules"]).is_empty() {
         causes.push(StatusCause::required("spec.matchConstraints.resourceRules", ""));
     }
     causes.extend(expressions("spec.matchConditions", spec, "matchConditions", &Type::Bool));
     causes.extend(expressions("spec.variables", spec, "variables", &Type::Dyn));
+    causes
+}
+
+/// What is wrong with a policy.
+pub(super) fn policy(value: &Value) -> Vec<StatusCause> {
+    let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
+    let mut causes = scope(spec);
     if tree::items(spec, &["validations"]).is_empty() && tree::items(spec, &["auditAnnotations"]).is_empty() {
         let why = "validations or auditAnnotations must be non-empty";
         causes.push(StatusCause::required("spec.validations", why));
@@ -84,12 +90,7 @@ pub(super) fn policy(value: &Value) -> Vec<StatusCause> {
 /// What is wrong with a policy that changes objects.
 pub(super) fn mutating_policy(value: &Value) -> Vec<StatusCause> {
     let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
-    let mut causes = Vec::new();
-    if tree::items(spec, &["matchConstraints", "resourceRules"]).is_empty() {
-        causes.push(StatusCause::required("spec.matchConstraints.resourceRules", ""));
-    }
-    causes.extend(expressions("spec.matchConditions", spec, "matchConditions", &Type::Bool));
-    causes.extend(expressions("spec.variables", spec, "variables", &Type::Dyn));
+    let mut causes = scope(spec);
     let mutations = tree::items(spec, &["mutations"]);
     if mutations.is_empty() {
         causes.push(StatusCause::required("spec.mutations", "mutations must contain at least one item"));
