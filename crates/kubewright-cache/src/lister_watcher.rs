@@ -27,6 +27,13 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
     fn supports_watch_list(&self) -> bool {
         true
     }
+
+    /// Whether what is to be listed has become another since the last list, as that of a share of the objects does.
+    ///
+    /// A watch that expires for this reason counts as no failure, and the next list comes after the shortest delay.
+    fn has_moved(&self) -> bool {
+        false
+    }
 }
 
 /// The objects of a list, and then its metadata.

@@ -54,6 +54,10 @@ impl ReflectorError {
         matches!(self, ReflectorError::List(error) | ReflectorError::Watch(error) if error.is_forbidden())
     }
 
+    pub(super) fn is_expired_watch(&self) -> bool {
+        matches!(self, ReflectorError::Watch(error) if error.is_expired())
+    }
+
     pub(super) fn retry_after(&self) -> Option<std::time::Duration> {
         match self {
             ReflectorError::List(error) | ReflectorError::Watch(error) => error.retry_after(),

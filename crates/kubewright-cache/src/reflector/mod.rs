@@ -119,6 +119,12 @@ impl<T: Object> Reflector<T> {
     async fn rounds(&self) {
         loop {
             let result = self.round().await;
+            let has_listed = result.as_ref().err().is_none_or(ReflectorError::is_expired_watch);
+            if has_listed && self.shared.lister_watcher.has_moved() {
+                // Nothing has failed. The delay lets moves that come together be listed together.
+                sleep(self.shared.options.backoff.initial).await;
+                continue;
+            }
             let asked = match result {
                 Ok(()) => None,
                 Err(error) => {

@@ -98,7 +98,7 @@ impl<T: Object> ListerWatcher<T> for Slice<T> {
         options.shard_selector = Some(share.selector.as_str().into());
         Box::pin(async move {
             if self.inner.terms() != share.terms {
-                return Err(moved());
+                return Err(Error::Status(moved()));
             }
             let events = self.source.watch(options).await?;
             let (inner, terms) = (self.inner.clone(), share.terms.clone());
@@ -114,11 +114,15 @@ impl<T: Object> ListerWatcher<T> for Slice<T> {
     fn supports_watch_list(&self) -> bool {
         false
     }
+
+    fn has_moved(&self) -> bool {
+        self.inner.terms() != self.cover.listed().0
+    }
 }
 
 /// Lets the reflector list anew.
-fn moved() -> Error {
-    Error::Status(Box::new(Status::expired("the shards of this replica have changed")))
+fn moved() -> Box<Status> {
+    Box::new(Status::expired("the shards of this replica have changed"))
 }
 
 struct Items<T> {
@@ -167,7 +171,7 @@ impl<T: Object> Stream for Events<T> {
         let Some(events) = &mut this.events else { return Poll::Ready(None) };
         if this.moved.as_mut().poll(context).is_ready() {
             this.events = None;
-            return Poll::Ready(Some(Err(moved())));
+            return Poll::Ready(Some(Ok(WatchEvent::Error(moved()))));
         }
         loop {
             let event = std::task::ready!(events.as_mut().poll_next(context));
