@@ -21,9 +21,9 @@ pub fn run(bench: &Path, update: bool) -> Result<String, String> {
     let bench = bench.canonicalize().map_err(|error| format!("{}: {error}", bench.display()))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| bench.join("target"), Into::into);
     let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--release", "-p", "bench-instructions"]).current_dir(&bench);
+    build.args(["build", "--quiet", "--profile", "instructions", "-p", "bench-instructions"]).current_dir(&bench);
     succeed(build.env("CARGO_TARGET_DIR", &target))?;
-    let program = target.join("release/bench-instructions");
+    let program = target.join("instructions/bench-instructions");
     let cases = Command::new(&program).output().map_err(|error| format!("{}: {error}", program.display()))?;
     let mut counts = BTreeMap::new();
     for case in String::from_utf8_lossy(&cases.stdout).lines() {

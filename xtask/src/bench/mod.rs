@@ -11,6 +11,7 @@ mod goals;
 mod informer;
 mod instructions;
 mod json;
+mod machine;
 mod process;
 mod programs;
 mod real_server;
@@ -22,6 +23,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use goals::Goals;
+use machine::Machine;
 use programs::Programs;
 
 pub const USAGE: &str =
@@ -78,13 +80,16 @@ pub fn run(words: &[&str]) -> Result<String, String> {
     }
     let wanted = |name: &str| only.is_empty() || only.split('|').any(|part| name.contains(part));
     let rows: Vec<&rows::Row> = rows::ALL.iter().filter(|row| wanted(row.name)).collect();
-    let load = load();
+    let began = Machine::now();
     let session = Session {
         programs: Programs::find(&bench_folder(), &rows, build)?,
         quick,
         most_pods,
         informers: OnceCell::new(),
     };
+    let partial = !only.is_empty() || most_pods < u64::MAX;
+    let count = rows.len();
+    let mut markdown = String::new();
     let mut plays: Vec<report::Played> = Vec::new();
     for row in rows {
         eprintln!("== {}: {}", row.name, row.title);
@@ -97,15 +102,11 @@ pub fn run(words: &[&str]) -> Result<String, String> {
         let mut goals = Goals::default();
         (row.goals)(&figures, &mut goals);
         plays.push(report::Played { row, figures, goals, failure });
+        // After each row: a run that is broken off after half an hour has not been for nothing.
+        let is_partial = partial || plays.len() < count;
+        let kind = report::Kind { quick, partial: is_partial, machine: began.until(&Machine::now()) };
+        markdown = save(&plays, &kind, &session.programs.skipped)?;
     }
-    let partial = !only.is_empty() || most_pods < u64::MAX;
-    let results = bench_folder().join("results");
-    let kind = report::Kind { quick, load_before: load, load_after: self::load(), partial };
-    let markdown = report::markdown(&plays, &kind, &session.programs.skipped);
-    // Parts of a run do not replace the whole.
-    let name = if partial { "PARTIAL" } else { "LATEST" };
-    write(&results, &format!("{name}.md"), &markdown.replace("LATEST.svg", &format!("{name}.svg")))?;
-    write(&results, &format!("{name}.svg"), &chart::svg(&plays))?;
     println!("{markdown}");
     let missed = plays.iter().flat_map(|played| played.goals.missed()).count();
     let failed = plays.iter().filter(|played| played.failure.is_some()).count();
@@ -113,6 +114,15 @@ pub fn run(words: &[&str]) -> Result<String, String> {
         (0, 0) => Ok("all goals that could be measured are met".into()),
         _ => Err(format!("{missed} goals missed, {failed} rows failed")),
     }
+}
+
+/// Writes what has been measured so far. Parts of a run do not replace the whole.
+fn save(plays: &[report::Played], kind: &report::Kind, skipped: &[String]) -> Result<String, String> {
+    let (results, name) = (bench_folder().join("results"), if kind.partial { "PARTIAL" } else { "LATEST" });
+    let markdown = report::markdown(plays, kind, skipped).replace("LATEST.svg", &format!("{name}.svg"));
+    write(&results, &format!("{name}.md"), &markdown)?;
+    write(&results, &format!("{name}.svg"), &chart::svg(plays))?;
+    Ok(markdown)
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<(), String> {
@@ -124,10 +134,4 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), String> {
 
 fn bench_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench")
-}
-
-/// How many wanted a core in the last minute, as the kernel counts.
-fn load() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().next().unwrap_or("unknown").to_owned()
 }

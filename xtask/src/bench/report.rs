@@ -18,19 +18,18 @@ pub struct Played {
 pub struct Kind {
     pub quick: bool,
     pub partial: bool,
-    pub load_before: String,
-    pub load_after: String,
+    /// How busy the machine was.
+    pub machine: String,
 }
 
 pub fn markdown(plays: &[Played], kind: &Kind, skipped: &[String]) -> String {
     let mut out = String::from("# Side by side\n\n");
     let size = if kind.quick { "a quick run" } else { "a full run" };
     let part = if kind.partial { " of some rows" } else { "" };
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let (before, after) = (&kind.load_before, &kind.load_after);
+    let machine = &kind.machine;
     let _ = writeln!(
         out,
-        "Written by `cargo xtask bench`: {size}{part}, {cores} cores, load {before} before and {after} after. Medians, in parentheses the \
+        "Written by `cargo xtask bench`: {size}{part}, {machine}. Medians, in parentheses the \
          smallest and the largest. Compare within one run; differences below 15 % are noise on a shared machine, and wall times mean \
          little above a load of one.\n\n![chart](LATEST.svg)\n"
     );
