@@ -12,7 +12,7 @@
 use std::ops::{Deref, DerefMut};
 #[cfg(shuttle)]
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 #[cfg(shuttle)]
@@ -23,7 +23,7 @@ use spin::{Mutex, MutexGuard};
 /// How long to wait before another try while meetings are rare, in pauses of the processor.
 const PAUSES: [u32; 4] = [16, 32, 64, 64];
 
-/// How long to stay away while meetings are frequent, or when pauses were in vain.
+/// How long to stay away when meetings begin to be frequent, or when pauses were in vain.
 const AWAY: Duration = Duration::from_micros(50);
 
 /// A meeting that comes so few turns after another counts as one of a row.
@@ -32,8 +32,12 @@ const CLOSE: u32 = 8;
 /// So many meetings in a row are no accident.
 const ROW: u32 = 8;
 
-/// Staying away pays as long as others get so many turns between two meetings.
+/// Staying away for [`AWAY`] pays if others get so many turns between two meetings.
 const WORTHWHILE: u32 = 128;
+
+/// Each stay that paid makes the next one longer, up to so many times [`AWAY`]: what a change of threads costs is spread over
+/// more turns the longer a crowd lasts.
+const LONGEST: u32 = 4;
 
 thread_local! {
     /// Its place in memory is the name of the thread.
@@ -46,7 +50,8 @@ thread_local! {
 #[repr(align(128))]
 pub(crate) struct Lock<T> {
     mutex: Mutex<Inner<T>>,
-    is_crowded: AtomicBool,
+    /// How many times [`AWAY`] to stay away; zero while meetings are rare.
+    crowd: AtomicU32,
 }
 
 struct Inner<T> {
@@ -65,7 +70,7 @@ pub(crate) struct Guard<'a, T>(MutexGuard<'a, Inner<T>>);
 impl<T> Lock<T> {
     pub(crate) fn new(value: T) -> Self {
         let inner = Inner { turns: 0, last_meeting: 0, row: 0, guest: 0, value };
-        Self { mutex: Mutex::new(inner), is_crowded: AtomicBool::new(false) }
+        Self { mutex: Mutex::new(inner), crowd: AtomicU32::new(0) }
     }
 
     /// Locks even after a panic of another holder: a user's `Clone` or `Eq` may panic, and our state is whole at each
@@ -73,7 +78,7 @@ impl<T> Lock<T> {
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let mut guard = self.try_lock().unwrap_or_else(|| self.meet());
-        if self.is_crowded.load(Ordering::Relaxed) {
+        if self.crowd.load(Ordering::Relaxed) > 0 {
             guard = self.give_way(guard);
         }
         guard.turns = guard.turns.wrapping_add(1);
@@ -104,19 +109,20 @@ impl<T> Lock<T> {
     /// Waits for the lock, and judges by the turns that others had whether it was right to wait like that.
     #[cold]
     fn meet(&self) -> MutexGuard<'_, Inner<T>> {
-        let is_crowded = self.is_crowded.load(Ordering::Relaxed);
-        let soon = if is_crowded { None } else { self.spin() };
+        let crowd = self.crowd.load(Ordering::Relaxed);
+        let soon = if crowd == 0 { self.spin() } else { None };
         let is_in_vain = soon.is_none();
-        let mut guard = soon.unwrap_or_else(|| self.stay_away());
+        let mut guard = soon.unwrap_or_else(|| self.stay_away(AWAY * crowd.max(1)));
         let turns = guard.turns.wrapping_sub(guard.last_meeting);
         guard.last_meeting = guard.turns;
         guard.guest = me();
         guard.row = if turns <= CLOSE { guard.row + 1 } else { 0 };
-        if is_crowded && turns < WORTHWHILE {
+        let pays = is_in_vain && turns >= WORTHWHILE * crowd.max(1);
+        if pays || crowd == 0 && guard.row >= ROW {
+            self.crowd.store((crowd + 1).min(LONGEST), Ordering::Relaxed);
+        } else if crowd > 0 {
             guard.row = 0;
-            self.is_crowded.store(false, Ordering::Relaxed);
-        } else if guard.row >= ROW || is_in_vain && turns >= WORTHWHILE {
-            self.is_crowded.store(true, Ordering::Relaxed);
+            self.crowd.store(0, Ordering::Relaxed);
         }
         guard
     }
@@ -128,9 +134,9 @@ impl<T> Lock<T> {
         })
     }
 
-    fn stay_away(&self) -> MutexGuard<'_, Inner<T>> {
+    fn stay_away(&self, time: Duration) -> MutexGuard<'_, Inner<T>> {
         loop {
-            std::thread::sleep(AWAY);
+            std::thread::sleep(time);
             if let Some(guard) = self.try_lock().or_else(|| self.spin()) {
                 return guard;
             }
@@ -164,7 +170,7 @@ mod tests {
     use super::*;
 
     fn is_crowded(lock: &Lock<u32>) -> bool {
-        lock.is_crowded.load(Ordering::Relaxed)
+        lock.crowd.load(Ordering::Relaxed) > 0
     }
 
     /// A lock at which threads have met in every turn for a while.
@@ -188,10 +194,10 @@ mod tests {
     #[test]
     fn a_crowd_lasts_while_staying_away_pays() {
         let lock = crowded();
-        for _ in 0..3 {
-            (0..WORTHWHILE).for_each(|_| *lock.lock() += 1);
+        for stay in 1..2 * LONGEST {
+            assert_eq!(lock.crowd.load(Ordering::Relaxed), stay.min(LONGEST));
+            (0..WORTHWHILE * stay).for_each(|_| *lock.lock() += 1);
             drop(lock.meet());
-            assert!(is_crowded(&lock));
         }
         // Nobody needed the lock meanwhile.
         drop(lock.meet());
