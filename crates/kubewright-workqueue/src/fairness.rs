@@ -82,6 +82,7 @@ impl<T> Order<T> {
     }
 
     /// Takes out the key that is next.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         let number = match &mut self.lines {
             Lines::One(line) => line.pop()?,
@@ -148,6 +149,7 @@ impl Line {
         }
     }
 
+    #[inline]
     fn pop(&mut self) -> Option<u32> {
         match self {
             Self::Fifo(numbers) => {

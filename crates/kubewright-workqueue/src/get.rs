@@ -68,19 +68,19 @@ impl<T: Clone + Eq> Get<'_, T> {
     fn look(&mut self, waker: &Waker) -> Look<T> {
         let shared = &**self.shared;
         let now = if shared.is_timed { shared.now() } else { 0 };
-        shared.change(|locked, woken| {
+        shared.change(|locked| {
             if let Some(id) = self.waiter {
                 locked.waiters.unregister(id);
             }
             let due = locked.advance(|| if shared.is_timed { now } else { shared.now() });
             let taken = locked.state.take(now);
             // Of the keys that have just come into line, one is ours.
-            locked.waiters.pick(due.saturating_sub(usize::from(taken.is_some())), woken);
+            locked.waiters.pick(due.saturating_sub(usize::from(taken.is_some())));
             if locked.state.is_over() {
-                locked.waiters.pick_all(woken);
+                locked.waiters.pick_all();
             }
             if let Some(taken) = taken {
-                leave(&mut self.waiter, locked, woken);
+                leave(&mut self.waiter, locked);
                 return Look::Taken(taken);
             }
             if locked.state.is_over() {
@@ -110,26 +110,35 @@ impl<T: Clone + Eq> Get<'_, T> {
     }
 }
 
+impl<T> Get<'_, T> {
+    #[cold]
+    fn give_up(&mut self, id: u64) {
+        self.shared.change(|locked| {
+            // Woken but never asked again: the key we were woken for is somebody else's now.
+            if !locked.waiters.unregister(id) && locked.state.len() > 0 {
+                locked.waiters.pick(1);
+            }
+            leave(&mut self.waiter, locked);
+        });
+    }
+}
+
 /// Ends a worker's waiting, and sees to it that the clock is watched by somebody else.
-fn leave<T>(waiter: &mut Option<u64>, locked: &mut Locked<T>, woken: &mut Vec<Waker>) {
+fn leave<T>(waiter: &mut Option<u64>, locked: &mut Locked<T>) {
     if let Some(id) = waiter.take() {
         locked.waiters.stop_keeping_time(id);
     }
     if !locked.waiters.is_empty() && !locked.waiters.has_timekeeper() && !locked.state.deadlines.is_empty() {
-        locked.waiters.pick(1, woken);
+        locked.waiters.pick(1);
     }
 }
 
 impl<T> Drop for Get<'_, T> {
+    #[inline]
     fn drop(&mut self) {
-        let Some(id) = self.waiter else { return };
-        self.shared.change(|locked, woken| {
-            // Woken but never asked again: the key we were woken for is somebody else's now.
-            if !locked.waiters.unregister(id) && locked.state.len() > 0 {
-                locked.waiters.pick(1, woken);
-            }
-            leave(&mut self.waiter, locked, woken);
-        });
+        if let Some(id) = self.waiter {
+            self.give_up(id);
+        }
     }
 }
 

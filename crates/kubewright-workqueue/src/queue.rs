@@ -18,7 +18,7 @@ use crate::get::Get;
 use crate::metrics::{Labels, Stats};
 use crate::options::Options;
 use crate::state::{Phase, State};
-use crate::sync::Lock;
+use crate::sync::{Guard, Lock};
 use crate::view::View;
 use crate::waiters::Waiters;
 
@@ -111,10 +111,10 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     pub fn add_ref(&self, key: &T) {
         let shared = &*self.shared;
         let hash = shared.hash(key);
-        shared.change(|locked, woken| {
+        shared.change(|locked| {
             let due = locked.advance(|| shared.now());
             let is_added = locked.state.add_ref(hash, key, || shared.now());
-            locked.waiters.pick(due + usize::from(is_added), woken);
+            locked.waiters.pick(due + usize::from(is_added));
         });
     }
 
@@ -122,10 +122,10 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         let shared = &*self.shared;
         let hash = shared.hash(&key);
         // A key that was known already is dropped after the lock is free, since its own drop may be slow, or use the queue.
-        let _unused = shared.change(|locked, woken| {
+        let _unused = shared.change(|locked| {
             let due = locked.advance(|| shared.now());
             let (is_added, unused) = locked.state.add(hash, key, priority, || shared.now());
-            locked.waiters.pick(due + usize::from(is_added), woken);
+            locked.waiters.pick(due + usize::from(is_added));
             unused
         });
     }
@@ -133,7 +133,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     pub(crate) fn add_after_with_priority(&self, key: T, delay: Duration, priority: i32) {
         let hash = self.shared.hash(&key);
         let now = self.shared.now();
-        let _unused = self.shared.change(|locked, woken| {
+        let _unused = self.shared.change(|locked| {
             let mut unused = None;
             let mut added = locked.state.advance(now);
             if locked.state.phase == Phase::Open
@@ -148,10 +148,10 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             } else {
                 let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
                 if locked.state.add_at(hash, key, priority, now.saturating_add(delay)) {
-                    locked.waiters.pick_timekeeper(woken);
+                    locked.waiters.pick_timekeeper();
                 }
             }
-            locked.waiters.pick(added, woken);
+            locked.waiters.pick(added);
             unused
         });
     }
@@ -178,7 +178,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
 
     pub(crate) fn set_priority(&self, key: &T, priority: i32) -> bool {
         let hash = self.shared.hash(key);
-        self.shared.change(|locked, _| locked.state.set_priority(hash, key, priority))
+        self.shared.change(|locked| locked.state.set_priority(hash, key, priority))
     }
 
     /// A picture of the queue for people: up to `limit` keys of each kind, and how many there are.
@@ -258,20 +258,21 @@ impl<T> Shared<T> {
     }
 
     /// Does something under the lock, and wakes the chosen workers after it.
-    pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>, &mut Vec<Waker>) -> R) -> R {
-        let mut woken = Vec::new();
-        let result = work(&mut self.locked.lock(), &mut woken);
-        if !woken.is_empty() {
-            woken.into_iter().for_each(Waker::wake);
+    #[inline]
+    pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>) -> R) -> R {
+        let mut locked = self.locked.lock();
+        let result = work(&mut locked);
+        if locked.waiters.has_picked() {
+            wake_picked(locked);
         }
         result
     }
 
     /// Looks at the state as of `now`.
     pub(crate) fn look_at<R>(&self, now: u64, look: impl FnOnce(&State<T>) -> R) -> R {
-        self.change(|locked, woken| {
+        self.change(|locked| {
             let added = locked.state.advance(now);
-            locked.waiters.pick(added, woken);
+            locked.waiters.pick(added);
             look(&locked.state)
         })
     }
@@ -279,9 +280,9 @@ impl<T> Shared<T> {
     /// Ends the work on a key, if `ticket` is still valid.
     pub(crate) fn finish(&self, number: u32, ticket: u64) {
         let now = if self.is_timed { self.now() } else { 0 };
-        let _forgotten = self.change(|locked, woken| {
+        let _forgotten = self.change(|locked| {
             let finished = locked.state.finish(number, ticket, now)?;
-            locked.waiters.pick(usize::from(finished.requeued), woken);
+            locked.waiters.pick(usize::from(finished.requeued));
             if locked.state.phase == Phase::Draining && locked.state.is_drained() {
                 self.drained.notify_waiters();
             }
@@ -291,15 +292,25 @@ impl<T> Shared<T> {
 
     fn shut_down(&self, phase: Phase) {
         let now = self.now();
-        let _forgotten = self.change(|locked, woken| {
+        let _forgotten = self.change(|locked| {
             if locked.state.phase == Phase::Open {
                 locked.state.advance(now);
             }
-            locked.waiters.pick_all(woken);
+            locked.waiters.pick_all();
             locked.state.shut_down(phase)
         });
         self.drained.notify_waiters();
     }
+}
+
+/// Wakes the chosen workers once the lock is free.
+#[cold]
+fn wake_picked<T>(mut locked: Guard<'_, Locked<T>>) {
+    let first = locked.waiters.next_picked();
+    // Mostly there is one.
+    let others = if locked.waiters.has_picked() { locked.waiters.take_picked() } else { Vec::new() };
+    drop(locked);
+    first.into_iter().chain(others).for_each(Waker::wake);
 }
 
 impl<T: Hash> Shared<T> {

@@ -92,15 +92,17 @@ pub(crate) struct Table<T> {
     free: u32,
     /// As long as `entries`, if details are kept.
     details: Option<Vec<Details>>,
-    /// Open addressing with linear probing; an element is `hash << 32 | number + 1`, and zero is a gap.
+    /// Open addressing with linear probing. An element is the hash of a key, with its number plus one instead of as many
+    /// low bits as the length of the index has: those are told by the place. Zero is a gap.
     ///
     /// A key that is removed leaves its element behind: far apart in memory as elements are, taking it out would cost as
     /// much as all else that is done with a key. An outdated element is told by its number, which is free or belongs to
-    /// a key with another hash.
+    /// a key with another hash. If the high bits of that one happen to be the same it stays, and leads to a key that has
+    /// an element of its own; whoever looks compares keys.
     ///
-    /// Invariant: a power of two long (or empty), at least a quarter of it gaps, and no gap between an element and the
-    /// place its hash points to.
-    index: Vec<u64>,
+    /// Invariant: a power of two long (or empty), longer than `entries`, at least a quarter of it gaps, and no gap between
+    /// an element and the place its hash points to.
+    index: Vec<u32>,
     /// How many elements are not gaps.
     used: usize,
     live: usize,
@@ -129,23 +131,24 @@ impl<T: Eq> Table<T> {
 
     #[inline]
     fn probe(&self, hash: u32, key: &T) -> Result<u32, Vacancy> {
-        let mut at = hash as usize & self.mask();
+        let mask = self.mask();
+        let mut at = (hash & mask) as usize;
         let mut outdated = None;
         loop {
             let element = self.index[at];
             if element == 0 {
                 return Err(Vacancy(outdated.unwrap_or(at)));
             }
-            if (element >> 32) as u32 == hash {
-                let number = element as u32 - 1;
-                match self.get(number).filter(|entry| entry.hash == hash) {
-                    Some(entry) if entry.key.as_ref() == Some(key) => return Ok(number),
+            if (element ^ hash) & !mask == 0 {
+                let number = (element & mask) - 1;
+                match self.get(number).filter(|entry| (entry.hash ^ hash) & !mask == 0) {
+                    Some(entry) if entry.hash == hash && entry.key.as_ref() == Some(key) => return Ok(number),
                     Some(_) => {}
                     // To be overwritten if the key is not known, which only the rest of the run can tell.
                     None => outdated = Some(at),
                 }
             }
-            at = (at + 1) & self.mask();
+            at = (at + 1) & mask as usize;
         }
     }
 }
@@ -173,7 +176,7 @@ impl<T> Table<T> {
         };
         self.live += 1;
         self.used += usize::from(self.index[at] == 0);
-        self.index[at] = element(hash, number);
+        self.index[at] = element(hash, number, self.mask());
         number
     }
 
@@ -227,8 +230,9 @@ impl<T> Table<T> {
         (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some())
     }
 
-    fn mask(&self) -> usize {
-        self.index.len() - 1
+    #[inline]
+    fn mask(&self) -> u32 {
+        (self.index.len() - 1) as u32
     }
 
     /// Leaves outdated elements out, and makes room for as many keys again: as are known, and as there are places to go
@@ -236,23 +240,24 @@ impl<T> Table<T> {
     #[cold]
     fn rebuild_index(&mut self) {
         let len = (self.live * 8 / 3).max(self.entries.len() * 2).next_power_of_two().max(16);
+        assert!(len <= 1 << 31, "a thousand million keys do not fit into memory");
         self.index.clear();
         self.index.resize(len, 0);
         self.index.shrink_to(len);
         self.used = self.live;
-        let mask = len - 1;
+        let mask = self.mask();
         for (number, entry) in (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some()) {
-            let mut at = entry.hash as usize & mask;
+            let mut at = (entry.hash & mask) as usize;
             while self.index[at] != 0 {
-                at = (at + 1) & mask;
+                at = (at + 1) & mask as usize;
             }
-            self.index[at] = element(entry.hash, number);
+            self.index[at] = element(entry.hash, number, mask);
         }
     }
 }
 
-fn element(hash: u32, number: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(number + 1)
+fn element(hash: u32, number: u32, mask: u32) -> u32 {
+    hash & !mask | (number + 1)
 }
 
 impl<T> std::ops::Index<u32> for Table<T> {

@@ -10,6 +10,8 @@ use std::task::Waker;
 pub(crate) struct Waiters {
     /// The last to come is woken first: its memory is warm, and the one that watches the clock stays asleep.
     waiting: Vec<(u64, Waker)>,
+    /// Workers to wake as soon as the lock is free.
+    picked: Vec<Waker>,
     ids: u64,
     timekeeper: Option<u64>,
 }
@@ -55,28 +57,47 @@ impl Waiters {
 
     /// Picks up to `count` workers to wake.
     #[inline]
-    pub(crate) fn pick(&mut self, count: usize, woken: &mut Vec<Waker>) {
+    pub(crate) fn pick(&mut self, count: usize) {
         if count > 0 && !self.waiting.is_empty() {
-            self.pick_some(count, woken);
+            self.pick_some(count);
         }
     }
 
     #[cold]
-    fn pick_some(&mut self, count: usize, woken: &mut Vec<Waker>) {
+    fn pick_some(&mut self, count: usize) {
         let kept = self.waiting.len().saturating_sub(count);
-        woken.extend(self.waiting.drain(kept..).map(|(_, waker)| waker));
+        self.picked.extend(self.waiting.drain(kept..).map(|(_, waker)| waker));
     }
 
     /// Picks all workers to wake.
-    pub(crate) fn pick_all(&mut self, woken: &mut Vec<Waker>) {
-        self.pick(usize::MAX, woken);
+    pub(crate) fn pick_all(&mut self) {
+        self.pick(usize::MAX);
     }
 
     /// Has somebody look at the clock anew: the one that watches it, who stays registered, or else any one.
-    pub(crate) fn pick_timekeeper(&mut self, woken: &mut Vec<Waker>) {
+    pub(crate) fn pick_timekeeper(&mut self) {
         match self.timekeeper {
-            Some(id) => woken.extend(self.waiting.iter().find(|&&(other, _)| other == id).map(|(_, w)| w.clone())),
-            None => self.pick(1, woken),
+            Some(id) => {
+                let timekeeper = self.waiting.iter().find(|&&(other, _)| other == id);
+                self.picked.extend(timekeeper.map(|(_, waker)| waker.clone()));
+            }
+            None => self.pick(1),
         }
+    }
+
+    /// Whether somebody is to be woken.
+    #[inline]
+    pub(crate) fn has_picked(&self) -> bool {
+        !self.picked.is_empty()
+    }
+
+    /// One of those to be woken.
+    pub(crate) fn next_picked(&mut self) -> Option<Waker> {
+        self.picked.pop()
+    }
+
+    /// All who are to be woken.
+    pub(crate) fn take_picked(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.picked)
     }
 }

@@ -3,8 +3,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use foldhash::HashMap;
-
+use super::failures::Failures;
 use super::{FOREVER, RateLimiter};
 
 /// Delays of `base × 2ⁿ` after `n` failures of the same key, up to a maximum.
@@ -13,20 +12,20 @@ use super::{FOREVER, RateLimiter};
 pub struct ItemExponential<T> {
     base: Duration,
     max: Duration,
-    failures_of: HashMap<T, u32>,
+    failures: Failures<T>,
 }
 
 impl<T> ItemExponential<T> {
     /// Starts at `base` and stops growing at `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { base, max, failures_of: HashMap::default() }
+        Self { base, max, failures: Failures::default() }
     }
 }
 
 impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for ItemExponential<T> {
     fn when(&mut self, key: &T) -> Duration {
-        let failures = count(&mut self.failures_of, key) - 1;
+        let failures = self.failures.count(key) - 1;
         // In floating point, as in Go: rounding is part of the sequence, and what overflows becomes infinite.
         let exponent = i32::try_from(failures).unwrap_or(i32::MAX);
         let nanoseconds = self.base.as_nanos() as f64 * 2f64.powi(exponent);
@@ -37,20 +36,10 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for ItemExponential<T> {
     }
 
     fn forget(&mut self, key: &T) {
-        self.failures_of.remove(key);
+        self.failures.forget(key);
     }
 
     fn num_requeues(&self, key: &T) -> u32 {
-        self.failures_of.get(key).copied().unwrap_or(0)
+        self.failures.of(key)
     }
-}
-
-/// Counts one more failure of `key`, and returns how many there are now.
-pub(super) fn count<T: Clone + Eq + Hash>(failures_of: &mut HashMap<T, u32>, key: &T) -> u32 {
-    if let Some(failures) = failures_of.get_mut(key) {
-        *failures = failures.saturating_add(1);
-        return *failures;
-    }
-    failures_of.insert(key.clone(), 1);
-    1
 }

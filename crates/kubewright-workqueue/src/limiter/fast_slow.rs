@@ -3,10 +3,8 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use foldhash::HashMap;
-
 use super::RateLimiter;
-use super::exponential::count;
+use super::failures::Failures;
 
 /// A short delay for the first failures of a key, and a long one for all that follow.
 #[doc(alias = "TypedItemFastSlowRateLimiter")]
@@ -15,27 +13,27 @@ pub struct ItemFastSlow<T> {
     fast: Duration,
     slow: Duration,
     fast_attempts: u32,
-    failures_of: HashMap<T, u32>,
+    failures: Failures<T>,
 }
 
 impl<T> ItemFastSlow<T> {
     /// The delay is `fast` for as many failures as `fast_attempts`, then `slow`.
     #[must_use]
     pub fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
-        Self { fast, slow, fast_attempts, failures_of: HashMap::default() }
+        Self { fast, slow, fast_attempts, failures: Failures::default() }
     }
 }
 
 impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for ItemFastSlow<T> {
     fn when(&mut self, key: &T) -> Duration {
-        if count(&mut self.failures_of, key) <= self.fast_attempts { self.fast } else { self.slow }
+        if self.failures.count(key) <= self.fast_attempts { self.fast } else { self.slow }
     }
 
     fn forget(&mut self, key: &T) {
-        self.failures_of.remove(key);
+        self.failures.forget(key);
     }
 
     fn num_requeues(&self, key: &T) -> u32 {
-        self.failures_of.get(key).copied().unwrap_or(0)
+        self.failures.of(key)
     }
 }

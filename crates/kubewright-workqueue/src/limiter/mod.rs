@@ -4,6 +4,7 @@
 //! To let several queues share one, wrap it in `Arc<Mutex<_>>`, which is a limiter as well.
 
 mod exponential;
+mod failures;
 mod fast_slow;
 mod jittered;
 mod max_of;
