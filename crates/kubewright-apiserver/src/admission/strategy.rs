@@ -124,6 +124,12 @@ pub(super) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
                 tree::set(new, &["spec", field], value.clone());
             }
         }
+        // Who changes the one address means the list as well.
+        let [now, before] = [&*new, old].map(|service| tree::text(service, &["spec", "clusterIP"]).to_owned());
+        let list = ["spec", "clusterIPs"];
+        if now != before && !now.is_empty() && tree::get(new, &list) == tree::get(old, &list) {
+            tree::set(new, &list, tree::list([now.as_str()]));
+        }
     }
 }
 

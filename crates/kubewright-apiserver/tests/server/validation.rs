@@ -219,6 +219,9 @@ async fn a_service_may_change_its_type() {
     let (code, refused) = client.call("PATCH", &path, more).await;
     let want = "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'";
     assert_eq!((code, causes(&refused)), (422, vec![want.to_owned()]));
+    let (code, refused) = client.call("PATCH", &path, r#"{"spec":{"clusterIP":"192.0.2.99"}}"#).await;
+    let want = r#"spec.clusterIPs[0]: Invalid value: ["192.0.2.99"]: may not change once set"#;
+    assert_eq!((code, causes(&refused)), (422, vec![want.to_owned()]));
     let (code, name) = client.call("PATCH", &path, r#"{"spec":{"type":"ExternalName","externalName":"a.b"}}"#).await;
     assert_eq!((code, text(&name, "spec/clusterIP").as_str()), (200, ""), "{name}");
 }
