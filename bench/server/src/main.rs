@@ -72,7 +72,7 @@ fn server_cpu_seconds() -> f64 {
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
     };
-    ids.split(',').map(ticks).sum::<f64>() / 100.0
+    ids.split(',').filter(|id| !id.is_empty()).map(ticks).sum::<f64>() / 100.0
 }
 
 /// Makes config maps one after the other and returns what that has cost the server.
