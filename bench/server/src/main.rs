@@ -1,6 +1,7 @@
 //! Drives whatever server `KUBECONFIG` names: `ready`, `creates CLIENTS SECONDS` and `fanout WATCHERS EVENTS`. Prints a line of JSON.
 //!
-//! The driver takes its share of the cores, alike for all servers; what a server spends itself is read from outside.
+//! The driver takes its share of the cores, alike for all servers. What a server spends itself is read from outside, for all processes
+//! that `SERVER_PIDS` names, and for the time between two moments that only the driver knows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,9 +64,30 @@ async fn creates(clients: usize, time: Duration) {
     println!(r#"{{"creates": {made}, "creates_per_s": {:.0}}}"#, made as f64 / start.elapsed().as_secs_f64());
 }
 
-/// So many watches of one namespace; how long until each has seen every event.
+/// CPU seconds of the server's processes so far; none without `SERVER_PIDS`.
+fn server_cpu_seconds() -> f64 {
+    let ids = std::env::var("SERVER_PIDS").unwrap_or_default();
+    let ticks = |id: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
+    };
+    ids.split(',').filter(|id| !id.is_empty()).map(ticks).sum::<f64>() / 100.0
+}
+
+/// Makes config maps one after the other and returns what that has cost the server.
+async fn make(maps: &Api<ConfigMap>, prefix: &str, count: usize) -> f64 {
+    let before = server_cpu_seconds();
+    for number in 0..count {
+        maps.create(&map(prefix, number)).await.expect("it is created");
+    }
+    server_cpu_seconds() - before
+}
+
+/// So many watches of one namespace; how long until each has seen every event, and what that costs beyond making them.
 async fn fanout(watchers: usize, events: usize) {
     let maps = maps();
+    let alone = make(&maps, "alone", events).await;
     let version =
         maps.list(&ListOptions::default()).await.expect("a list").metadata.resource_version.clone().unwrap_or_default();
     let (mut tasks, open) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
@@ -86,11 +108,16 @@ async fn fanout(watchers: usize, events: usize) {
     while open.load(Ordering::Relaxed) < watchers as u64 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let start = Instant::now();
-    for number in 0..events {
-        maps.create(&map("seen", number)).await.expect("it is created");
-    }
+    let (start, before) = (Instant::now(), server_cpu_seconds());
+    make(&maps, "seen", events).await;
     tasks.join_all().await;
-    let wall = start.elapsed().as_secs_f64();
-    println!(r#"{{"deliveries_per_s": {:.0}, "wall_s": {wall:.3}}}"#, (watchers * events) as f64 / wall);
+    let (wall, cpu) = (start.elapsed().as_secs_f64(), server_cpu_seconds() - before);
+    let deliveries = (watchers * events) as f64;
+    println!(
+        r#"{{"deliveries_per_s": {:.0}, "wall_s": {wall:.3}, "cpu_us_per_delivery": {:.2}, "cpu_us_with_create": {:.2}, "cpu_us_per_create": {:.1}}}"#,
+        deliveries / wall,
+        (cpu - alone) * 1e6 / deliveries,
+        cpu * 1e6 / deliveries,
+        alone * 1e6 / events as f64,
+    );
 }

@@ -54,9 +54,14 @@ impl Background {
         Ok(Background { child: Killed(spawned.map_err(|error| format!("{command:?}: {error}"))?) })
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// Mebibytes that it holds.
     pub fn resident_mib(&self) -> f64 {
-        let statm = fs::read_to_string(format!("/proc/{}/statm", self.child.0.id())).unwrap_or_default();
+        let statm = fs::read_to_string(format!("/proc/{}/statm", self.id())).unwrap_or_default();
         statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0 / 1048576.0
     }
 

@@ -124,6 +124,35 @@ pub(super) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
                 tree::set(new, &["spec", field], value.clone());
             }
         }
+        // Who changes the one address means the list as well.
+        let [now, before] = [&*new, old].map(|service| tree::text(service, &["spec", "clusterIP"]).to_owned());
+        let list = ["spec", "clusterIPs"];
+        if now != before && !now.is_empty() && tree::get(new, &list) == tree::get(old, &list) {
+            tree::set(new, &list, tree::list([now.as_str()]));
+        }
+    }
+}
+
+/// Takes from a Service what its former type had and its new one has not, unless the request says it anew.
+fn drop_former(old: &Value, new: &mut Value) {
+    let kind = |service: &Value| tree::text(service, &["spec", "type"]).to_owned();
+    let is_balancer = |service: &Value| kind(service) == "LoadBalancer";
+    let is_outside = |service: &Value| match &*kind(service) {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => !tree::items(service, &["spec", "externalIPs"]).is_empty(),
+        _ => false,
+    };
+    let is_checked =
+        |service: &Value| is_balancer(service) && tree::text(service, &["spec", "externalTrafficPolicy"]) == "Local";
+    for (field, had, has) in [
+        ("healthCheckNodePort", is_checked(old), is_checked(new)),
+        ("allocateLoadBalancerNodePorts", is_balancer(old), is_balancer(new)),
+        ("loadBalancerClass", is_balancer(old), is_balancer(new)),
+        ("externalTrafficPolicy", is_outside(old), is_outside(new)),
+    ] {
+        if had && !has && tree::get(old, &["spec", field]) == tree::get(new, &["spec", field]) {
+            tree::remove(new, &["spec", field]);
+        }
     }
 }
 
@@ -137,6 +166,9 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     }
     if resource.is("", "namespaces") && part == Part::Main {
         reset_at(new, &["spec", "finalizers"], tree::get(old, &["spec", "finalizers"]));
+    }
+    if resource.is("", "services") && part == Part::Main {
+        drop_former(old, new);
     }
     // What was asked for stays, and so does who asked.
     if resource.is("certificates.k8s.io", "certificatesigningrequests") {

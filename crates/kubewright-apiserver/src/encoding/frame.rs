@@ -51,6 +51,11 @@ impl Frames {
         }
     }
 
+    /// The format, if what a watch says of an object depends on nothing else.
+    pub(crate) fn shared_format(&self) -> Option<Format> {
+        (self.wanted.form == Form::Object).then_some(self.wanted.format)
+    }
+
     /// Appends an event about an object.
     pub(crate) fn object(&mut self, kind: Kind, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
         match (self.wanted.form, self.wanted.format) {

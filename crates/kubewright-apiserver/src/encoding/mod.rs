@@ -4,6 +4,7 @@
 
 mod frame;
 mod protobuf;
+mod shared;
 mod wanted;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Map, StatusReason, Str, Value, yaml};
 
 pub(crate) use frame::{Frames, Kind};
+pub(crate) use shared::SharedFrames;
 pub(crate) use wanted::Wanted;
 
 use crate::accept::{Form, Format};

@@ -9,9 +9,9 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::watch;
 
 use crate::faults::Weather;
-use crate::registry::WatchStream;
+use crate::registry::{Slot, WatchStream};
 
-type NextFrame = Pin<Box<dyn Future<Output = Option<(Bytes, WatchStream)>> + Send>>;
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Break = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The body of an answer. Fails only where a fault was injected.
@@ -24,8 +24,9 @@ pub struct Body {
 enum Inner {
     Full(Bytes),
     Watch {
-        /// Polled for the next frame; absent after the last one.
-        next: Option<NextFrame>,
+        /// Polled for the next frame, which it puts into the slot; absent after the last one.
+        running: Option<Running>,
+        slot: Slot,
         weather: Option<Under>,
     },
 }
@@ -97,7 +98,9 @@ impl From<Bytes> for Body {
 
 impl From<WatchStream> for Body {
     fn from(stream: WatchStream) -> Self {
-        Body { inner: Inner::Watch { next: Some(Box::pin(stream.next())), weather: None }, rest: None }
+        let slot = Slot::default();
+        let running = Some(Box::pin(stream.run(slot.clone())) as Running);
+        Body { inner: Inner::Watch { running, slot, weather: None }, rest: None }
     }
 }
 
@@ -106,21 +109,20 @@ impl Inner {
         match self {
             Inner::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             Inner::Full(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
-            Inner::Watch { next, weather } => {
-                let Some(future) = next else { return Poll::Ready(None) };
+            Inner::Watch { running, slot, weather } => {
+                let Some(future) = running else { return Poll::Ready(None) };
                 if let Some(weather) = weather
                     && let Err(error) = std::task::ready!(weather.poll(context))
                 {
-                    *next = None;
+                    *running = None;
                     return Poll::Ready(Some(Err(error)));
                 }
-                match std::task::ready!(future.as_mut().poll(context)) {
-                    Some((frame, rest)) => {
-                        *next = Some(Box::pin(rest.next()));
-                        Poll::Ready(Some(Ok(frame)))
-                    }
+                let state = future.as_mut().poll(context);
+                match slot.take() {
+                    Some(frame) => Poll::Ready(Some(Ok(frame))),
                     None => {
-                        *next = None;
+                        std::task::ready!(state);
+                        *running = None;
                         Poll::Ready(None)
                     }
                 }
@@ -153,7 +155,7 @@ impl hyper::body::Body for Body {
         self.rest.is_none()
             && match &self.inner {
                 Inner::Full(bytes) => bytes.is_empty(),
-                Inner::Watch { next, .. } => next.is_none(),
+                Inner::Watch { running, .. } => running.is_none(),
             }
     }
 

@@ -1,20 +1,26 @@
 //! Connections, each served by a task that somebody owns.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::FuturesUnordered;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::{Request, Response, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use kubewright_core::meta::v1::Status;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::gathered::gathered;
+use super::streams::{Owned, Streams};
 use super::{Answer, Body};
 use crate::authentication::Peer;
 use crate::encoding::Wanted;
@@ -59,19 +65,30 @@ impl Connections {
             let mut weather = service.faults().weather();
             let restarts = weather.borrow().restarts;
             let respond = service_fn(move |request| respond(service.clone(), peer.clone(), request));
-            let mut builder = Builder::new(TokioExecutor::new());
+            let streams = Streams::default();
+            let mut builder = Builder::new(streams.clone());
             builder.http1().timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
             builder.http1().max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
             builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_SIZE as u32);
+            let (stream, sender) = gathered(stream);
             let connection = builder.serve_connection(TokioIo::new(stream), respond);
             let mut connection = std::pin::pin!(connection);
+            let mut running = FuturesUnordered::new();
+            // How a connection ended is for its client to know.
+            let mut drive = |connection: Pin<&mut _>, context: &mut Context<'_>| {
+                let state = streams.poll_with(connection, &mut running, context).map(drop);
+                match sender.poll_send(context) {
+                    Poll::Ready(Err(_)) => Poll::Ready(()),
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Ok(())) => state,
+                }
+            };
             tokio::select! {
-                // How a connection ended is for its client to know.
-                _ = connection.as_mut() => return,
+                () = poll_fn(|context| drive(connection.as_mut(), context)) => return,
                 _ = weather.wait_for(|weather| weather.restarts != restarts) => return,
                 _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
             }
-            let _ = connection.await;
+            poll_fn(|context| drive(connection.as_mut(), context)).await;
         });
         // Those that have ended need no place.
         while self.tasks.try_join_next().is_some() {}
@@ -94,6 +111,12 @@ async fn respond(service: Service, peer: Peer, request: Request<Incoming>) -> io
         return Ok(Answer::rejection(status.into(), Wanted::JSON).into_response());
     };
     match body {
+        // The streams of a connection share its task; the work that they ask for does not.
+        Ok(body) if parts.version == Version::HTTP_2 => {
+            let request = Request::from_parts(parts, body.to_bytes());
+            let work = Owned::spawn(async move { service.serve(&peer, request).await });
+            work.await.unwrap_or_else(|failed| Err(io::Error::other(failed)))
+        }
         Ok(body) => service.serve(&peer, Request::from_parts(parts, body.to_bytes())).await,
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             let status = Status::request_entity_too_large(format!("limit is {BODY_MAX}"));

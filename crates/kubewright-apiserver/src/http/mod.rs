@@ -5,7 +5,9 @@ mod body;
 mod compression;
 mod connection;
 mod crowd;
+mod gathered;
 mod listener;
+mod streams;
 
 pub(crate) use answer::Answer;
 pub use body::Body;

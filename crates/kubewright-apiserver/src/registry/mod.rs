@@ -28,12 +28,13 @@ pub(crate) use delete::{CUSTOM_CLEANUP, FOREGROUND, ORPHAN};
 pub(crate) use ownership::{Ownership, Writer, apply, check_configuration, group_version, schema as merge_schema};
 pub(crate) use selection::Selection;
 pub(crate) use update::{Origin, Part, UpdateRequest};
-pub(crate) use watch::WatchStream;
+pub(crate) use watch::{Slot, WatchStream};
 
 use crate::admission::control::{Audience, Policies};
 use crate::authorization;
 use crate::catalog::custom::CustomResources;
 use crate::catalog::{Catalog, Resource};
+use crate::encoding::SharedFrames;
 use crate::object::{Draft, StoredObject};
 use crate::rejection::Rejection;
 use crate::storage::{Disk, Entry, EventKind, Found, Key, ListOptions, Record, Scope, Store, StoreOptions, WriteError};
@@ -57,6 +58,8 @@ pub(crate) struct Registry {
     pub(crate) policies: Policies,
     /// Those who have a say in writes.
     pub(crate) audience: Audience,
+    /// What watches say of the last events.
+    frames: Arc<SharedFrames>,
     /// True when the server stops; watches end with it.
     stop: channel::Receiver<bool>,
 }
@@ -74,6 +77,7 @@ impl Registry {
             quota: Mutex::new(()),
             policies: Policies::default(),
             audience: Audience::default(),
+            frames: Arc::default(),
             stop,
         }
     }

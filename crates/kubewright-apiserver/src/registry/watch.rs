@@ -1,20 +1,23 @@
 //! Watches: the events of a selection as a stream of frames.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::WatchOptions;
 use tokio::sync::watch as channel;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::list::parse_version;
 use super::{Registry, Selection};
 use crate::catalog::Resource;
 use crate::conversion::webhook::in_version;
-use crate::encoding::{Frames, Kind, bookmark};
+use crate::encoding::{Frames, Kind, SharedFrames, bookmark};
 use crate::object::StoredObject;
 use crate::random;
 use crate::rejection::Rejection;
@@ -32,6 +35,7 @@ pub(crate) struct WatchStream {
     resource: Arc<Resource>,
     selection: Selection,
     frames: Frames,
+    shared: Arc<SharedFrames>,
     /// Objects that were there before the first event.
     initial: VecDeque<Arc<StoredObject>>,
     /// The bookmark behind the initial objects is still to be sent.
@@ -43,6 +47,63 @@ pub(crate) struct WatchStream {
     next_bookmark: Instant,
     until: Instant,
     stop: channel::Receiver<bool>,
+}
+
+/// A frame on its way from a watch to the body of its answer.
+#[derive(Clone, Default)]
+pub(crate) struct Slot(Arc<Mutex<Option<Bytes>>>);
+
+impl Slot {
+    /// Takes the frame, which makes room for the next.
+    pub(crate) fn take(&self) -> Option<Bytes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Puts a frame there and waits until it is taken. Nobody has to be woken: who takes it polls on.
+    async fn put(&self, frame: Bytes) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(frame);
+        poll_fn(|_| match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(_) => Poll::Pending,
+            None => Poll::Ready(()),
+        })
+        .await;
+    }
+}
+
+/// What is to be sent next: the frame of one event as all share it, or several copied together.
+#[derive(Default)]
+struct Outgoing {
+    first: Option<Bytes>,
+    all: Vec<u8>,
+}
+
+impl Outgoing {
+    fn len(&self) -> usize {
+        self.first.as_ref().map_or(0, Bytes::len) + self.all.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where more is written to.
+    fn more(&mut self) -> &mut Vec<u8> {
+        if let Some(first) = self.first.take() {
+            self.all.extend_from_slice(&first);
+        }
+        &mut self.all
+    }
+
+    fn push(&mut self, frame: Bytes) {
+        match self.is_empty() {
+            true => self.first = Some(frame),
+            false => self.more().extend_from_slice(&frame),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        self.first.unwrap_or_else(|| self.all.into())
+    }
 }
 
 /// What a watch has waited for.
@@ -100,6 +161,7 @@ impl Registry {
             resource: Arc::clone(resource),
             selection,
             frames,
+            shared: Arc::clone(&self.frames),
             initial,
             owes_end_of_initial: ends_initial.then_some(from),
             watcher,
@@ -120,13 +182,32 @@ impl WatchStream {
         Ok(())
     }
 
-    /// The next frame and the rest of the stream, or nothing at its end.
-    pub(crate) async fn next(mut self) -> Option<(Bytes, WatchStream)> {
+    /// Puts all frames into a slot, one after the other, and ends with the watch.
+    pub(crate) async fn run(mut self, slot: Slot) {
+        while let Some(frame) = self.next_initial() {
+            slot.put(frame).await;
+        }
+        // Both are made once: a watch wakes for every event, and seldom for them.
+        let mut stop = self.stop.clone();
+        let mut stop = pin!(async move { drop(stop.wait_for(|stopped| *stopped).await) });
+        let mut alarm = pin!(sleep_until(self.alarm()));
+        loop {
+            let mut frame = Outgoing::default();
+            self.wait(&mut frame, stop.as_mut(), alarm.as_mut()).await;
+            if frame.is_empty() {
+                return;
+            }
+            slot.put(frame.into_bytes()).await;
+        }
+    }
+
+    /// What is said before the first event, as long as there is something.
+    fn next_initial(&mut self) -> Option<Bytes> {
         let mut frame = Vec::new();
         while let Some(object) = self.initial.pop_front() {
             self.frames.object(Kind::Added, &self.resource, &object, &mut frame);
             if frame.len() >= FRAME_SIZE {
-                return Some((frame.into(), self));
+                return Some(frame.into());
             }
         }
         if let Some(revision) = self.owes_end_of_initial.take() {
@@ -135,31 +216,39 @@ impl WatchStream {
         if let Some(compacted) = self.too_old.take() {
             self.fail(compacted, &mut frame);
         }
-        if frame.is_empty() {
-            self.wait(&mut frame).await;
-        }
-        (!frame.is_empty()).then(|| (frame.into(), self))
+        (!frame.is_empty()).then(|| frame.into())
+    }
+
+    /// When to wake though nothing has happened.
+    fn alarm(&self) -> Instant {
+        if self.bookmarks { self.until.min(self.next_bookmark) } else { self.until }
     }
 
     /// Waits for something to say. Says nothing at the end.
-    async fn wait(&mut self, frame: &mut Vec<u8>) {
+    async fn wait(
+        &mut self,
+        frame: &mut Outgoing,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        mut alarm: Pin<&mut Sleep>,
+    ) {
         while frame.is_empty() {
             let Some(watcher) = &mut self.watcher else { return };
-            let bookmark_at = if self.bookmarks { self.next_bookmark } else { self.until };
             let wake = tokio::select! {
+                biased;
+                () = stop.as_mut() => Wake::Stop,
                 event = watcher.next() => Wake::Event(event),
-                () = sleep_until(self.until.min(bookmark_at)) => Wake::Time,
-                _ = self.stop.wait_for(|stopped| *stopped) => Wake::Stop,
+                () = alarm.as_mut() => Wake::Time,
             };
             match wake {
                 Wake::Event(Ok(event)) => self.take(event, frame).await,
-                Wake::Event(Err(compacted)) => self.fail(compacted, frame),
+                Wake::Event(Err(compacted)) => self.fail(compacted, frame.more()),
                 Wake::Time => {
-                    self.say_progress(frame);
+                    self.say_progress(frame.more());
                     self.next_bookmark = Instant::now() + BOOKMARK_PERIOD;
                     if Instant::now() >= self.until {
                         self.watcher = None;
                     }
+                    alarm.as_mut().reset(self.alarm());
                 }
                 Wake::Stop => self.watcher = None,
             }
@@ -167,37 +256,50 @@ impl WatchStream {
     }
 
     /// Writes an event, and those that wait behind it.
-    async fn take(&mut self, event: Arc<Event<StoredObject>>, frame: &mut Vec<u8>) {
+    async fn take(&mut self, event: Arc<Event<StoredObject>>, frame: &mut Outgoing) {
         self.write(&event, frame).await;
         while frame.len() < FRAME_SIZE {
             let Some(watcher) = &mut self.watcher else { return };
             match watcher.try_next() {
                 Ok(Some(event)) => self.write(&event, frame).await,
                 Ok(None) => return,
-                Err(compacted) => return self.fail(compacted, frame),
+                Err(compacted) => return self.fail(compacted, frame.more()),
             }
         }
     }
 
     /// Writes an event as those see it who look through the selection.
-    async fn write(&mut self, event: &Event<StoredObject>, frame: &mut Vec<u8>) {
+    async fn write(&mut self, event: &Event<StoredObject>, frame: &mut Outgoing) {
         let before = event.previous.as_ref().filter(|previous| self.selection.matches(&previous.object));
         let is_after = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
         let (kind, object) = match (before, is_after) {
-            (None, true) => (Kind::Added, Arc::clone(&event.object)),
-            (Some(_), true) => (Kind::Modified, Arc::clone(&event.object)),
-            (Some(_), false) if event.kind == EventKind::Deleted => (Kind::Deleted, Arc::clone(&event.object)),
+            (None, true) => (Kind::Added, &event.object),
+            (Some(_), true) => (Kind::Modified, &event.object),
+            (Some(_), false) if event.kind == EventKind::Deleted => (Kind::Deleted, &event.object),
             // What left the selection is shown as it was in it, at the moment when it left.
-            (Some(before), false) => (Kind::Deleted, Arc::new(before.object.with_revision(event.revision))),
+            (Some(before), false) => (Kind::Deleted, &Arc::new(before.object.with_revision(event.revision))),
             (None, false) => return,
         };
-        if !self.resource.needs_webhook() {
-            return self.frames.object(kind, &self.resource, &object, frame);
+        if self.resource.needs_webhook() {
+            return match in_version(&self.resource, vec![Arc::clone(object)]).await {
+                Ok(objects) => {
+                    let out = frame.more();
+                    objects.iter().for_each(|object| self.frames.object(kind, &self.resource, object, out));
+                }
+                Err(Rejection::Status(status)) => self.end(&status, frame.more()),
+                Err(_) => self.watcher = None,
+            };
         }
-        match in_version(&self.resource, vec![object]).await {
-            Ok(objects) => objects.iter().for_each(|object| self.frames.object(kind, &self.resource, object, frame)),
-            Err(Rejection::Status(status)) => self.end(&status, frame),
-            Err(_) => self.watcher = None,
+        match self.frames.shared_format().filter(|_| Arc::ptr_eq(object, &event.object)) {
+            None => self.frames.object(kind, &self.resource, object, frame.more()),
+            Some(format) => {
+                let (frames, resource) = (&mut self.frames, &self.resource);
+                frame.push(self.shared.get(event.revision, (kind, format), resource, || {
+                    let mut out = Vec::new();
+                    frames.object(kind, resource, object, &mut out);
+                    out
+                }));
+            }
         }
     }
 

@@ -16,4 +16,6 @@ mod strangers;
 mod subresources;
 mod transport;
 mod validation;
+mod validation_cluster;
+mod validation_pods;
 mod watching;

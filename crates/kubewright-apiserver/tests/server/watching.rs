@@ -106,3 +106,49 @@ async fn many_watchers_each_receive_every_event() {
         assert_eq!(watch.await.expect("it does not panic"), EVENTS);
     }
 }
+
+#[tokio::test]
+async fn all_streams_of_a_connection_get_every_event_once_and_in_order() {
+    const WATCHES: usize = 40;
+    const EVENTS: usize = 30;
+    let (server, mut writer) = server().await;
+    let io = hyper_util::rt::TokioIo::new(server.connect());
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake::<_, _, Full<Bytes>>(executor, io).await.expect("the server speaks it");
+    tokio::spawn(connection);
+    let mut watches = Vec::new();
+    for number in 0..WATCHES {
+        let mut sender = sender.clone();
+        // Some see all, some a part, and some in another form.
+        let (query, accept) = match number % 3 {
+            0 => ("", "application/json"),
+            1 => ("&fieldSelector=metadata.name%3Dmap-7", "application/json"),
+            _ => ("", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
+        };
+        let uri = format!("http://test{CONFIG_MAPS}?watch=1{query}");
+        let request = Request::builder().uri(uri).header("accept", accept);
+        let request = request.body(Full::<Bytes>::default()).expect("a valid request");
+        let response = sender.send_request(request).await.expect("the server answers");
+        assert_eq!(response.status(), 200);
+        watches.push((number, Events { body: response.into_body(), buffer: Vec::new() }));
+    }
+    for number in 0..EVENTS {
+        let body = config_map(&format!("map-{number}"), "");
+        assert_eq!(writer.call("POST", CONFIG_MAPS, &body).await.0, 201);
+    }
+    for (number, mut events) in watches {
+        let seen: Vec<usize> = if number % 3 == 1 { vec![7] } else { (0..EVENTS).collect() };
+        for name in seen {
+            // The root certificate of the cluster is a config map that may come first.
+            let next = loop {
+                match events.next().await {
+                    Some((_, name)) if !name.starts_with("map-") => continue,
+                    next => break next,
+                }
+            };
+            assert_eq!(next, event("ADDED", &format!("map-{name}")), "watch {number}");
+        }
+    }
+    server.stop().await;
+}

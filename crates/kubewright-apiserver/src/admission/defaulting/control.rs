@@ -1,4 +1,4 @@
-//! Webhooks and admission policies.
+//! Webhooks, admission policies, and what shares the server out.
 
 use kubewright_core::Value;
 
@@ -49,6 +49,35 @@ fn matched(matching: &mut Value) {
     for field in ["resourceRules", "excludeResourceRules"] {
         for rule in tree::items_mut(matching, field) {
             tree::default(rule, "scope", "*");
+        }
+    }
+}
+
+/// Fills in a schema of requests.
+pub(super) fn flow_schema(value: &mut Value) {
+    if let Some(spec) = tree::field_mut(value, "spec") {
+        tree::default_zero(spec, "matchingPrecedence", 1000);
+    }
+}
+
+/// Fills in a level of priority.
+pub(super) fn priority_level(value: &mut Value) {
+    let Some(spec) = tree::field_mut(value, "spec") else { return };
+    if tree::text(spec, &["type"]) == "Exempt" {
+        tree::object(spec, &["exempt"]);
+    }
+    if let Some(exempt) = tree::field_mut(spec, "exempt") {
+        tree::default(exempt, "nominalConcurrencyShares", 0);
+        tree::default(exempt, "lendablePercent", 0);
+    }
+    if let Some(limited) = tree::field_mut(spec, "limited") {
+        tree::default(limited, "nominalConcurrencyShares", 30);
+        tree::default(limited, "lendablePercent", 0);
+        let response = tree::field_mut(limited, "limitResponse");
+        if let Some(queuing) = response.and_then(|response| tree::field_mut(response, "queuing")) {
+            tree::default_zero(queuing, "queues", 64);
+            tree::default_zero(queuing, "handSize", 8);
+            tree::default_zero(queuing, "queueLengthLimit", 50);
         }
     }
 }

@@ -52,6 +52,9 @@ pub(super) fn apply(resource: &Resource, value: &mut Value) {
         ("batch", "cronjobs") => workload::cron_job(value),
         ("discovery.k8s.io", "endpointslices") => network::endpoint_slice(value),
         ("networking.k8s.io", "ingresses") => network::ingress(value),
+        ("networking.k8s.io", "ingressclasses") => network::ingress_class(value),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => control::flow_schema(value),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => control::priority_level(value),
         ("networking.k8s.io", "networkpolicies") => network::policy(value),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => role_binding(value),
         ("scheduling.k8s.io", "priorityclasses") => {

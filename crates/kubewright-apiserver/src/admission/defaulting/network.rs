@@ -9,6 +9,13 @@ pub(super) fn ingress(value: &mut Value) {
     tree::default(value, "status", tree::map([("loadBalancer", tree::map([]))]));
 }
 
+/// Fills in a class of ingresses: its parameters are those of the cluster.
+pub(super) fn ingress_class(value: &mut Value) {
+    if let Some(parameters) = tree::field_mut(value, "spec").and_then(|spec| tree::field_mut(spec, "parameters")) {
+        tree::default(parameters, "scope", "Cluster");
+    }
+}
+
 /// Fills in a network policy: what it says something about is what it restricts.
 pub(super) fn policy(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };

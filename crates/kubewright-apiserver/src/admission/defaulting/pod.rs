@@ -158,9 +158,11 @@ fn volume(volume: &mut Value) {
     {
         tree::default(spec, "volumeMode", "Filesystem");
     }
-    if let Some(disk) = tree::field_mut(volume, "iscsi") {
-        tree::default_zero(disk, "iscsiInterface", "default");
+    if let Some(image) = tree::field_mut(volume, "image") {
+        let policy = if is_latest(tree::text(image, &["reference"])) { "Always" } else { "IfNotPresent" };
+        tree::default_zero(image, "pullPolicy", policy);
     }
+    super::storage::source(volume);
 }
 
 fn field_reference(file: &mut Value) {

@@ -32,7 +32,8 @@ pub(super) fn service(value: &mut Value) {
         }
     }
     let kind = tree::text(spec, &["type"]).to_owned();
-    if matches!(&*kind, "NodePort" | "LoadBalancer") {
+    let has_addresses = kind == "ClusterIP" && !tree::items(spec, &["externalIPs"]).is_empty();
+    if matches!(&*kind, "NodePort" | "LoadBalancer") || has_addresses {
         tree::default_zero(spec, "externalTrafficPolicy", "Cluster");
     }
     if kind == "LoadBalancer" {

@@ -23,10 +23,28 @@ pub(super) fn volume(value: &mut Value) {
         if let Some(path) = tree::field_mut(spec, "hostPath") {
             tree::default(path, "type", "");
         }
+        source(spec);
     }
     tree::default(value, "status", tree::map([]));
     if let Some(status) = tree::field_mut(value, "status") {
         tree::default_zero(status, "phase", "Pending");
+    }
+}
+
+/// Fills in what kinds of storage have by default, in a pod or in a volume.
+pub(super) fn source(volume: &mut Value) {
+    const TEXTS: [(&str, &[(&str, &str)]); 4] = [
+        ("iscsi", &[("iscsiInterface", "default")]),
+        ("rbd", &[("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")]),
+        ("scaleIO", &[("storageMode", "ThinProvisioned"), ("fsType", "xfs")]),
+        ("azureDisk", &[("cachingMode", "ReadWrite"), ("kind", "Shared"), ("fsType", "ext4")]),
+    ];
+    for (kind, texts) in TEXTS {
+        let Some(source) = tree::field_mut(volume, kind) else { continue };
+        texts.iter().for_each(|(field, text)| tree::default_zero(source, field, *text));
+        if kind == "azureDisk" {
+            tree::default(source, "readOnly", false);
+        }
     }
 }
 

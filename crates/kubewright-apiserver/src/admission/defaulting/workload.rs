@@ -157,4 +157,19 @@ pub(super) fn autoscaler(value: &mut Value) {
         let metric = tree::map([("type", "Resource".into()), ("resource", resource)]);
         tree::set(spec, &["metrics"], Value::from(vec![metric]));
     }
+    if let Some(behavior) = tree::field_mut(spec, "behavior") {
+        let policy = |kind: &str, amount: i64| {
+            tree::map([("type", kind.into()), ("value", amount.into()), ("periodSeconds", 15.into())])
+        };
+        let up = vec![policy("Pods", 4), policy("Percent", 100)];
+        for (direction, policies) in [("scaleUp", up), ("scaleDown", vec![policy("Percent", 100)])] {
+            tree::object(behavior, &[direction]);
+            let Some(rules) = tree::field_mut(behavior, direction) else { continue };
+            tree::default(rules, "selectPolicy", "Max");
+            tree::default(rules, "policies", Value::from(policies));
+            if direction == "scaleUp" {
+                tree::default(rules, "stabilizationWindowSeconds", 0);
+            }
+        }
+    }
 }

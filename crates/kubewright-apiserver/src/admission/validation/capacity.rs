@@ -1,16 +1,14 @@
-//! What may be used of what: ranges of limits, quotas, and claims of volumes.
+//! What may be used of what: ranges of limits, and quotas.
 
 use std::collections::BTreeSet;
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::{dns1123_subdomain, qualified_name};
+use kubewright_core::validation::qualified_name;
 use kubewright_core::{Quantity, Str, Value};
 
 use super::metadata::quoted;
-use super::{number, selector};
 use crate::object::tree;
 
-const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const SCOPES: [&str; 6] =
     ["BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating"];
 /// Objects that quotas count by their own names, in whole numbers.
@@ -172,60 +170,4 @@ fn is_quota_name(name: &str) -> bool {
         || matches!(plain, "cpu" | "memory" | "ephemeral-storage")
         || name == "requests.storage"
         || plain.starts_with("hugepages-")
-}
-
-/// What is wrong with a claim, of which hardly anything can be changed later.
-pub(super) fn claim(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    let nothing = Value::default();
-    let spec = value.get("spec").unwrap_or(&nothing);
-    let mut causes = claim_spec("spec", spec);
-    if let Some(old) = old {
-        let fixed = |value: &Value| {
-            let mut spec = value.get("spec").cloned().unwrap_or_default();
-            for field in ["volumeAttributesClassName", "volumeName"] {
-                tree::remove(&mut spec, &[field]);
-            }
-            tree::remove(&mut spec, &["resources", "requests"]);
-            spec
-        };
-        if fixed(value) != fixed(old) {
-            let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
-                       bound claims";
-            causes.push(StatusCause::forbidden("spec", why));
-        }
-    }
-    causes
-}
-
-/// What is wrong with the specification of a claim.
-pub(super) fn claim_spec(field: &str, spec: &Value) -> Vec<StatusCause> {
-    let mut causes = Vec::new();
-    let modes: Vec<&str> = tree::items(spec, &["accessModes"]).iter().filter_map(Value::as_str).collect();
-    let modes_field = format!("{field}.accessModes");
-    if modes.is_empty() {
-        causes.push(StatusCause::required(modes_field.as_str(), "at least 1 access mode is required"));
-    }
-    let chosen = spec.get("selector").into_iter();
-    causes.extend(chosen.flat_map(|chosen| selector::selector(&format!("{field}.selector"), chosen)));
-    causes.extend(modes.iter().filter_map(|mode| number::one_of(modes_field.as_str(), mode, &ACCESS_MODES)));
-    if modes.contains(&"ReadWriteOncePod") && modes.iter().any(|mode| *mode != "ReadWriteOncePod") {
-        causes.push(StatusCause::forbidden(modes_field, "may not use ReadWriteOncePod with other access modes"));
-    }
-    let storage_field = format!("{field}.resources[storage]");
-    match amounts(spec, &["resources", "requests"]).into_iter().find(|(name, _)| name == "storage") {
-        None => causes.push(StatusCause::required(storage_field, "")),
-        Some((_, amount)) if amount.signum() <= 0 => {
-            causes.push(StatusCause::invalid(storage_field, quoted(&amount.to_string()), "must be greater than zero"));
-        }
-        Some(_) => {}
-    }
-    let class = tree::text(spec, &["storageClassName"]);
-    let complaints = if class.is_empty() { Vec::new() } else { dns1123_subdomain(class) };
-    let class_field = format!("{field}.storageClassName");
-    causes.extend(complaints.iter().map(|why| StatusCause::invalid(class_field.as_str(), quoted(class), why)));
-    match tree::text(spec, &["volumeMode"]) {
-        "" => {}
-        mode => causes.extend(number::one_of(format!("{field}.volumeMode"), mode, &["Block", "Filesystem"])),
-    }
-    causes
 }

@@ -99,6 +99,11 @@ fn frozen(value: &Value, old: Option<&Value>, fields: &[&str]) -> Vec<StatusCaus
 }
 
 fn key(field: &str, key: &str) -> Vec<StatusCause> {
+    super::text::kept(&format!("{field}[{key}]"), key, key_complaints)
+}
+
+/// What is wrong with a key of data.
+pub(super) fn key_complaints(key: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if key.len() > 253 {
         complaints.push("must be no more than 253 characters".to_owned());
@@ -113,8 +118,7 @@ fn key(field: &str, key: &str) -> Vec<StatusCause> {
             "must not start with '..'".into()
         });
     }
-    let field = format!("{field}[{key}]");
-    complaints.iter().map(|why| StatusCause::invalid(field.clone(), quoted(key), why)).collect()
+    complaints
 }
 
 fn decoded_length(base64: &str) -> usize {

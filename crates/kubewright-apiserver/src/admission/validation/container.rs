@@ -1,21 +1,134 @@
 //! Containers of pods.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::qualified_name;
+use kubewright_core::validation::{dns1123_label, qualified_name};
+use kubewright_core::{Quantity, Value};
 
 use super::metadata::quoted;
-use super::{capacity, number, probe, selector};
+use super::{capacity, claim, environment, mount, number, probe, security, selector, text};
 use crate::object::tree;
 
-/// What is wrong with a container that may mount these volumes.
-pub(super) fn container(field: &str, container: &Value, volumes: &[String], is_init: bool) -> Vec<StatusCause> {
+/// A pod around its containers.
+pub(super) struct Surroundings<'a> {
+    pub(super) spec: &'a Value,
+    /// Volumes with which nothing is wrong; others cannot be mounted.
+    pub(super) volumes: Vec<&'a Value>,
+}
+
+/// What is wrong with the containers of a pod.
+pub(super) fn all(field: &str, pod: &Surroundings<'_>) -> Vec<StatusCause> {
+    let spec = pod.spec;
     let mut causes = Vec::new();
+    let containers = tree::items(spec, &["containers"]);
+    if containers.is_empty() {
+        causes.push(StatusCause::required(format!("{field}.containers"), ""));
+    }
+    let (mut names, mut host_ports) = (Vec::new(), Vec::new());
+    let mut conflicts = Vec::new();
+    for (index, container) in containers.iter().enumerate() {
+        let field = format!("{field}.containers[{index}]");
+        causes.extend(self::container(&field, container, pod));
+        causes.extend(unique(&field, container, &mut names));
+        causes.extend(probe::all(&field, container, false, spec));
+        conflicts.extend(self::host_ports(&field, container, &mut host_ports));
+    }
+    causes.extend(conflicts);
+    for (index, container) in tree::items(spec, &["initContainers"]).iter().enumerate() {
+        let field = format!("{field}.initContainers[{index}]");
+        causes.extend(self::container(&field, container, pod));
+        let policy = container.get("restartPolicy");
+        causes.extend(text::optional_choice(&format!("{field}.restartPolicy"), policy, &["Always"]));
+        causes.extend(unique(&field, container, &mut names));
+        // They run one after the other, so only their own ports can be in each other's way.
+        causes.extend(self::host_ports(&field, container, &mut Vec::new()));
+        causes.extend(probe::all(&field, container, true, spec));
+        if container.get("resizePolicy").is_some() && policy.is_none() {
+            let shown = container.get("resizePolicy").cloned().unwrap_or_default();
+            let why = "must not be set for init containers";
+            causes.push(StatusCause::invalid(format!("{field}.resizePolicy"), shown, why));
+        }
+    }
+    for (index, container) in tree::items(spec, &["ephemeralContainers"]).iter().enumerate() {
+        let field = format!("{field}.ephemeralContainers[{index}]");
+        causes.extend(self::container(&field, container, pod));
+        causes.extend(unique(&field, container, &mut names));
+        causes.extend(ephemeral(&field, container, spec));
+    }
+    causes
+}
+
+fn unique(field: &str, container: &Value, seen: &mut Vec<String>) -> Option<StatusCause> {
+    let name = tree::text(container, &["name"]);
+    if !name.is_empty() && seen.iter().any(|have| have == name) {
+        return Some(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
+    }
+    seen.push(name.to_owned());
+    None
+}
+
+/// A container that somebody adds to look into a pod has no part in what the pod does.
+fn ephemeral(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
+    const WHY: &str = "cannot be set for an Ephemeral Container";
+    let mut causes = Vec::new();
+    let target = tree::text(container, &["targetContainerName"]);
+    let mut others = ["containers", "initContainers"].into_iter().flat_map(|list| tree::items(spec, &[list]));
+    if !target.is_empty() && !others.any(|other| tree::text(other, &["name"]) == target) {
+        causes.push(StatusCause::not_found(format!("{field}.targetContainerName"), quoted(target)));
+    }
+    for part in [
+        "ports",
+        "resources",
+        "resizePolicy",
+        "restartPolicy",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "lifecycle",
+    ] {
+        let is_set = container.get(part).is_some_and(|value| value.as_object().is_none_or(|fields| !fields.is_empty()));
+        causes.extend(is_set.then(|| StatusCause::forbidden(format!("{field}.{part}"), WHY)));
+    }
+    for (index, mount) in tree::items(container, &["volumeMounts"]).iter().enumerate() {
+        for part in ["subPath", "subPathExpr"] {
+            let is_set = !tree::text(mount, &[part]).is_empty();
+            let field = format!("{field}.volumeMounts[{index}].{part}");
+            causes.extend(is_set.then(|| StatusCause::forbidden(field, WHY)));
+        }
+    }
+    causes
+}
+
+/// What is wrong with a container of any kind.
+fn container(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<StatusCause> {
+    let spec = pod.spec;
+    let name = tree::text(container, &["name"]);
+    let mut causes = text::required(&format!("{field}.name"), name, dns1123_label);
     if tree::text(container, &["image"]).is_empty() {
         causes.push(StatusCause::required(format!("{field}.image"), ""));
     }
+    let policy = tree::text(container, &["terminationMessagePolicy"]);
+    let policies = ["File", "FallbackToLogsOnError"];
+    causes.extend(text::choice(&format!("{field}.terminationMessagePolicy"), policy, &policies));
+    causes.extend(ports(field, container));
+    for (index, variable) in tree::items(container, &["env"]).iter().enumerate() {
+        causes.extend(environment::variable(&format!("{field}.env[{index}]"), variable));
+    }
+    for (index, source) in tree::items(container, &["envFrom"]).iter().enumerate() {
+        causes.extend(environment::source(&format!("{field}.envFrom[{index}]"), source));
+    }
+    causes.extend(mount::mounts(&format!("{field}.volumeMounts"), container, pod));
+    causes.extend(mount::devices(&format!("{field}.volumeDevices"), container, pod));
     let policy = tree::text(container, &["imagePullPolicy"]);
-    causes.extend(number::one_of(format!("{field}.imagePullPolicy"), policy, &["Always", "IfNotPresent", "Never"]));
+    causes.extend(text::choice(&format!("{field}.imagePullPolicy"), policy, &["Always", "IfNotPresent", "Never"]));
+    causes.extend(resources(&format!("{field}.resources"), container, spec));
+    causes.extend(resize(&format!("{field}.resizePolicy"), container, spec));
+    let has_host_users = spec.get("hostUsers").and_then(Value::as_bool) != Some(false);
+    causes.extend(security::container(&format!("{field}.securityContext"), container, has_host_users));
+    causes
+}
+
+fn ports(field: &str, container: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     for (index, port) in tree::items(container, &["ports"]).iter().enumerate() {
         let field = format!("{field}.ports[{index}]");
@@ -37,39 +150,27 @@ pub(super) fn container(field: &str, container: &Value, volumes: &[String], is_i
             number => causes.extend(number::port(format!("{field}.hostPort"), number)),
         }
         let protocol = tree::text(port, &["protocol"]);
-        causes.extend(number::one_of(format!("{field}.protocol"), protocol, &["SCTP", "TCP", "UDP"]));
+        causes.extend(text::choice(&format!("{field}.protocol"), protocol, &["SCTP", "TCP", "UDP"]));
     }
-    for (index, variable) in tree::items(container, &["env"]).iter().enumerate() {
-        causes.extend(environment(&format!("{field}.env[{index}]"), variable));
+    causes
+}
+
+/// Whether a change of what a container may use starts it again.
+fn resize(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
+    let policies = tree::items(container, &["resizePolicy"]);
+    let mut causes = Vec::new();
+    for (index, policy) in policies.iter().enumerate() {
+        let (name, restart) = (tree::text(policy, &["resourceName"]), tree::text(policy, &["restartPolicy"]));
+        if policies[..index].iter().any(|other| tree::text(other, &["resourceName"]) == name) {
+            causes.push(StatusCause::duplicate(format!("{field}[{index}]"), quoted(name)));
+        }
+        causes.extend(text::choice(field, name, &["cpu", "memory"]));
+        causes.extend(text::choice(field, restart, &["NotRequired", "RestartContainer"]));
+        if tree::text(spec, &["restartPolicy"]) == "Never" && restart != "NotRequired" {
+            let why = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            causes.push(StatusCause::invalid(field, quoted(restart), why));
+        }
     }
-    for (index, source) in tree::items(container, &["envFrom"]).iter().enumerate() {
-        causes.extend(environment_source(&format!("{field}.envFrom[{index}]"), source));
-    }
-    let mut places: Vec<&str> = Vec::new();
-    for (index, mount) in tree::items(container, &["volumeMounts"]).iter().enumerate() {
-        let field = format!("{field}.volumeMounts[{index}]");
-        let (volume, place) = (tree::text(mount, &["name"]), tree::text(mount, &["mountPath"]));
-        if volume.is_empty() {
-            causes.push(StatusCause::required(format!("{field}.name"), ""));
-        } else if !volumes.iter().any(|have| have == volume) {
-            causes.push(StatusCause::not_found(format!("{field}.name"), quoted(volume)));
-        }
-        if place.is_empty() {
-            causes.push(StatusCause::required(format!("{field}.mountPath"), ""));
-        } else if places.contains(&place) {
-            causes.push(StatusCause::invalid(format!("{field}.mountPath"), quoted(place), "must be unique"));
-        }
-        let inside = tree::text(mount, &["subPath"]);
-        if inside.starts_with('/') {
-            causes.push(StatusCause::invalid(format!("{field}.subPath"), quoted(inside), "must be a relative path"));
-        }
-        if inside.split('/').any(|part| part == "..") {
-            causes.push(StatusCause::invalid(format!("{field}.subPath"), quoted(inside), "must not contain '..'"));
-        }
-        places.push(place);
-    }
-    causes.extend(resources(&format!("{field}.resources"), container));
-    causes.extend(probe::all(field, container, is_init));
     causes
 }
 
@@ -88,81 +189,90 @@ pub(super) fn host_ports(field: &str, container: &Value, taken: &mut Vec<String>
     causes
 }
 
-fn environment(field: &str, variable: &Value) -> Vec<StatusCause> {
-    let name = tree::text(variable, &["name"]);
-    let mut causes = Vec::new();
-    if name.is_empty() {
-        causes.push(StatusCause::required(format!("{field}.name"), ""));
-    } else if !name.bytes().all(|c| (b' '..=b'~').contains(&c) && c != b'=') {
-        let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-        causes.push(StatusCause::invalid(format!("{field}.name"), quoted(name), why));
-    }
-    if let Some(from) = variable.get("valueFrom") {
-        let sources = from.as_object().map_or(0, |sources| sources.len());
-        let has_value = !tree::text(variable, &["value"]).is_empty();
-        let field = format!("{field}.valueFrom");
-        match (sources, has_value) {
-            (0, _) => causes.push(StatusCause::invalid(field, quoted(""), "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")),
-            (_, true) => causes.push(StatusCause::invalid(field, quoted(""), "may not be specified when `value` is not empty")),
-            (1, _) => {}
-            _ => causes.push(StatusCause::invalid(field, quoted(""), "may not have more than one field specified at a time")),
+fn resources(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
+    let nothing = Value::default();
+    let resources = container.get("resources").unwrap_or(&nothing);
+    let mut causes = self::limits(&format!("{field}.limits"), resources.get("limits").unwrap_or(&nothing));
+    let amounts = |kind: &str| capacity::amounts(resources, &[kind]);
+    let (limits, requested) = (amounts("limits"), amounts("requests"));
+    for (name, amount) in &requested {
+        causes.extend(amount_causes(&format!("{field}.requests[{name}]"), name, amount));
+        let limit = limits.iter().find(|(have, _)| have == name).map(|(_, limit)| limit);
+        let shown = quoted(&amount.to_string());
+        let requests_field = format!("{field}.requests");
+        match limit {
+            Some(limit) if amount != limit && !is_shared(name) => {
+                let why = format!("must be equal to {name} limit of {limit}");
+                causes.push(StatusCause::invalid(requests_field, shown, &why));
+            }
+            Some(limit) if amount > limit => {
+                let why = format!("must be less than or equal to {name} limit of {limit}");
+                causes.push(StatusCause::invalid(requests_field, shown, &why));
+            }
+            None if !is_shared(name) => {
+                let why = "Limit must be set for non overcommitable resources";
+                causes.push(StatusCause::required(format!("{field}.limits"), why));
+            }
+            _ => {}
         }
+        causes.extend(huge_pages(&format!("{field}.requests[{name}]"), name, amount));
+    }
+    let has = |wanted: fn(&str) -> bool| limits.iter().chain(&requested).any(|(name, _)| wanted(name));
+    if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
+        causes.push(StatusCause::forbidden(field, "HugePages require cpu or memory"));
+    }
+    causes.extend(claim::names(&format!("{field}.claims"), tree::items(resources, &["claims"]), spec));
+    causes
+}
+
+/// What is wrong with amounts of what a container may use.
+pub(super) fn limits(field: &str, limits: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (name, amount) in capacity::amounts(limits, &[]) {
+        let field = format!("{field}[{name}]");
+        causes.extend(amount_causes(&field, &name, &amount));
+        causes.extend(huge_pages(&field, &name, &amount));
     }
     causes
 }
 
-fn environment_source(field: &str, source: &Value) -> Vec<StatusCause> {
-    let named = ["configMapRef", "secretRef"].map(|kind| (kind, source.get(kind)));
-    let mut causes = Vec::new();
-    for (kind, reference) in named {
-        if reference.is_some_and(|reference| tree::text(reference, &["name"]).is_empty()) {
-            causes.push(StatusCause::required(format!("{field}.{kind}.name"), ""));
-        }
+fn amount_causes(field: &str, name: &str, amount: &Quantity) -> Vec<StatusCause> {
+    let mut causes = resource_name(field, name);
+    let shown = quoted(&amount.to_string());
+    if amount.signum() < 0 {
+        causes.push(StatusCause::invalid(field, shown.as_str(), "must be greater than or equal to 0"));
     }
-    match named.iter().filter(|(_, reference)| reference.is_some()).count() {
-        0 => causes.push(StatusCause::invalid(field, "\"\"", "must specify one of: `configMapRef` or `secretRef`")),
-        1 => {}
-        _ => causes.push(StatusCause::invalid(field, "\"\"", "may not have more than one field specified at a time")),
+    // What others have invented is counted in whole pieces.
+    if name.contains('/') && amount.milli_value() % 1000 != 0 {
+        causes.push(StatusCause::invalid(field, shown.as_str(), "must be an integer"));
     }
     causes
 }
 
-fn resources(field: &str, container: &Value) -> Vec<StatusCause> {
-    let mut causes = Vec::new();
-    let amounts = |kind: &str| capacity::amounts(container, &["resources", kind]);
-    let (limits, requests) = (amounts("limits"), amounts("requests"));
-    for (kind, amounts) in [("limits", &limits), ("requests", &requests)] {
-        for (name, amount) in amounts {
-            let (field, shown) = (format!("{field}.{kind}[{name}]"), quoted(&amount.to_string()));
-            causes.extend(resource_name(&field, name));
-            if amount.signum() < 0 {
-                let why = "must be greater than or equal to 0";
-                causes.push(StatusCause::invalid(field.as_str(), shown.as_str(), why));
-            }
-            // What others have invented is counted in whole pieces.
-            if name.contains('/') && amount.milli_value() % 1000 != 0 {
-                causes.push(StatusCause::invalid(field.as_str(), shown.as_str(), "must be an integer"));
-            }
-        }
-    }
-    for (name, request) in &requests {
-        let Some((_, limit)) = limits.iter().find(|(have, _)| have == name) else { continue };
-        if request > limit {
-            let why = format!("must be less than or equal to {name} limit of {limit}");
-            causes.push(StatusCause::invalid(format!("{field}.requests"), quoted(&request.to_string()), &why));
-        }
-    }
-    causes
+/// Whether more of it may be promised than there is.
+fn is_shared(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    is_native && !name.starts_with("hugepages-")
+}
+
+/// Pages come in whole numbers.
+fn huge_pages(field: &str, name: &str, amount: &Quantity) -> Option<StatusCause> {
+    let size: Quantity = name.strip_prefix("hugepages-")?.parse().ok()?;
+    let is_whole = size.value() > 0 && amount.value() > 0 && amount.value() % size.value() == 0;
+    let why = format!("{amount} is not positive integer multiple of {name}");
+    (!is_whole).then(|| StatusCause::invalid(field, quoted(&amount.to_string()), &why))
 }
 
 /// Names without a domain are those that Kubernetes knows.
-fn resource_name(field: &str, name: &str) -> Vec<StatusCause> {
+pub(super) fn resource_name(field: &str, name: &str) -> Vec<StatusCause> {
     let mut complaints = qualified_name(name);
     if !name.contains('/') && !is_container_resource(name) {
         if !is_standard_resource(name) {
             complaints.push("must be a standard resource type or fully qualified".to_owned());
         }
         complaints.push("must be a standard resource for containers".to_owned());
+    } else if name.starts_with("requests.") && name.contains('/') {
+        complaints.push("doesn't follow extended resource name standard".to_owned());
     }
     complaints.iter().map(|why| StatusCause::invalid(field, quoted(name), why)).collect()
 }

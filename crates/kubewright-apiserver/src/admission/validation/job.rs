@@ -4,13 +4,17 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 use super::metadata::quoted;
-use super::{number, pod, schedule};
+use super::{job_policy, number, pod, schedule, text};
 use crate::object::{Meta, tree};
 
 /// A name that still fits when the time of each job is added to it.
 const CRON_NAME_MAX: usize = 52;
 /// So many pods an indexed job may have at a time.
 const INDEXED_MAX: i64 = 100_000;
+/// So many when each index is tried again by itself and there are more than that.
+const HIGH_MAX: i64 = 10_000;
+/// The longest name of who looks after a job, in bytes.
+const MANAGER_MAX: usize = 63;
 
 /// What is wrong with a job.
 pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
@@ -40,10 +44,21 @@ pub(super) fn cron_job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         causes.push(StatusCause::invalid("spec.schedule", quoted(text), &why));
     }
     causes.extend(number::not_negative(value, &["spec", "startingDeadlineSeconds"]));
+    let zone = |value: &Value| tree::get(value, &["spec", "timeZone"]).and_then(Value::as_str).map(str::to_owned);
+    if old.is_none_or(|old| zone(old) != zone(value)) {
+        causes.extend(zone(value).and_then(|zone| schedule::zone("spec.timeZone", &zone)));
+    }
     let policy = tree::text(value, &["spec", "concurrencyPolicy"]);
     causes.extend(number::one_of("spec.concurrencyPolicy", policy, &["Allow", "Forbid", "Replace"]));
     let template = tree::get(value, &["spec", "jobTemplate", "spec"]).unwrap_or(&Value::Null);
     causes.extend(spec_causes("spec.jobTemplate.spec", template));
+    if let Some(selector) = template.get("selector") {
+        let why = "`selector` will be auto-generated";
+        causes.push(StatusCause::invalid("spec.jobTemplate.spec.selector", selector, why));
+    }
+    if tree::is_true(template, &["manualSelector"]) {
+        causes.push(StatusCause::not_supported("spec.jobTemplate.spec.manualSelector", true, &["nil", "false"]));
+    }
     for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
         causes.extend(number::not_negative(value, &["spec", field]));
     }
@@ -71,40 +86,89 @@ fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
             causes.push(StatusCause::invalid(format!("{field}.{name}"), count, "must be greater than or equal to 0"));
         }
     }
-    let mode = tree::text(spec, &["completionMode"]);
-    match mode {
+    if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
+        let why = "when maxFailedIndexes is specified";
+        causes.push(StatusCause::required(format!("{field}.backoffLimitPerIndex"), why));
+    }
+    if let Some(manager) = spec.get("managedBy").and_then(Value::as_str) {
+        let field = format!("{field}.managedBy");
+        causes.extend(text::domain_path(&field, manager));
+        if manager.len() > MANAGER_MAX {
+            causes.push(StatusCause::too_long(field, MANAGER_MAX));
+        }
+    }
+    causes.extend(completion(field, spec));
+    causes.extend(job_policy::failure(&format!("{field}.podFailurePolicy"), spec));
+    causes.extend(job_policy::success(&format!("{field}.successPolicy"), spec));
+    causes.extend(job_policy::replacement(&format!("{field}.podReplacementPolicy"), spec));
+    causes.extend(pod::template(&format!("{field}.template"), spec.get("template").unwrap_or(&Value::Null)));
+    let field = format!("{field}.template.spec.restartPolicy");
+    // The pods of a job end, so they are not always started again.
+    match tree::text(spec, &["template", "spec", "restartPolicy"]) {
+        "" | "Always" => causes.push(StatusCause::required(field, "valid values: \"OnFailure\", \"Never\"")),
+        policy @ ("OnFailure" | "Never") => {
+            if policy != "Never" && spec.get("podFailurePolicy").is_some() {
+                let why = "only \"Never\" is supported when podFailurePolicy is specified";
+                causes.push(StatusCause::invalid(field, quoted(policy), why));
+            }
+        }
+        other => causes.push(StatusCause::not_supported(field, quoted(other), &["OnFailure", "Never"])),
+    }
+    causes
+}
+
+/// When a job is done, and how many of its pods may fail.
+fn completion(field: &str, spec: &Value) -> Vec<StatusCause> {
+    const HIGH: &str = "when completions are above 100000 and used with backoff limit per index";
+    let number = |part: &str| tree::int(spec, &[part]);
+    let mut causes = Vec::new();
+    let mut complain =
+        |part: &str, shown: i64, why: &str| causes.push(StatusCause::invalid(format!("{field}.{part}"), shown, why));
+    let (completions, parallelism, failed) = (number("completions"), number("parallelism"), number("maxFailedIndexes"));
+    match tree::text(spec, &["completionMode"]) {
         "" | "NonIndexed" => {
-            let why = "requires indexed completion mode";
-            let needs = spec.get("backoffLimitPerIndex").filter(|_| mode != "Indexed");
-            causes.extend(needs.map(|count| StatusCause::invalid(format!("{field}.backoffLimitPerIndex"), count, why)));
+            for part in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+                if let Some(count) = number(part) {
+                    complain(part, count, "requires indexed completion mode");
+                }
+            }
         }
         "Indexed" => {
-            if spec.get("completions").is_none() {
+            if completions.is_none() {
                 let why = "when completion mode is Indexed";
                 causes.push(StatusCause::required(format!("{field}.completions"), why));
             }
-            if let Some(count) = tree::int(spec, &["parallelism"]).filter(|count| *count > INDEXED_MAX) {
+            let mut complain = |part: &str, shown: i64, why: &str| {
+                causes.push(StatusCause::invalid(format!("{field}.{part}"), shown, why));
+            };
+            if let Some(count) = parallelism.filter(|count| *count > INDEXED_MAX) {
                 let why = format!("must be less than or equal to {INDEXED_MAX} when completion mode is Indexed");
-                causes.push(StatusCause::invalid(format!("{field}.parallelism"), count, &why));
+                complain("parallelism", count, &why);
+            }
+            if let Some(count) = failed.filter(|count| completions.is_some_and(|all| *count > all)) {
+                complain("maxFailedIndexes", count, "must be less than or equal to completions");
+            }
+            if let Some(count) = failed.filter(|count| *count > INDEXED_MAX) {
+                complain("maxFailedIndexes", count, &format!("must be less than or equal to {INDEXED_MAX}"));
+            }
+            if completions.is_some_and(|count| count > INDEXED_MAX) && number("backoffLimitPerIndex").is_some() {
+                let why = format!("must be less than or equal to {HIGH_MAX} {HIGH}");
+                if let Some(count) = parallelism.filter(|count| *count > HIGH_MAX) {
+                    complain("parallelism", count, &why);
+                }
+                match failed {
+                    Some(count) if count > HIGH_MAX => complain("maxFailedIndexes", count, &why),
+                    Some(_) => {}
+                    None => {
+                        let why = format!("must be specified when completions is above {INDEXED_MAX}");
+                        causes.push(StatusCause::required(format!("{field}.maxFailedIndexes"), &why));
+                    }
+                }
             }
         }
         other => {
-            causes.extend(number::one_of(format!("{field}.completionMode"), other, &["Indexed", "NonIndexed"]));
+            causes.extend(number::one_of(format!("{field}.completionMode"), other, &["NonIndexed", "Indexed"]));
         }
-    }
-    let field = format!("{field}.template.spec");
-    let nothing = Value::default();
-    let template = tree::get(spec, &["template", "spec"]).unwrap_or(&nothing);
-    causes.extend(pod::spec_causes(&field, template));
-    // The pods of a job end, so they are not always started again.
-    match tree::text(template, &["restartPolicy"]) {
-        "" | "Always" => causes
-            .push(StatusCause::required(format!("{field}.restartPolicy"), "valid values: \"OnFailure\", \"Never\"")),
-        policy if policy != "Never" && spec.get("podFailurePolicy").is_some() => {
-            let why = "only \"Never\" is supported when podFailurePolicy is specified";
-            causes.push(StatusCause::invalid(format!("{field}.restartPolicy"), quoted(policy), why));
-        }
-        _ => {}
     }
     causes
 }

@@ -51,14 +51,7 @@ pub(super) fn update(resource: &Resource, old: &Value, new: &Value) -> Vec<Statu
 
 fn any(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     let mut causes = labels("metadata.labels", value.meta("labels"));
-    let annotations = text_map(value.meta("annotations"));
-    for (key, _) in annotations.iter() {
-        let complaints = qualified_name(&key.to_lowercase());
-        causes.extend(complaints.iter().map(|why| StatusCause::invalid("metadata.annotations", quoted(key), why)));
-    }
-    if annotations.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > ANNOTATIONS_MAX {
-        causes.push(StatusCause::too_long("metadata.annotations", ANNOTATIONS_MAX));
-    }
+    causes.extend(annotations("metadata.annotations", value.meta("annotations")));
     for (index, finalizer) in value.finalizers().iter().enumerate() {
         let complaints = qualified_name(finalizer);
         causes.extend(complaints.iter().map(|why| StatusCause::invalid("metadata.finalizers", quoted(finalizer), why)));
@@ -69,6 +62,20 @@ fn any(resource: &Resource, value: &Value) -> Vec<StatusCause> {
         }
     }
     causes.extend(owners(value));
+    causes
+}
+
+/// What is wrong with annotations.
+pub(super) fn annotations(field: &str, annotations: Option<&Value>) -> Vec<StatusCause> {
+    let annotations = text_map(annotations);
+    let mut causes = Vec::new();
+    for (key, _) in annotations.iter() {
+        let complaints = qualified_name(&key.to_lowercase());
+        causes.extend(complaints.iter().map(|why| StatusCause::invalid(field, quoted(key), why)));
+    }
+    if annotations.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > ANNOTATIONS_MAX {
+        causes.push(StatusCause::too_long(field, ANNOTATIONS_MAX));
+    }
     causes
 }
 
@@ -112,6 +119,8 @@ fn name_complaints(resource: &Resource, name: &str) -> Vec<String> {
     }
     match (&*resource.group, &*resource.plural) {
         ("", "namespaces") => in_characters(dns1123_label(name)),
+        ("apps", "statefulsets") => in_characters(dns1123_label(name)),
+        ("networking.k8s.io", "ipaddresses") => super::address::name(name),
         ("", "services") if name.contains('.') => vec!["must not contain dots".to_owned()],
         ("", "services") => in_characters(dns1123_label(name)),
         ("rbac.authorization.k8s.io", _) => path_segment(name),

@@ -1,24 +1,46 @@
 //! Rules that objects have to keep, in the server's words for those who break them.
 
 mod access;
+mod address;
+mod affinity;
+mod autoscaler;
 mod capacity;
+mod claim;
 mod config;
 mod container;
 mod control;
 mod custom;
 mod definition;
+mod device;
+mod dns;
+mod endpoints;
+mod environment;
 mod event;
+mod flow;
 mod job;
+mod job_policy;
 mod metadata;
+mod mount;
 mod network;
+mod node;
 mod number;
+mod persistent_volume;
 mod pod;
+mod pod_update;
 mod policy;
 mod probe;
+mod projected;
 mod schedule;
+mod security;
 mod selector;
 mod service;
+mod service_address;
+mod set;
+mod storage;
+mod system;
+mod text;
 mod volume;
+mod volume_source;
 mod workload;
 
 use kubewright_core::Value;
@@ -50,7 +72,16 @@ fn status(resource: &Resource, old: &Value, value: &Value) -> Vec<StatusCause> {
         return custom::status(custom, old, value);
     }
     match (&*resource.group, &*resource.plural) {
-        ("apps", "deployments" | "replicasets" | "statefulsets") => workload::status(value),
+        ("apps", "deployments" | "replicasets" | "statefulsets") | ("", "replicationcontrollers") => {
+            workload::status(value)
+        }
+        ("apps", "daemonsets") => set::daemon_status(value, old),
+        ("autoscaling", "horizontalpodautoscalers") => autoscaler::status(value),
+        ("policy", "poddisruptionbudgets") => policy::budget_status(value),
+        ("", "nodes") => node::status(value),
+        ("", "services") => service::status(value),
+        ("", "persistentvolumeclaims") => claim::status(value),
+        ("storage.k8s.io", "volumeattachments") => storage::attachment_status(value),
         _ => Vec::new(),
     }
 }
@@ -68,13 +99,30 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("events.k8s.io", "events") => event::newer(value, old),
         ("apps", "deployments") => workload::deployment(value, old),
         ("apps", "replicasets") => workload::replica_set(value, old),
-        ("apps", "statefulsets") => workload::stateful_set(value, old),
-        ("apps", "daemonsets") => workload::daemon_set(value, old),
+        ("apps", "statefulsets") => set::stateful(value, old),
+        ("apps", "daemonsets") => set::daemon(value, old),
+        ("apps", "controllerrevisions") => set::revision(value, old),
+        ("", "replicationcontrollers") => workload::replication_controller(value),
+        ("", "podtemplates") => workload::pod_template(value),
+        ("", "nodes") => node::node(value, old),
+        ("", "endpoints") => endpoints::endpoints(value),
+        ("", "persistentvolumes") => persistent_volume::volume(value, old),
+        ("discovery.k8s.io", "endpointslices") => endpoints::slice(value, old),
+        ("storage.k8s.io", "storageclasses") => storage::class(value, old),
+        ("storage.k8s.io", "volumeattributesclasses") => storage::attributes_class(value, old),
+        ("storage.k8s.io", "csidrivers") => storage::driver(value, old),
+        ("storage.k8s.io", "csinodes") => storage::node(value, old),
+        ("storage.k8s.io", "csistoragecapacities") => storage::capacity(value, old),
+        ("storage.k8s.io", "volumeattachments") => storage::attachment(value, old),
+        ("node.k8s.io", "runtimeclasses") => node::runtime_class(value, old),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => flow::schema(value),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => flow::level(value),
+        ("resource.k8s.io", "deviceclasses") => device::class(value),
         ("", "limitranges") => capacity::limit_range(value),
         ("", "resourcequotas") => capacity::quota(value, old),
-        ("", "persistentvolumeclaims") => capacity::claim(value, old),
+        ("", "persistentvolumeclaims") => claim::claim(value, old),
         ("policy", "poddisruptionbudgets") => policy::disruption_budget(value),
-        ("autoscaling", "horizontalpodautoscalers") => policy::autoscaler(value),
+        ("autoscaling", "horizontalpodautoscalers") => autoscaler::autoscaler(value, old),
         ("scheduling.k8s.io", "priorityclasses") => policy::priority_class(value, old),
         ("batch", "jobs") => job::job(value, old),
         ("batch", "cronjobs") => job::cron_job(value, old),
@@ -84,6 +132,9 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
             access::binding(value, old, resource.namespaced)
         }
         ("networking.k8s.io", "ingresses") => network::ingress(value),
+        ("networking.k8s.io", "ingressclasses") => network::ingress_class(value, old),
+        ("networking.k8s.io", "ipaddresses") => network::ip_address(value, old),
+        ("networking.k8s.io", "servicecidrs") => network::service_ranges(value, old),
         ("networking.k8s.io", "networkpolicies") => policy::network_policy(value),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
             control::webhooks(value)

@@ -1,12 +1,15 @@
-//! Ingresses.
+//! Ingresses and their classes.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
 
-use super::metadata::quoted;
-use super::number;
+use super::metadata::{path_segment, quoted};
+use super::{address, number, selector, text};
 use crate::object::tree;
+
+/// The longest name of a controller, in bytes.
+const CONTROLLER_MAX: usize = 250;
 
 /// What is wrong with an ingress.
 pub(super) fn ingress(value: &Value) -> Vec<StatusCause> {
@@ -91,16 +94,15 @@ fn backend(field: &str, backend: &Value) -> Vec<StatusCause> {
             causes.push(StatusCause::invalid(field, quoted(""), "cannot set both resource and service backends"))
         }
         (None, None) => causes.push(StatusCause::invalid(field, quoted(""), "resource or service backend is required")),
-        (None, Some(_)) => {}
+        (None, Some(resource)) => causes.extend(reference(&format!("{field}.resource"), resource)),
         (Some(service), None) => {
-            if tree::text(service, &["name"]).is_empty() {
-                causes.push(StatusCause::required(format!("{field}.service.name"), ""));
-            }
+            let name = tree::text(service, &["name"]);
+            causes.extend(text::required(&format!("{field}.service.name"), name, dns1123_label));
             let (name, port) =
                 (tree::text(service, &["port", "name"]), tree::int(service, &["port", "number"]).unwrap_or_default());
             match (name.is_empty(), port) {
                 (true, 0) => causes.push(StatusCause::required(field, "port name or number is required")),
-                (false, 0) => {}
+                (false, 0) => causes.extend(selector::port_name(&format!("{field}.service.port.name"), name)),
                 (false, _) => {
                     causes.push(StatusCause::invalid(field, quoted(""), "cannot set both port name & port number"))
                 }
@@ -109,4 +111,86 @@ fn backend(field: &str, backend: &Value) -> Vec<StatusCause> {
         }
     }
     causes
+}
+
+fn reference(field: &str, reference: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    if let Some(group) = reference.get("apiGroup").and_then(Value::as_str) {
+        causes.extend(text::kept(&format!("{field}.apiGroup"), group, dns1123_subdomain));
+    }
+    for part in ["kind", "name"] {
+        let inner = format!("{field}.{part}");
+        match tree::text(reference, &[part]) {
+            "" => causes.push(StatusCause::required(inner, &format!("{part} is required"))),
+            text => causes.extend(text::kept(&inner, text, path_segment)),
+        }
+    }
+    causes
+}
+
+/// What is wrong with a class of ingresses, whose controller stays the same.
+pub(super) fn ingress_class(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    let changed = old.and_then(|old| number::immutable(value, old, &["spec", "controller"]));
+    let mut causes: Vec<_> = changed.into_iter().collect();
+    let controller = tree::text(value, &["spec", "controller"]);
+    if controller.len() > CONTROLLER_MAX {
+        causes.push(StatusCause::too_long("spec.controller", CONTROLLER_MAX));
+    }
+    causes.extend(text::domain_path("spec.controller", controller));
+    let Some(parameters) = tree::get(value, &["spec", "parameters"]) else { return causes };
+    causes.extend(reference("spec.parameters", parameters));
+    let namespace = parameters.get("namespace").and_then(Value::as_str);
+    match (tree::text(parameters, &["scope"]), namespace) {
+        ("", _) => causes.push(StatusCause::required("spec.parameters.scope", "")),
+        ("Namespace", None) => {
+            let why = "`parameters.scope` is set to 'Namespace'";
+            causes.push(StatusCause::required("spec.parameters.namespace", why));
+        }
+        ("Namespace", Some(name)) => causes.extend(text::kept("spec.parameters.namespace", name, dns1123_label)),
+        ("Cluster", Some(_)) => {
+            let why = "`parameters.scope` is set to 'Cluster'";
+            causes.push(StatusCause::forbidden("spec.parameters.namespace", why));
+        }
+        ("Cluster", None) => {}
+        (other, _) => causes.extend(number::one_of("spec.parameters.scope", other, &["Cluster", "Namespace"])),
+    }
+    causes
+}
+
+/// What is wrong with an address that belongs to something.
+pub(super) fn ip_address(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    if let Some(old) = old {
+        return number::immutable(value, old, &["spec", "parentRef"]).into_iter().collect();
+    }
+    let Some(parent) = tree::get(value, &["spec", "parentRef"]) else {
+        return vec![StatusCause::required("spec.parentRef", "")];
+    };
+    let text_of = |part: &str| tree::text(parent, &[part]);
+    let mut causes = text::kept_if_any("spec.parentRef.group", text_of("group"), dns1123_subdomain);
+    for part in ["resource", "name"] {
+        causes.extend(text::required(&format!("spec.parentRef.{part}"), text_of(part), path_segment));
+    }
+    causes.extend(text::kept_if_any("spec.parentRef.namespace", text_of("namespace"), path_segment));
+    causes
+}
+
+/// What is wrong with ranges of addresses for services.
+pub(super) fn service_ranges(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    const FIELD: &str = "spec.cidrs";
+    if let Some(old) = old {
+        return number::immutable(value, old, &["spec", "cidrs"]).into_iter().collect();
+    }
+    let ranges = tree::items(value, &["spec", "cidrs"]);
+    let shown = || text::internal(&value.get("spec").cloned().unwrap_or_default(), &[("CIDRs", "cidrs", "null")]);
+    match ranges.len() {
+        0 => return vec![StatusCause::required(FIELD, "at least one CIDR required")],
+        2 if !address::is_dual(ranges) => {
+            let why = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+            return vec![StatusCause::invalid(FIELD, shown(), why)];
+        }
+        1 | 2 => {}
+        _ => return vec![StatusCause::invalid(FIELD, shown(), "may only hold up to 2 values")],
+    }
+    let ranges = ranges.iter().filter_map(Value::as_str).enumerate();
+    ranges.filter_map(|(index, range)| address::cidr(&format!("{FIELD}[{index}]"), range)).collect()
 }

@@ -4,67 +4,124 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 
-use super::metadata::quoted;
-use super::{container, metadata, number, volume};
+use super::metadata::{annotations, quoted};
+use super::{affinity, claim, container, dns, metadata, number, pod_update, security, system, text, volume};
 use crate::object::tree;
 
 /// What is wrong with a pod.
 pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
-    let mut causes = spec_causes("spec", spec);
-    if old.is_none() && !tree::items(spec, &["ephemeralContainers"]).is_empty() {
-        causes.push(StatusCause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    let mut causes = spec_causes("spec", spec, Some(value));
+    if tree::text(spec, &["serviceAccountName"]).is_empty() {
+        causes.extend(tokens_of_nobody(spec));
     }
-    if let Some(old) = old
-        && let Some(cause) = changed(value, old)
-    {
-        causes.push(cause);
+    for list in ["containers", "initContainers"] {
+        for (index, container) in tree::items(spec, &[list]).iter().enumerate() {
+            let image = tree::text(container, &["image"]);
+            if image.trim() != image {
+                let why = "must not have leading or trailing whitespace";
+                causes.push(StatusCause::invalid(format!("spec.{list}[{index}].image"), quoted(image), why));
+            }
+        }
+    }
+    match old {
+        Some(old) => causes.extend(pod_update::changes(value, old)),
+        None => {
+            if !tree::items(spec, &["ephemeralContainers"]).is_empty() {
+                causes.push(StatusCause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+            }
+            let is_gated = !tree::items(spec, &["schedulingGates"]).is_empty();
+            if is_gated && !tree::text(spec, &["nodeName"]).is_empty() {
+                let why = "cannot be set until all schedulingGates have been cleared";
+                causes.push(StatusCause::forbidden("spec.nodeName", why));
+            }
+        }
     }
     causes
 }
 
-/// What is wrong with the specification of a pod at `field`.
-pub(super) fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
+/// What is wrong with a template of pods at `field`.
+pub(super) fn template(field: &str, template: &Value) -> Vec<StatusCause> {
+    let nothing = Value::default();
+    let spec = template.get("spec").unwrap_or(&nothing);
+    // The server leaves the metadata out of these paths.
+    let mut causes = metadata::labels(&format!("{field}.labels"), tree::get(template, &["metadata", "labels"]));
+    causes.extend(annotations(&format!("{field}.annotations"), tree::get(template, &["metadata", "annotations"])));
+    causes.extend(spec_causes(&format!("{field}.spec"), spec, None));
+    if !tree::items(spec, &["ephemeralContainers"]).is_empty() {
+        let why = "ephemeral containers not allowed in pod template";
+        causes.push(StatusCause::forbidden(format!("{field}.spec.ephemeralContainers"), why));
+    }
+    causes
+}
+
+/// A token for a pod without an account is one of nobody.
+fn tokens_of_nobody(spec: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let mut volumes = Vec::new();
+    for (at, volume) in tree::items(spec, &["volumes"]).iter().enumerate() {
+        for (index, source) in tree::items(volume, &["projected", "sources"]).iter().enumerate() {
+            if source.get("serviceAccountToken").is_some() {
+                let field = format!("spec.volumes[{at}].projected.sources[{index}].serviceAccountToken");
+                causes.push(StatusCause::forbidden(field, "must not be specified when serviceAccountName is not set"));
+            }
+        }
+    }
+    causes
+}
+
+/// What is wrong with the specification of a pod at `field`, of this pod unless it is in a template.
+fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    let mut volumes: Vec<&Value> = Vec::new();
     for (index, volume) in tree::items(spec, &["volumes"]).iter().enumerate() {
         let field = format!("{field}.volumes[{index}]");
-        causes.extend(name(&format!("{field}.name"), tree::text(volume, &["name"]), &mut volumes));
-        causes.extend(volume::source(&field, volume));
-    }
-    let (mut names, mut host_ports) = (Vec::new(), Vec::new());
-    if tree::items(spec, &["containers"]).is_empty() {
-        causes.push(StatusCause::required(format!("{field}.containers"), ""));
-    }
-    for list in ["containers", "initContainers"] {
-        for (index, container) in tree::items(spec, &[list]).iter().enumerate() {
-            let field = format!("{field}.{list}[{index}]");
-            causes.extend(name(&format!("{field}.name"), tree::text(container, &["name"]), &mut names));
-            causes.extend(container::container(&field, container, &volumes, list == "initContainers"));
-            causes.extend(container::host_ports(&field, container, &mut host_ports));
+        let name = tree::text(volume, &["name"]);
+        let mut complaints = volume::source(&field, volume, pod);
+        complaints.extend(text::required(&format!("{field}.name"), name, dns1123_label));
+        if volumes.iter().any(|have| tree::text(have, &["name"]) == name) {
+            complaints.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
         }
+        if complaints.is_empty() {
+            volumes.push(volume);
+        }
+        causes.extend(complaints);
     }
-    causes.extend(place(field, spec));
+    causes.extend(claim::of_pod(&format!("{field}.resourceClaims"), tree::items(spec, &["resourceClaims"])));
+    causes.extend(container::all(field, &container::Surroundings { spec, volumes }));
+    causes.extend(system::host_network(field, spec, pod.is_some()));
     let policy = tree::text(spec, &["restartPolicy"]);
-    if !policy.is_empty() {
-        causes.extend(number::one_of(format!("{field}.restartPolicy"), policy, &["Always", "OnFailure", "Never"]));
+    causes.extend(text::choice(&format!("{field}.restartPolicy"), policy, &["Always", "OnFailure", "Never"]));
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    causes.extend(text::choice(&format!("{field}.dnsPolicy"), tree::text(spec, &["dnsPolicy"]), &policies));
+    causes.extend(metadata::labels(&format!("{field}.nodeSelector"), spec.get("nodeSelector")));
+    causes.extend(security::pod(&format!("{field}.securityContext"), spec));
+    let affinities = spec.get("affinity").into_iter();
+    causes.extend(affinities.flat_map(|affinities| affinity::affinity(&format!("{field}.affinity"), affinities)));
+    causes.extend(dns::config(&format!("{field}.dnsConfig"), spec));
+    causes.extend(gates(field, spec));
+    let constraints = tree::items(spec, &["topologySpreadConstraints"]);
+    causes.extend(affinity::spread(&format!("{field}.topologySpreadConstraints"), constraints));
+    causes.extend(system::host_processes(field, spec));
+    causes.extend(system::host_users(field, spec));
+    causes.extend(place(field, spec));
+    causes.extend(system::operating_system(field, spec));
+    causes
+}
+
+/// What has to happen before a pod is ready, or has a node.
+fn gates(field: &str, spec: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (index, gate) in tree::items(spec, &["readinessGates"]).iter().enumerate() {
+        let field = format!("{field}.readinessGates[{index}].conditionType");
+        causes.extend(text::kept(&field, tree::text(gate, &["conditionType"]), qualified_name));
     }
-    match tree::text(spec, &["dnsPolicy"]) {
-        "" => {}
-        "None" if tree::items(spec, &["dnsConfig", "nameservers"]).is_empty() => {
-            let (part, why) = match spec.get("dnsConfig") {
-                None => ("dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None".to_owned()),
-                Some(_) => (
-                    "dnsConfig.nameservers",
-                    "must provide at least one DNS nameserver when `dnsPolicy` is None".to_owned(),
-                ),
-            };
-            causes.push(StatusCause::required(format!("{field}.{part}"), &why));
-        }
-        other => {
-            let allowed = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-            causes.extend(number::one_of(format!("{field}.dnsPolicy"), other, &allowed));
+    let gates = tree::items(spec, &["schedulingGates"]);
+    for (index, gate) in gates.iter().enumerate() {
+        let (field, name) = (format!("{field}.schedulingGates[{index}]"), tree::text(gate, &["name"]));
+        causes.extend(text::kept(&field, name, qualified_name));
+        if gates[..index].iter().any(|other| tree::text(other, &["name"]) == name) {
+            causes.push(StatusCause::duplicate(field, quoted(name)));
         }
     }
     causes
@@ -72,35 +129,42 @@ pub(super) fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
 
 /// Where and for whom a pod runs, and for how long.
 fn place(field: &str, spec: &Value) -> Vec<StatusCause> {
-    let mut causes = metadata::labels(&format!("{field}.nodeSelector"), spec.get("nodeSelector"));
-    let mut check = |part: &str, complaints: fn(&str) -> Vec<String>| {
-        let text = tree::text(spec, &[part]);
-        let complaints = if text.is_empty() { Vec::new() } else { complaints(text) };
-        let complain = |why: &String| StatusCause::invalid(format!("{field}.{part}"), quoted(text), why);
-        causes.extend(complaints.iter().map(complain));
+    let named = |part: &str, rule: fn(&str) -> Vec<String>| {
+        text::kept_if_any(&format!("{field}.{part}"), tree::text(spec, &[part]), rule)
     };
-    check("serviceAccountName", dns1123_subdomain);
-    check("nodeName", dns1123_subdomain);
-    check("hostname", dns1123_label);
-    check("subdomain", dns1123_label);
+    let mut causes = named("serviceAccountName", dns1123_subdomain);
+    causes.extend(named("nodeName", dns1123_subdomain));
     if let Some(seconds) = tree::int(spec, &["activeDeadlineSeconds"])
         && !(1..=i64::from(i32::MAX)).contains(&seconds)
     {
         let why = "must be between 1 and 2147483647, inclusive";
         causes.push(StatusCause::invalid(format!("{field}.activeDeadlineSeconds"), seconds, why));
     }
-    for (index, toleration) in tree::items(spec, &["tolerations"]).iter().enumerate() {
-        causes.extend(self::toleration(&format!("{field}.tolerations[{index}]"), toleration));
+    causes.extend(named("hostname", dns1123_label));
+    causes.extend(named("subdomain", dns1123_label));
+    causes.extend(tolerations(&format!("{field}.tolerations"), tree::items(spec, &["tolerations"])));
+    causes.extend(dns::host_aliases(&format!("{field}.hostAliases"), tree::items(spec, &["hostAliases"])));
+    causes.extend(named("priorityClassName", dns1123_subdomain));
+    causes.extend(named("runtimeClassName", dns1123_subdomain));
+    let policy = spec.get("preemptionPolicy");
+    let policies = ["PreemptLowerPriority", "Never"];
+    causes.extend(text::optional_choice(&format!("{field}.preemptionPolicy"), policy, &policies));
+    if let Some(overhead) = spec.get("overhead") {
+        causes.extend(container::limits(&format!("{field}.overhead"), overhead));
     }
     causes
+}
+
+/// What is wrong with tolerations.
+pub(super) fn tolerations(field: &str, tolerations: &[Value]) -> Vec<StatusCause> {
+    let tolerations = tolerations.iter().enumerate();
+    tolerations.flat_map(|(index, one)| toleration(&format!("{field}[{index}]"), one)).collect()
 }
 
 fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
     let text = |part: &str| tree::text(toleration, &[part]);
     let (key, operator, value, effect) = (text("key"), text("operator"), text("value"), text("effect"));
-    let mut causes = Vec::new();
-    let complaints = if key.is_empty() { Vec::new() } else { qualified_name(key) };
-    causes.extend(complaints.iter().map(|why| StatusCause::invalid(format!("{field}.key"), quoted(key), why)));
+    let mut causes = text::kept_if_any(&format!("{field}.key"), key, qualified_name);
     if key.is_empty() && operator != "Exists" {
         let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         causes.push(StatusCause::invalid(format!("{field}.operator"), quoted(operator), why));
@@ -113,55 +177,33 @@ fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
     match operator {
         "Equal" | "" => {
             let complaints = label_value(value);
-            causes.extend(complaints.iter().map(|why| StatusCause::invalid(field_of("operator"), quoted(value), why)));
+            if !complaints.is_empty() {
+                causes.push(StatusCause::invalid(field_of("operator"), quoted(value), &complaints.join(";")));
+            }
         }
         "Exists" if !value.is_empty() => {
             let why = "value must be empty when `operator` is 'Exists'";
-            causes.push(StatusCause::invalid(field_of("operator"), toleration, why));
+            causes.push(StatusCause::invalid(field_of("operator"), shown_toleration(toleration), why));
         }
         other => causes.extend(number::one_of(field_of("operator"), other, &["Equal", "Exists"])),
     }
     if !effect.is_empty() {
-        let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        causes.extend(number::one_of(field_of("effect"), effect, &known));
+        causes.extend(number::one_of(field_of("effect"), effect, &EFFECTS));
     }
     causes
 }
 
-fn name(field: &str, name: &str, seen: &mut Vec<String>) -> Vec<StatusCause> {
-    if name.is_empty() {
-        return vec![StatusCause::required(field, "")];
-    }
-    let complaints = dns1123_label(name);
-    let mut causes: Vec<_> = complaints.iter().map(|why| StatusCause::invalid(field, quoted(name), why)).collect();
-    if seen.iter().any(|have| have == name) {
-        causes.push(StatusCause::duplicate(field, quoted(name)));
-    }
-    seen.push(name.to_owned());
-    causes
-}
+/// What taints do.
+pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// A pod that runs can hardly be changed: its images, its deadline, and more tolerations.
-fn changed(new: &Value, old: &Value) -> Option<StatusCause> {
-    let mut allowed = new.get("spec").cloned().unwrap_or_default();
-    let before = old.get("spec").cloned().unwrap_or_default();
-    for list in ["containers", "initContainers"] {
-        let images: Vec<Option<Value>> =
-            tree::items(&before, &[list]).iter().map(|one| one.get("image").cloned()).collect();
-        for (container, image) in tree::items_mut(&mut allowed, list).iter_mut().zip(images) {
-            if let Some(image) = image {
-                tree::set(container, &["image"], image);
-            }
-        }
-    }
-    for field in ["activeDeadlineSeconds", "tolerations"] {
-        match before.get(field) {
-            Some(value) => tree::set(&mut allowed, &[field], value.clone()),
-            None => drop(tree::remove(&mut allowed, &[field])),
-        }
-    }
-    let why = "pod updates may not change fields other than `spec.containers[*].image`,\
-        `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
-        tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-    (allowed != before).then(|| StatusCause::forbidden("spec", why))
+/// A toleration as messages show it.
+pub(super) fn shown_toleration(toleration: &Value) -> String {
+    const FIELDS: [(&str, &str, &str); 5] = [
+        ("Key", "key", "\"\""),
+        ("Operator", "operator", "\"\""),
+        ("Value", "value", "\"\""),
+        ("Effect", "effect", "\"\""),
+        ("TolerationSeconds", "tolerationSeconds", "null"),
+    ];
+    text::internal(toleration, &FIELDS)
 }

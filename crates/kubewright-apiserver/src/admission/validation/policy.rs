@@ -1,12 +1,11 @@
-//! What limits and moves others: disruption budgets, autoscalers, priorities, network policies.
-
-use std::net::IpAddr;
+//! What limits and moves others: disruption budgets, priorities, network policies.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::qualified_name;
 
-use super::metadata::{path_segment, quoted};
-use super::{number, selector};
+use super::metadata::quoted;
+use super::{address, number, selector, text};
 use crate::object::{Meta, tree};
 
 /// The highest priority that is not the system's own.
@@ -43,33 +42,52 @@ pub(super) fn disruption_budget(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with an autoscaler.
-pub(super) fn autoscaler(value: &Value) -> Vec<StatusCause> {
+/// What is wrong with the status of a disruption budget.
+pub(super) fn budget_status(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let least = tree::int(value, &["spec", "minReplicas"]);
-    let most = tree::int(value, &["spec", "maxReplicas"]).unwrap_or_default();
-    if let Some(least) = least.filter(|least| *least < 1) {
-        causes.push(StatusCause::invalid("spec.minReplicas", least, "must be greater than or equal to 1"));
+    let conditions = tree::items(value, &["status", "conditions"]);
+    for (index, condition) in conditions.iter().enumerate() {
+        let field = format!("status.conditions[{index}]");
+        let kind = tree::text(condition, &["type"]);
+        if conditions[..index].iter().any(|other| tree::text(other, &["type"]) == kind) {
+            causes.push(StatusCause::duplicate(format!("{field}.type"), quoted(kind)));
+        }
+        causes.extend(self::condition(&field, condition));
     }
-    if most < 1 {
-        causes.push(StatusCause::invalid("spec.maxReplicas", most, "must be greater than 0"));
+    for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        causes.extend(number::not_negative(value, &["status", field]));
     }
-    if least.is_some_and(|least| most < least) {
-        let why = "must be greater than or equal to `minReplicas`";
-        causes.push(StatusCause::invalid("spec.maxReplicas", most, why));
+    causes
+}
+
+fn condition(field: &str, condition: &Value) -> Vec<StatusCause> {
+    let text_of = |part: &str| tree::text(condition, &[part]);
+    let mut causes = text::kept(&format!("{field}.type"), text_of("type"), qualified_name);
+    causes.extend(number::one_of(format!("{field}.status"), text_of("status"), &["False", "True", "Unknown"]));
+    if let Some(generation) = tree::int(condition, &["observedGeneration"]).filter(|generation| *generation < 0) {
+        let why = "must be greater than or equal to zero";
+        causes.push(StatusCause::invalid(format!("{field}.observedGeneration"), generation, why));
     }
-    for field in ["kind", "name"] {
-        let (path, text) =
-            (format!("spec.scaleTargetRef.{field}"), tree::text(value, &["spec", "scaleTargetRef", field]));
-        match text {
-            "" => causes.push(StatusCause::required(path, "")),
-            text => {
-                let complaints = path_segment(text);
-                causes.extend(complaints.iter().map(|why| StatusCause::invalid(path.as_str(), quoted(text), why)));
-            }
+    causes.extend(text::missing(field, condition, &["lastTransitionTime"]));
+    causes.extend(text::required(&format!("{field}.reason"), text_of("reason"), reason_complaints));
+    for (part, max) in [("reason", 1 << 10), ("message", 32 << 10)] {
+        if text_of(part).len() > max {
+            causes.push(StatusCause::too_long(format!("{field}.{part}"), max));
         }
     }
     causes
+}
+
+fn reason_complaints(reason: &str) -> Vec<String> {
+    let is_inner = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b',' | b':');
+    let is_reason = reason.bytes().next().is_some_and(|c| c.is_ascii_alphabetic())
+        && reason.bytes().all(is_inner)
+        && !reason.ends_with([',', ':']);
+    let why = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric \
+        characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or \
+        'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is \
+        '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+    if is_reason { Vec::new() } else { vec![why.to_owned()] }
 }
 
 /// What is wrong with a class of priority, which stays what it is.
@@ -180,38 +198,18 @@ fn peer(field: &str, peer: &Value) -> Vec<StatusCause> {
 }
 
 fn block(field: &str, block: &Value) -> Vec<StatusCause> {
-    const WHY: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let text = tree::text(block, &["cidr"]);
     if text.is_empty() {
         return vec![StatusCause::required(format!("{field}.cidr"), "")];
     }
-    let Some(range) = cidr(text) else {
-        return vec![StatusCause::invalid(format!("{field}.cidr"), quoted(text), WHY)];
-    };
-    let mut causes = Vec::new();
+    let mut causes: Vec<_> = address::cidr(&format!("{field}.cidr"), text).into_iter().collect();
+    let Some(range) = address::range(text) else { return causes };
     for (index, except) in tree::items(block, &["except"]).iter().filter_map(Value::as_str).enumerate() {
-        let why = match cidr(except) {
-            None => WHY,
-            Some(inner) if !is_strictly_in(inner, range) => "must be a strict subset of `cidr`",
-            Some(_) => continue,
-        };
-        causes.push(StatusCause::invalid(format!("{field}.except[{index}]"), quoted(except), why));
+        let field = format!("{field}.except[{index}]");
+        causes.extend(address::cidr(&field, except));
+        if address::range(except).is_some_and(|inner| !address::is_strictly_in(inner, range)) {
+            causes.push(StatusCause::invalid(field, quoted(except), "must be a strict subset of `cidr`"));
+        }
     }
     causes
-}
-
-/// The address and the length of the prefix in a text such as `10.0.0.0/8`.
-fn cidr(text: &str) -> Option<(IpAddr, u32)> {
-    let (address, length) = text.split_once('/')?;
-    let (address, length): (IpAddr, u32) = (address.parse().ok()?, length.parse().ok()?);
-    (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
-}
-
-fn is_strictly_in(inner: (IpAddr, u32), outer: (IpAddr, u32)) -> bool {
-    let bits = |address: IpAddr| match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    let prefix = |address: IpAddr| bits(address).checked_shr(128 - outer.1).unwrap_or_default();
-    inner.0.is_ipv4() == outer.0.is_ipv4() && outer.1 < inner.1 && prefix(inner.0) == prefix(outer.0)
 }

@@ -1,4 +1,10 @@
-//! Schedules of cron: five fields, or a word that stands for them.
+//! Schedules of cron: five fields, or a word that stands for them; and the time zones they are meant in.
+
+use std::path::Path;
+
+use kubewright_core::meta::v1::StatusCause;
+
+use super::metadata::quoted;
 
 /// A field: its least and greatest number, and names for numbers from the least on.
 const FIELDS: [(i64, i64, &[&str]); 5] = [
@@ -28,6 +34,34 @@ pub(super) fn complaint(schedule: &str) -> Option<String> {
         let mut ranges = field.split(',').filter(|range| !range.is_empty());
         ranges.find_map(|range| self::range(range, least, most, names).err())
     })
+}
+
+/// Where systems keep what they know of time zones.
+const ZONES: &str = "/usr/share/zoneinfo";
+
+/// What is wrong with a time zone. On a system that knows none, any that could be the name of one is taken.
+pub(super) fn zone(field: &str, zone: &str) -> Option<StatusCause> {
+    let is_byte = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-' | b'_' | b'+');
+    let is_part = |part: &str| {
+        (1..=14).contains(&part.len())
+            && part.bytes().all(is_byte)
+            && !part.starts_with('-')
+            && part != "."
+            && part != ".."
+    };
+    let unknown = format!("unknown time zone {zone}");
+    let why = if zone.is_empty() {
+        "timeZone must be nil or non-empty string"
+    } else if !zone.split('/').all(is_part) {
+        &unknown
+    } else if zone.eq_ignore_ascii_case("Local") {
+        "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+    } else if zone != "UTC" && Path::new(ZONES).is_dir() && !Path::new(ZONES).join(zone).is_file() {
+        &unknown
+    } else {
+        return None;
+    };
+    Some(StatusCause::invalid(field, quoted(zone), why))
 }
 
 /// Checks one of `*`, `n`, `n-m`, each perhaps with `/step`.

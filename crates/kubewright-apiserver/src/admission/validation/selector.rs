@@ -95,6 +95,13 @@ pub(super) fn amount(field: &str, amount: Option<&Value>, is_bounded: bool) -> V
     }
 }
 
+/// An amount must not be more than all.
+pub(super) fn above_all(field: &str, amount: Option<&Value>) -> Option<StatusCause> {
+    let text = amount?.as_str()?;
+    let percent = text.strip_suffix('%').filter(|digits| is_number(digits))?.parse::<u64>().ok()?;
+    (percent > 100).then(|| StatusCause::invalid(field, quoted(text), "must not be greater than 100%"))
+}
+
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }

@@ -1,53 +1,112 @@
-//! Volumes of pods: where each comes from.
+//! Volumes: where each comes from, in a pod or for the whole cluster.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::dns1123_subdomain;
 
 use super::metadata::quoted;
-use super::number;
-use crate::object::tree;
+use super::{claim, number, projected, text, volume_source};
+use crate::object::{Meta, tree};
+
+/// Sources of volumes of pods, in the order in which they are looked for.
+const SOURCES: [&str; 29] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+];
 
 /// What is wrong with the source of a volume, of which there is exactly one.
-pub(super) fn source(field: &str, volume: &Value) -> Vec<StatusCause> {
-    let fields = volume.as_object().into_iter().flat_map(|fields| fields.iter());
-    let sources: Vec<(&str, &Value)> =
-        fields.map(|(name, value)| (name.as_str(), value)).filter(|(name, _)| *name != "name").collect();
-    let mut causes = Vec::new();
-    let [(name, source), more @ ..] = &sources[..] else {
+pub(super) fn source(field: &str, volume: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
+    let mut found = SOURCES.into_iter().filter_map(|name| Some((name, volume.get(name)?)));
+    let Some((name, source)) = found.next() else {
+        if let Some(image) = volume.get("image") {
+            return self::image(&format!("{field}.image"), image, pod.is_some());
+        }
         return vec![StatusCause::required(field, "must specify a volume type")];
     };
-    // Those that every source of the kind needs, and nothing works without.
-    let required: &[&str] = match *name {
-        "hostPath" => &["path"],
-        "configMap" => &["name"],
-        "secret" => &["secretName"],
-        "persistentVolumeClaim" => &["claimName"],
-        "nfs" => &["server", "path"],
-        "csi" => &["driver"],
-        _ => &[],
+    let inner = format!("{field}.{name}");
+    let mut causes = match name {
+        "configMap" | "secret" => projected::keys(&inner, name, source),
+        "downwardAPI" => projected::downward(&inner, source),
+        "projected" => projected::projected(&inner, source),
+        "persistentVolumeClaim" => text::missing(&inner, source, &["claimName"]),
+        "ephemeral" => ephemeral(field, volume, source, pod),
+        "emptyDir" => empty_directory(&inner, source),
+        name => volume_source::source(&inner, name, source),
     };
-    let missing = required.iter().filter(|part| tree::text(source, &[part]).is_empty());
-    causes.extend(missing.map(|part| StatusCause::required(format!("{field}.{name}.{part}"), "")));
-    if *name == "hostPath" {
-        causes.extend(host_path(&format!("{field}.hostPath"), source));
-    }
-    if let Some(mode) = tree::int(source, &["defaultMode"]).filter(|mode| !(0..=0o777).contains(mode)) {
-        let why = "must be a number between 0 and 0777 (octal), both inclusive";
-        causes.push(StatusCause::invalid(format!("{field}.{name}.defaultMode"), mode, why));
-    }
     let why = "may not specify more than 1 volume type";
-    causes.extend(more.iter().map(|(name, _)| StatusCause::forbidden(format!("{field}.{name}"), why)));
+    causes.extend(found.map(|(name, _)| StatusCause::forbidden(format!("{field}.{name}"), why)));
     causes
 }
 
-fn host_path(field: &str, source: &Value) -> Vec<StatusCause> {
+fn empty_directory(field: &str, source: &Value) -> Vec<StatusCause> {
+    let limit = source.get("sizeLimit").and_then(Value::as_str).and_then(|text| text.parse().ok());
+    let limit = limit.filter(|limit: &kubewright_core::Quantity| limit.signum() < 0);
+    let why = "SizeLimit field must be a valid resource quantity";
+    limit.map(|_| StatusCause::forbidden(format!("{field}.sizeLimit"), why)).into_iter().collect()
+}
+
+/// An image in a template may still be missing.
+fn image(field: &str, image: &Value, is_pod: bool) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    if is_pod && tree::text(image, &["reference"]).is_empty() {
+        causes.push(StatusCause::required(format!("{field}.reference"), ""));
+    }
+    let policies = ["Always", "IfNotPresent", "Never"];
+    causes.extend(text::choice(&format!("{field}.pullPolicy"), tree::text(image, &["pullPolicy"]), &policies));
+    causes
+}
+
+/// A claim that is made for a pod has the pod's name and the volume's, which has to be a name.
+fn ephemeral(field: &str, volume: &Value, source: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
+    let mut causes =
+        claim::template(&format!("{field}.ephemeral.volumeClaimTemplate"), source.get("volumeClaimTemplate"));
+    let (pod, volume) = (pod.map_or("", |pod| pod.name()), tree::text(volume, &["name"]));
+    if !pod.is_empty() && !volume.is_empty() {
+        let claim = format!("{pod}-{volume}");
+        let complaints = dns1123_subdomain(&claim);
+        causes.extend(complaints.iter().map(|why| {
+            let why = format!("PVC name {claim:?}: {why}");
+            StatusCause::invalid(format!("{field}.name"), quoted(volume), &why)
+        }));
+    }
+    causes
+}
+
+/// What is wrong with a directory of the node.
+pub(super) fn host_path(field: &str, source: &Value) -> Vec<StatusCause> {
     const TYPES: [&str; 8] =
         ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     let path = tree::text(source, &["path"]);
-    let mut causes = Vec::new();
-    if path.split('/').any(|part| part == "..") {
-        causes.push(StatusCause::invalid(format!("{field}.path"), quoted(path), "must not contain '..'"));
+    if path.is_empty() {
+        return vec![StatusCause::required(format!("{field}.path"), "")];
     }
-    causes.extend(number::one_of(format!("{field}.type"), tree::text(source, &["type"]), &TYPES));
-    causes
+    let kind = number::one_of(format!("{field}.type"), tree::text(source, &["type"]), &TYPES);
+    text::without_backsteps(&format!("{field}.path"), path).into_iter().chain(kind).collect()
 }

@@ -3,17 +3,14 @@
 use kubewright_core::meta::v1::{LabelSelector, StatusCause};
 use kubewright_core::{Decoder, Selector, Value};
 
-use super::metadata::{self, quoted};
-use super::{number, pod};
+use super::metadata::quoted;
+use super::{number, pod, text};
 use crate::object::{text_map, to_json, tree};
 
 /// What is wrong with a deployment.
 pub(super) fn deployment(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    let mut causes = selected_template(value, old, "deployment");
-    causes.extend(not_negative(
-        value,
-        &["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"],
-    ));
+    let mut causes = not_negative(value, &["replicas"]);
+    causes.extend(selected_template(value, "deployment"));
     let strategy = tree::get(value, &["spec", "strategy"]).cloned().unwrap_or_default();
     match tree::text(&strategy, &["type"]) {
         "Recreate" if strategy.get("rollingUpdate").is_some() => {
@@ -22,64 +19,61 @@ pub(super) fn deployment(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
         }
         "Recreate" => {}
         "RollingUpdate" => causes.extend(rolling_update("spec.strategy.rollingUpdate", &strategy)),
-        other => causes.extend(number::one_of("spec.strategy.type", other, &["Recreate", "RollingUpdate"])),
+        _ => {
+            let known = ["Recreate", "RollingUpdate"];
+            causes.push(StatusCause::not_supported("spec.strategy", shown_strategy(&strategy), &known));
+        }
     }
+    causes.extend(not_negative(value, &["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"]));
     let ready = tree::int(value, &["spec", "minReadySeconds"]).unwrap_or_default();
     if let Some(deadline) =
         tree::int(value, &["spec", "progressDeadlineSeconds"]).filter(|deadline| *deadline <= ready && *deadline >= 0)
     {
-        causes.push(StatusCause::invalid(
-            "spec.progressDeadlineSeconds",
-            deadline,
-            "must be greater than minReadySeconds",
-        ));
+        let why = "must be greater than minReadySeconds";
+        causes.push(StatusCause::invalid("spec.progressDeadlineSeconds", deadline, why));
     }
+    causes.extend(old.and_then(|old| number::immutable(value, old, &["spec", "selector"])));
     causes
+}
+
+/// A strategy as messages show it.
+pub(super) fn shown_strategy(strategy: &Value) -> String {
+    text::internal(strategy, &[("Type", "type", "\"\""), ("RollingUpdate", "rollingUpdate", "null")])
 }
 
 /// What is wrong with a replica set.
 pub(super) fn replica_set(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    let mut causes = selected_template(value, old, "deployment");
-    causes.extend(not_negative(value, &["replicas", "minReadySeconds"]));
+    let mut causes = not_negative(value, &["replicas", "minReadySeconds"]);
+    causes.extend(selected_template(value, "deployment"));
+    causes.extend(old.and_then(|old| number::immutable(value, old, &["spec", "selector"])));
     causes
 }
 
-/// What is wrong with a stateful set.
-pub(super) fn stateful_set(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    let mut causes = selected_template(value, None, "statefulset");
-    causes.extend(not_negative(value, &["replicas", "minReadySeconds", "revisionHistoryLimit"]));
-    if let Some(old) = old {
-        let mut allowed = value.get("spec").cloned().unwrap_or_default();
-        let before = old.get("spec").cloned().unwrap_or_default();
-        for field in [
-            "replicas",
-            "ordinals",
-            "template",
-            "updateStrategy",
-            "revisionHistoryLimit",
-            "persistentVolumeClaimRetentionPolicy",
-            "minReadySeconds",
-        ] {
-            match before.get(field) {
-                Some(value) => tree::set(&mut allowed, &[field], value.clone()),
-                None => drop(tree::remove(&mut allowed, &[field])),
-            }
-        }
-        if allowed != before {
-            let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
-                'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' \
-                are forbidden";
-            causes.push(StatusCause::forbidden("spec", why));
-        }
+/// What is wrong with the oldest of them, whose selector is just labels.
+pub(super) fn replication_controller(value: &Value) -> Vec<StatusCause> {
+    let mut causes = not_negative(value, &["minReadySeconds"]);
+    let wanted = text_map(tree::get(value, &["spec", "selector"]));
+    if wanted.is_empty() {
+        causes.push(StatusCause::required("spec.selector", ""));
     }
+    causes.extend(not_negative(value, &["replicas"]));
+    let Some(template) = tree::get(value, &["spec", "template"]) else {
+        causes.push(StatusCause::required("spec.template", ""));
+        return causes;
+    };
+    let labels = tree::get(template, &["metadata", "labels"]);
+    let given = text_map(labels);
+    if wanted.iter().any(|(key, value)| given.get(key) != Some(value)) {
+        causes.push(unmatched(labels));
+    }
+    causes.extend(pod::template("spec.template", template));
+    causes.extend(lasting("spec.template.spec", template, "ReplicationController"));
     causes
 }
 
-/// What is wrong with a daemon set.
-pub(super) fn daemon_set(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    let mut causes = selected_template(value, old, "daemonset");
-    causes.extend(not_negative(value, &["minReadySeconds", "revisionHistoryLimit"]));
-    causes
+/// What is wrong with a template that stands alone.
+pub(super) fn pod_template(value: &Value) -> Vec<StatusCause> {
+    pod::template("template", value.get("template").unwrap_or(&Value::Null))
 }
 
 /// What is wrong with the status of a workload: no more pods can be in a state than there are.
@@ -101,77 +95,99 @@ pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-fn not_negative(value: &Value, fields: &[&str]) -> Vec<StatusCause> {
+/// Numbers of the specification that must not be negative.
+pub(super) fn not_negative(value: &Value, fields: &[&str]) -> Vec<StatusCause> {
     fields.iter().filter_map(|field| number::not_negative(value, &["spec", field])).collect()
 }
 
 /// Not both numbers may be nothing, or no pod could ever be replaced.
 fn rolling_update(field: &str, strategy: &Value) -> Vec<StatusCause> {
+    let amount = |name: &str| tree::get(strategy, &["rollingUpdate", name]);
     let mut causes = Vec::new();
-    for (name, is_bounded) in [("maxUnavailable", true), ("maxSurge", false)] {
-        let amount = tree::get(strategy, &["rollingUpdate", name]);
-        causes.extend(super::selector::amount(&format!("{field}.{name}"), amount, is_bounded));
+    for name in ["maxUnavailable", "maxSurge"] {
+        causes.extend(super::selector::amount(&format!("{field}.{name}"), amount(name), false));
     }
-    let is_zero = |name: &str| match tree::get(strategy, &["rollingUpdate", name]) {
+    let is_zero = |name: &str| match amount(name) {
         Some(Value::Int(0)) => true,
         Some(Value::String(text)) => text == "0%",
         _ => false,
     };
+    let field = format!("{field}.maxUnavailable");
     if is_zero("maxUnavailable") && is_zero("maxSurge") {
-        let shown = tree::get(strategy, &["rollingUpdate", "maxUnavailable"]).cloned().unwrap_or_default();
-        let why = "may not be 0 when `maxSurge` is 0";
-        causes.push(StatusCause::invalid(format!("{field}.maxUnavailable"), shown, why));
+        let shown = amount("maxUnavailable").cloned().unwrap_or_default();
+        causes.push(StatusCause::invalid(field.as_str(), shown, "may not be 0 when `maxSurge` is 0"));
     }
+    causes.extend(super::selector::above_all(&field, amount("maxUnavailable")));
     causes
 }
 
 /// The rules of a selector and of the template whose pods it must select.
-fn selected_template(value: &Value, old: Option<&Value>, kind: &str) -> Vec<StatusCause> {
-    let mut causes = Vec::new();
-    let selector = tree::get(value, &["spec", "selector"]).filter(|selector| !selector.is_null());
-    let mut is_valid = true;
-    match selector {
-        None => causes.push(StatusCause::required("spec.selector", "")),
-        Some(selector) => {
-            let complaints = super::selector::selector("spec.selector", selector);
-            is_valid = complaints.is_empty();
-            causes.extend(complaints);
-            if selector.as_object().is_some_and(|fields| fields.is_empty()) {
-                let why = format!("empty selector is invalid for {kind}");
-                causes.push(StatusCause::invalid("spec.selector", selector, &why));
-            }
+fn selected_template(value: &Value, kind: &str) -> Vec<StatusCause> {
+    let mut causes = selector(value, kind);
+    let nothing = Value::default();
+    let template = tree::get(value, &["spec", "template"]).unwrap_or(&nothing);
+    match chosen(value) {
+        Some(chosen) => {
+            causes.extend(matched(&chosen, template));
+            causes.extend(pod::template("spec.template", template));
+            causes.extend(lasting("spec.template.spec", template, "ReplicaSet"));
         }
-    }
-    let decoded: Option<LabelSelector> = selector.and_then(|selector| Decoder::new().json(&to_json(selector)).ok());
-    let template = tree::get(value, &["spec", "template"]).cloned().unwrap_or_default();
-    let labels = tree::get(&template, &["metadata", "labels"]);
-    match Selector::from_label_selector(decoded.as_ref()) {
-        Ok(chosen) => {
-            if !chosen.matches(&text_map(labels)) {
-                let shown = labels.cloned().unwrap_or_else(|| tree::map([]));
-                let why = "`selector` does not match template `labels`";
-                causes.push(StatusCause::invalid("spec.template.metadata.labels", shown, why));
-            }
-        }
-        Err(_) => {
-            let shown = selector.cloned().unwrap_or_default();
+        None => {
+            let shown = tree::get(value, &["spec", "selector"]).cloned().unwrap_or_default();
             causes.push(StatusCause::invalid("spec.selector", shown, "invalid label selector"));
         }
     }
-    if is_valid {
-        causes.extend(metadata::labels("spec.template.metadata.labels", labels));
-    }
-    let spec = template.get("spec").cloned().unwrap_or_default();
-    causes.extend(pod::spec_causes("spec.template.spec", &spec));
-    match tree::text(&spec, &["restartPolicy"]) {
-        "" | "Always" => {}
+    causes
+}
+
+/// What is wrong with a selector, which selects something.
+pub(super) fn selector(value: &Value, kind: &str) -> Vec<StatusCause> {
+    let Some(selector) = tree::get(value, &["spec", "selector"]).filter(|selector| !selector.is_null()) else {
+        return vec![StatusCause::required("spec.selector", "")];
+    };
+    let mut causes = super::selector::selector("spec.selector", selector);
+    causes.extend(empty_selector(selector, kind));
+    causes
+}
+
+/// A selector of everything is one by mistake.
+pub(super) fn empty_selector(selector: &Value, kind: &str) -> Option<StatusCause> {
+    let is_empty = selector.as_object().is_some_and(|fields| fields.is_empty());
+    let why = format!("empty selector is invalid for {kind}");
+    is_empty.then(|| StatusCause::invalid("spec.selector", selector, &why))
+}
+
+/// The selector of a workload, if it can be used.
+pub(super) fn chosen(value: &Value) -> Option<Selector> {
+    let selector = tree::get(value, &["spec", "selector"]).filter(|selector| !selector.is_null());
+    let decoded: Option<LabelSelector> = selector.and_then(|selector| Decoder::new().json(&to_json(selector)).ok());
+    Selector::from_label_selector(decoded.as_ref()).ok()
+}
+
+/// Pods of a template must be found again.
+pub(super) fn matched(chosen: &Selector, template: &Value) -> Option<StatusCause> {
+    let labels = tree::get(template, &["metadata", "labels"]);
+    (!chosen.matches(&text_map(labels))).then(|| unmatched(labels))
+}
+
+fn unmatched(labels: Option<&Value>) -> StatusCause {
+    let shown = labels.cloned().unwrap_or_else(|| tree::map([]));
+    let why = "`selector` does not match template `labels`";
+    StatusCause::invalid("spec.template.metadata.labels", shown, why)
+}
+
+/// Pods that are replaced when they end must not end by themselves.
+pub(super) fn lasting(field: &str, template: &Value, kind: &str) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    match tree::text(template, &["spec", "restartPolicy"]) {
+        "Always" => {}
         other => {
-            causes.retain(|cause| cause.field.as_deref() != Some("spec.template.spec.restartPolicy"));
-            causes.push(StatusCause::not_supported("spec.template.spec.restartPolicy", quoted(other), &["Always"]));
+            causes.push(StatusCause::not_supported(format!("{field}.restartPolicy"), quoted(other), &["Always"]));
         }
     }
-    if let Some(old) = old {
-        causes.extend(number::immutable(value, old, &["spec", "selector"]));
+    if tree::get(template, &["spec", "activeDeadlineSeconds"]).is_some() {
+        let why = format!("activeDeadlineSeconds in {kind} is not Supported");
+        causes.push(StatusCause::forbidden(format!("{field}.activeDeadlineSeconds"), &why));
     }
     causes
 }

@@ -1,0 +1,269 @@
+//! Where pods and volumes may be: affinities, selectors of nodes, and how pods are spread.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::{dns1123_label, dns1123_subdomain, qualified_name};
+
+use super::metadata::quoted;
+use super::{number, selector, text};
+use crate::object::{text_map, tree};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// What is wrong with the affinities of a pod.
+pub(super) fn affinity(field: &str, affinity: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    if let Some(node) = affinity.get("nodeAffinity") {
+        let field = format!("{field}.nodeAffinity");
+        let required = node.get(REQUIRED).into_iter();
+        causes.extend(required.flat_map(|chosen| node_selector(&format!("{field}.{REQUIRED}"), chosen)));
+        for (index, term) in tree::items(node, &[PREFERRED]).iter().enumerate() {
+            let field = format!("{field}.{PREFERRED}[{index}]");
+            causes.extend(weight(&field, term));
+            let preference = term.get("preference").unwrap_or(&Value::Null);
+            causes.extend(node_term(&format!("{field}.preference"), preference));
+        }
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(pods) = affinity.get(kind) else { continue };
+        for (index, term) in tree::items(pods, &[REQUIRED]).iter().enumerate() {
+            causes.extend(pod_term(&format!("{field}.{kind}.{REQUIRED}[{index}]"), term));
+        }
+        for (index, term) in tree::items(pods, &[PREFERRED]).iter().enumerate() {
+            let field = format!("{field}.{kind}.{PREFERRED}[{index}]");
+            causes.extend(weight(&field, term));
+            let inner = term.get("podAffinityTerm").unwrap_or(&Value::Null);
+            causes.extend(pod_term(&format!("{field}.podAffinityTerm"), inner));
+        }
+    }
+    causes
+}
+
+fn weight(field: &str, term: &Value) -> Option<StatusCause> {
+    let weight = tree::int(term, &["weight"]).unwrap_or_default();
+    let is_wrong = !(1..=100).contains(&weight);
+    is_wrong.then(|| StatusCause::invalid(format!("{field}.weight"), weight, "must be in the range 1-100"))
+}
+
+/// What is wrong with a selector of nodes, of which one term has to fit.
+pub(super) fn node_selector(field: &str, chosen: &Value) -> Vec<StatusCause> {
+    let field = format!("{field}.nodeSelectorTerms");
+    let terms = tree::items(chosen, &["nodeSelectorTerms"]);
+    if terms.is_empty() {
+        return vec![StatusCause::required(field, "must have at least one node selector term")];
+    }
+    let terms = terms.iter().enumerate();
+    terms.flat_map(|(index, term)| node_term(&format!("{field}[{index}]"), term)).collect()
+}
+
+fn node_term(field: &str, term: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (index, requirement) in tree::items(term, &["matchExpressions"]).iter().enumerate() {
+        causes.extend(expression(&format!("{field}.matchExpressions[{index}]"), requirement));
+    }
+    for (index, requirement) in tree::items(term, &["matchFields"]).iter().enumerate() {
+        causes.extend(field_requirement(&format!("{field}.matchFields[{index}]"), requirement));
+    }
+    causes
+}
+
+fn expression(field: &str, requirement: &Value) -> Vec<StatusCause> {
+    let values = tree::items(requirement, &["values"]);
+    let values_field = format!("{field}.values");
+    let mut causes = Vec::new();
+    match tree::text(requirement, &["operator"]) {
+        "In" | "NotIn" if values.is_empty() => {
+            let why = "must be specified when `operator` is 'In' or 'NotIn'";
+            causes.push(StatusCause::required(values_field, why));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            causes.push(StatusCause::forbidden(values_field, why));
+        }
+        "Gt" | "Lt" if values.len() != 1 => {
+            let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+            causes.push(StatusCause::required(values_field, why));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+        other => causes.push(bad_operator(field, other)),
+    }
+    causes.extend(text::kept(&format!("{field}.key"), tree::text(requirement, &["key"]), qualified_name));
+    causes
+}
+
+fn bad_operator(field: &str, operator: &str) -> StatusCause {
+    StatusCause::invalid(format!("{field}.operator"), quoted(operator), "not a valid selector operator")
+}
+
+/// Of the fields of a node, only its name can be selected.
+fn field_requirement(field: &str, requirement: &Value) -> Vec<StatusCause> {
+    let values = tree::items(requirement, &["values"]);
+    let mut causes = Vec::new();
+    match tree::text(requirement, &["operator"]) {
+        "In" | "NotIn" if values.len() != 1 => {
+            let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            causes.push(StatusCause::required(format!("{field}.values"), why));
+        }
+        "In" | "NotIn" => {}
+        other => causes.push(bad_operator(field, other)),
+    }
+    match tree::text(requirement, &["key"]) {
+        "metadata.name" => {
+            for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+                causes.extend(text::kept(&format!("{field}.values[{index}]"), value, dns1123_subdomain));
+            }
+        }
+        other => {
+            let why = "not a valid field selector key";
+            causes.push(StatusCause::invalid(format!("{field}.key"), quoted(other), why));
+        }
+    }
+    causes
+}
+
+fn pod_term(field: &str, term: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for part in ["labelSelector", "namespaceSelector"] {
+        let chosen = term.get(part).into_iter();
+        causes.extend(chosen.flat_map(|chosen| selector::selector(&format!("{field}.{part}"), chosen)));
+    }
+    for name in tree::items(term, &["namespaces"]).iter().filter_map(Value::as_str) {
+        causes.extend(text::kept(&format!("{field}.namespace"), name, dns1123_label));
+    }
+    causes.extend(label_keys(field, term));
+    let key = tree::text(term, &["topologyKey"]);
+    if key.is_empty() {
+        causes.push(StatusCause::required(format!("{field}.topologyKey"), "can not be empty"));
+    }
+    causes.extend(text::kept(&format!("{field}.topologyKey"), key, qualified_name));
+    causes
+}
+
+/// Labels whose values are taken from the pod itself.
+fn label_keys(field: &str, term: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for part in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let (field, keys) = (format!("{field}.{part}"), tree::items(term, &[part]));
+        if !keys.is_empty() && term.get("labelSelector").is_none() {
+            causes.push(StatusCause::forbidden(field, "must not be specified when labelSelector is not set"));
+            continue;
+        }
+        for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
+            causes.extend(text::kept(&format!("{field}[{index}]"), key, qualified_name));
+        }
+    }
+    let others = tree::items(term, &["mismatchLabelKeys"]);
+    for (index, key) in tree::items(term, &["matchLabelKeys"]).iter().enumerate() {
+        if others.contains(key) {
+            let why = "exists in both matchLabelKeys and mismatchLabelKeys";
+            causes.push(StatusCause::invalid(format!("{field}.matchLabelKeys[{index}]"), key, why));
+        }
+    }
+    causes
+}
+
+/// What is wrong with how pods are spread.
+pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (index, constraint) in constraints.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        let skew = tree::int(constraint, &["maxSkew"]).unwrap_or_default();
+        if skew <= 0 {
+            causes.push(StatusCause::invalid(format!("{field}.maxSkew"), skew, "must be greater than zero"));
+        }
+        let key = tree::text(constraint, &["topologyKey"]);
+        if key.is_empty() {
+            causes.push(StatusCause::required(format!("{field}.topologyKey"), "can not be empty"));
+        }
+        let action = tree::text(constraint, &["whenUnsatisfiable"]);
+        let actions = ["DoNotSchedule", "ScheduleAnyway"];
+        causes.extend(number::one_of(format!("{field}.whenUnsatisfiable"), action, &actions));
+        let is_same = |other: &Value| {
+            tree::text(other, &["topologyKey"]) == key && tree::text(other, &["whenUnsatisfiable"]) == action
+        };
+        if constraints[index + 1..].iter().any(is_same) {
+            let shown = quoted(&format!("{{{key}, {action}}}"));
+            causes.push(StatusCause::duplicate(format!("{field}.{{topologyKey, whenUnsatisfiable}}"), shown));
+        }
+        if let Some(least) = tree::int(constraint, &["minDomains"]) {
+            let mut complain = |why: &str| {
+                causes.push(StatusCause::invalid(format!("{field}.minDomains"), least, why));
+            };
+            if least <= 0 {
+                complain("must be greater than zero");
+            }
+            if action != "DoNotSchedule" {
+                complain(&format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"));
+            }
+        }
+        for part in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            let policy = constraint.get(part);
+            causes.extend(text::optional_choice(&format!("{field}.{part}"), policy, &["Honor", "Ignore"]));
+        }
+        causes.extend(spread_keys(&format!("{field}.matchLabelKeys"), constraint));
+        let chosen = constraint.get("labelSelector").into_iter();
+        causes.extend(chosen.flat_map(|chosen| selector::selector(&format!("{field}.labelSelector"), chosen)));
+    }
+    causes
+}
+
+fn spread_keys(field: &str, constraint: &Value) -> Vec<StatusCause> {
+    let keys = tree::items(constraint, &["matchLabelKeys"]);
+    let mut causes = Vec::new();
+    let chosen = constraint.get("labelSelector");
+    if !keys.is_empty() && chosen.is_none() {
+        causes.push(StatusCause::forbidden(field, "must not be specified when labelSelector is not set"));
+    }
+    let labels = text_map(chosen.and_then(|chosen| chosen.get("matchLabels")));
+    let expressions = chosen.map_or(&[][..], |chosen| tree::items(chosen, &["matchExpressions"]));
+    for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
+        let field = format!("{field}[{index}]");
+        causes.extend(text::kept(&field, key, qualified_name));
+        if labels.contains_key(key) || expressions.iter().any(|one| tree::text(one, &["key"]) == key) {
+            let why = "exists in both matchLabelKeys and labelSelector";
+            causes.push(StatusCause::invalid(field, quoted(key), why));
+        }
+    }
+    causes
+}
+
+/// What is wrong with the places that a class of storage allows.
+pub(super) fn topologies(field: &str, terms: &[Value]) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (index, term) in terms.iter().enumerate() {
+        let field = format!("{field}[{index}].matchLabelExpressions");
+        let requirements = tree::items(term, &["matchLabelExpressions"]);
+        for (index, requirement) in requirements.iter().enumerate() {
+            let (inner, values) = (format!("{field}[{index}]"), tree::items(requirement, &["values"]));
+            if values.is_empty() {
+                causes.push(StatusCause::required(format!("{inner}.values"), ""));
+            }
+            let twice = values.iter().enumerate().filter(|(index, value)| values[..*index].contains(value));
+            causes.extend(twice.map(|(at, value)| StatusCause::duplicate(format!("{inner}.values[{at}]"), value)));
+            let key = tree::text(requirement, &["key"]);
+            causes.extend(text::kept(&format!("{inner}.key"), key, qualified_name));
+            if requirements[..index].iter().any(|other| tree::text(other, &["key"]) == key) {
+                causes.push(StatusCause::duplicate(format!("{inner}.key"), quoted(key)));
+            }
+        }
+        let same = terms[..index].iter().filter(|other| meaning(other) == meaning(term)).count();
+        causes.extend((0..same).map(|_| StatusCause::duplicate(field.as_str(), quoted(""))));
+    }
+    causes
+}
+
+/// Keys with their values, whatever their order.
+fn meaning(term: &Value) -> Vec<(String, Vec<String>)> {
+    let mut all: Vec<_> = tree::items(term, &["matchLabelExpressions"])
+        .iter()
+        .map(|one| {
+            let values = tree::items(one, &["values"]).iter().filter_map(Value::as_str).map(str::to_owned);
+            let mut values: Vec<String> = values.collect();
+            values.sort();
+            (tree::text(one, &["key"]).to_owned(), values)
+        })
+        .collect();
+    all.sort();
+    all
+}

@@ -1,0 +1,148 @@
+//! Variables of containers, and the fields of a pod that they and volumes can show.
+
+use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::{dns1123_subdomain, qualified_name};
+use kubewright_core::{Quantity, Value};
+
+use super::metadata::quoted;
+use super::{config, number, text};
+use crate::object::tree;
+
+/// Fields of a pod that variables can show.
+const FIELDS: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+/// Fields of a pod that have a name for others, though not for every purpose.
+const KNOWN_FIELDS: [&str; 6] = [
+    "metadata.annotations",
+    "metadata.labels",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.host",
+    "status.phase",
+];
+/// Amounts of a container that can be shown.
+const AMOUNTS: [&str; 6] = [
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+const UNITS: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+
+/// What is wrong with a variable.
+pub(super) fn variable(field: &str, variable: &Value) -> Vec<StatusCause> {
+    let name = tree::text(variable, &["name"]);
+    let mut causes = text::required(&format!("{field}.name"), name, name_complaints);
+    let Some(from) = variable.get("valueFrom") else { return causes };
+    let field = format!("{field}.valueFrom");
+    if let Some(reference) = from.get("fieldRef") {
+        causes.extend(field_reference(&format!("{field}.fieldRef"), reference, &FIELDS));
+    }
+    if let Some(reference) = from.get("resourceFieldRef") {
+        causes.extend(amount_reference(&format!("{field}.resourceFieldRef"), reference, false));
+    }
+    for kind in ["configMapKeyRef", "secretKeyRef"] {
+        let Some(reference) = from.get(kind) else { continue };
+        let name = tree::text(reference, &["name"]);
+        causes.extend(text::kept(&format!("{field}.{kind}.name"), name, dns1123_subdomain));
+        let key = tree::text(reference, &["key"]);
+        causes.extend(text::required(&format!("{field}.{kind}.key"), key, config::key_complaints));
+    }
+    let sources = from.as_object().map_or(0, |sources| sources.len());
+    let has_value = !tree::text(variable, &["value"]).is_empty();
+    let why = match (sources, has_value) {
+        (0, _) => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        }
+        (_, true) => "may not be specified when `value` is not empty",
+        (1, _) => return causes,
+        _ => "may not have more than one field specified at a time",
+    };
+    causes.push(StatusCause::invalid(field, quoted(""), why));
+    causes
+}
+
+fn name_complaints(name: &str) -> Vec<String> {
+    let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+    let is_name = name.bytes().all(|c| (b' '..=b'~').contains(&c) && c != b'=');
+    if is_name { Vec::new() } else { vec![why.to_owned()] }
+}
+
+/// What is wrong with what gives many variables at once.
+pub(super) fn source(field: &str, source: &Value) -> Vec<StatusCause> {
+    let mut causes = text::kept_if_any(&format!("{field}.prefix"), tree::text(source, &["prefix"]), name_complaints);
+    let named = ["configMapRef", "secretRef"].map(|kind| (kind, source.get(kind)));
+    for (kind, reference) in named {
+        let Some(reference) = reference else { continue };
+        let name = tree::text(reference, &["name"]);
+        causes.extend(text::required(&format!("{field}.{kind}.name"), name, dns1123_subdomain));
+    }
+    match named.iter().filter(|(_, reference)| reference.is_some()).count() {
+        0 => causes.push(StatusCause::invalid(field, "\"\"", "must specify one of: `configMapRef` or `secretRef`")),
+        1 => {}
+        _ => causes.push(StatusCause::invalid(field, "\"\"", "may not have more than one field specified at a time")),
+    }
+    causes
+}
+
+/// What is wrong with a reference to a field of the pod.
+pub(super) fn field_reference(field: &str, reference: &Value, shown: &[&str]) -> Vec<StatusCause> {
+    let path = tree::text(reference, &["fieldPath"]);
+    if path.is_empty() {
+        return vec![StatusCause::required(format!("{field}.fieldPath"), "")];
+    }
+    let unconverted = |why: String| {
+        let why = format!("error converting fieldPath: {why}");
+        vec![StatusCause::invalid(format!("{field}.fieldPath"), quoted(path), &why)]
+    };
+    if let Some((path, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
+        return match path {
+            "metadata.annotations" => text::kept(field, &key.to_lowercase(), qualified_name),
+            "metadata.labels" => text::kept(field, key, qualified_name),
+            path => unconverted(format!("field label does not support subscript: {path}['{key}']")),
+        };
+    }
+    if !FIELDS.contains(&path) && !KNOWN_FIELDS.contains(&path) {
+        return unconverted(format!("field label not supported: {path}"));
+    }
+    number::one_of(format!("{field}.fieldPath"), path, shown).into_iter().collect()
+}
+
+/// What is wrong with a reference to an amount of a container, which a volume has to name.
+pub(super) fn amount_reference(field: &str, reference: &Value, is_volume: bool) -> Vec<StatusCause> {
+    let resource = tree::text(reference, &["resource"]);
+    let mut causes = Vec::new();
+    let is_huge = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");
+    if is_volume && tree::text(reference, &["containerName"]).is_empty() {
+        causes.push(StatusCause::required(format!("{field}.containerName"), ""));
+    } else if resource.is_empty() {
+        causes.push(StatusCause::required(format!("{field}.resource"), ""));
+    } else if !is_huge {
+        causes.extend(number::one_of(format!("{field}.resource"), resource, &AMOUNTS));
+    }
+    let divisor = tree::text(reference, &["divisor"]).parse().unwrap_or_else(|_| Quantity::from(0i64));
+    let (units, whose): (&[&str], _) = match resource {
+        "limits.cpu" | "requests.cpu" => (&["1m", "1"], "cpu"),
+        "limits.memory" | "requests.memory" => (&UNITS, "memory"),
+        "limits.ephemeral-storage" | "requests.ephemeral-storage" => (&UNITS, "local ephemeral storage"),
+        _ if is_huge => (&UNITS, "hugepages"),
+        _ => return causes,
+    };
+    if !divisor.is_zero() && !units.contains(&divisor.to_string().as_str()) {
+        let listed = if whose == "cpu" { "1m and 1".to_owned() } else { units.join(", ") };
+        let why = format!("only divisor's values {listed} are supported with the {whose} resource");
+        causes.push(StatusCause::invalid(format!("{field}.divisor"), quoted(resource), &why));
+    }
+    causes
+}

@@ -1,0 +1,130 @@
+//! Volumes as containers see them: directories and devices.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+
+use super::container::Surroundings;
+use super::metadata::quoted;
+use super::text;
+use crate::object::tree;
+
+/// What is wrong with the directories of a container.
+pub(super) fn mounts(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    let mounts = tree::items(container, &["volumeMounts"]);
+    let devices = tree::items(container, &["volumeDevices"]);
+    for (index, mount) in mounts.iter().enumerate() {
+        let inner = format!("{field}[{index}]");
+        let (name, place) = (tree::text(mount, &["name"]), tree::text(mount, &["mountPath"]));
+        if name.is_empty() {
+            causes.push(StatusCause::required(format!("{inner}.name"), ""));
+        }
+        if !pod.volumes.iter().any(|volume| tree::text(volume, &["name"]) == name) {
+            causes.push(StatusCause::not_found(format!("{inner}.name"), quoted(name)));
+        }
+        if place.is_empty() {
+            causes.push(StatusCause::required(format!("{inner}.mountPath"), ""));
+        }
+        if mounts[..index].iter().any(|other| tree::text(other, &["mountPath"]) == place) {
+            causes.push(StatusCause::invalid(format!("{inner}.mountPath"), quoted(place), "must be unique"));
+        }
+        if devices.iter().any(|device| tree::text(device, &["name"]) == name) {
+            let why = "must not already exist in volumeDevices";
+            causes.push(StatusCause::invalid(format!("{inner}.name"), quoted(name), why));
+        }
+        if devices.iter().any(|device| tree::text(device, &["devicePath"]) == place) {
+            let why = "must not already exist as a path in volumeDevices";
+            causes.push(StatusCause::invalid(format!("{inner}.mountPath"), quoted(place), why));
+        }
+        // From here on the server leaves the index out of its paths.
+        let (path, expression) = (tree::text(mount, &["subPath"]), tree::text(mount, &["subPathExpr"]));
+        causes.extend(text::descending(&format!("{field}.subPath"), path));
+        if !expression.is_empty() && !path.is_empty() {
+            let why = "subPathExpr and subPath are mutually exclusive";
+            causes.push(StatusCause::invalid(format!("{inner}.subPathExpr"), quoted(expression), why));
+        }
+        causes.extend(text::descending(&format!("{field}.subPathExpr"), expression));
+        causes.extend(propagation(&format!("{field}.mountPropagation"), mount, container));
+        causes.extend(read_only(&format!("{field}.recursiveReadOnly"), mount));
+    }
+    causes
+}
+
+fn propagation(field: &str, mount: &Value, container: &Value) -> Vec<StatusCause> {
+    let known = ["Bidirectional", "HostToContainer", "None"];
+    let mut causes: Vec<_> = text::optional_choice(field, mount.get("mountPropagation"), &known).into_iter().collect();
+    let is_privileged = tree::is_true(container, &["securityContext", "privileged"]);
+    if tree::text(mount, &["mountPropagation"]) == "Bidirectional" && !is_privileged {
+        let why = "Bidirectional mount propagation is available only to privileged containers";
+        causes.push(StatusCause::forbidden(field, why));
+    }
+    causes
+}
+
+fn read_only(field: &str, mount: &Value) -> Vec<StatusCause> {
+    let Some(mode) = mount.get("recursiveReadOnly").and_then(Value::as_str) else { return Vec::new() };
+    let mut causes = Vec::new();
+    match mode {
+        "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if !tree::is_true(mount, &["readOnly"]) {
+                causes.push(StatusCause::forbidden(field, "may only be specified when readOnly is true"));
+            }
+            if !matches!(tree::text(mount, &["mountPropagation"]), "" | "None") {
+                let why = "may only be specified when mountPropagation is None or not specified";
+                causes.push(StatusCause::forbidden(field, why));
+            }
+        }
+        other => causes.extend(super::number::one_of(field, other, &["Disabled", "Enabled", "IfPossible"])),
+    }
+    causes
+}
+
+/// What is wrong with the devices of a container.
+pub(super) fn devices(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    let devices = tree::items(container, &["volumeDevices"]);
+    let mounts = tree::items(container, &["volumeMounts"]);
+    for (index, device) in devices.iter().enumerate() {
+        let inner = format!("{field}[{index}]");
+        let (name, path) = (tree::text(device, &["name"]), tree::text(device, &["devicePath"]));
+        let earlier = &devices[..index];
+        let mut complain = |part: &str, shown: &str, why: &str| {
+            causes.push(StatusCause::invalid(format!("{inner}.{part}"), quoted(shown), why));
+        };
+        if !name.is_empty() && earlier.iter().any(|other| tree::text(other, &["name"]) == name) {
+            complain("name", name, "must be unique");
+        }
+        let volume = pod.volumes.iter().find(|volume| tree::text(volume, &["name"]) == name);
+        let is_claim = |volume: &Value| volume.get("persistentVolumeClaim").or(volume.get("ephemeral")).is_some();
+        if volume.is_some_and(|volume| !is_claim(volume)) {
+            let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+            complain("name", name, why);
+        }
+        if name.is_empty() {
+            causes.push(StatusCause::required(format!("{inner}.name"), ""));
+        }
+        if volume.is_none() {
+            causes.push(StatusCause::not_found(format!("{inner}.name"), quoted(name)));
+        }
+        if path.is_empty() {
+            causes.push(StatusCause::required(format!("{inner}.devicePath"), ""));
+        }
+        let mut complain = |part: &str, shown: &str, why: &str| {
+            causes.push(StatusCause::invalid(format!("{inner}.{part}"), quoted(shown), why));
+        };
+        if earlier.iter().any(|other| tree::text(other, &["devicePath"]) == path) {
+            complain("devicePath", path, "must be unique");
+        }
+        if text::without_backsteps("", path).is_some() {
+            complain("devicePath", path, "can not contain backsteps ('..')");
+        }
+        if mounts.iter().any(|mount| tree::text(mount, &["name"]) == name) {
+            complain("name", name, "must not already exist in volumeMounts");
+        }
+        if mounts.iter().any(|mount| tree::text(mount, &["mountPath"]) == path) {
+            complain("devicePath", path, "must not already exist as a path in volumeMounts");
+        }
+    }
+    causes
+}

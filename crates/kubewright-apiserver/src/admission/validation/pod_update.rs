@@ -1,0 +1,180 @@
+//! What of a pod can be changed once it is there.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+
+use super::super::defaulting::pod::quality_of_service;
+use super::metadata::quoted;
+use super::pod;
+use crate::object::{text_map, tree};
+
+/// What is wrong with the changes of a pod: images, its deadline, tolerations and gates are nearly all that changes.
+pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for list in ["containers", "initContainers"] {
+        let lists = [new, old].map(|pod| tree::items(pod, &["spec", list]));
+        if lists[0].len() != lists[1].len() {
+            let why = "pod updates may not add or remove containers";
+            causes.push(StatusCause::forbidden(format!("spec.{list}"), why));
+            return causes;
+        }
+        for (index, container) in lists[0].iter().enumerate() {
+            let (field, image) = (format!("spec.{list}[{index}].image"), tree::text(container, &["image"]));
+            if image.is_empty() {
+                causes.push(StatusCause::required(field.as_str(), ""));
+            }
+            if image.trim() != image {
+                let why = "must not have leading or trailing whitespace";
+                causes.push(StatusCause::invalid(field, quoted(image), why));
+            }
+        }
+    }
+    match deadline(new, old) {
+        Deadline::Refused(cause) => {
+            causes.push(cause);
+            return causes;
+        }
+        Deadline::Gone(cause) => causes.push(cause),
+        Deadline::Fine => {}
+    }
+    causes.extend(tolerations(new, old));
+    let names = |pod: &Value| -> Vec<String> {
+        let gates = tree::items(pod, &["spec", "schedulingGates"]).iter();
+        gates.map(|gate| tree::text(gate, &["name"]).to_owned()).collect()
+    };
+    let before = names(old);
+    for (index, gate) in names(new).iter().enumerate().filter(|(_, gate)| !before.contains(gate)) {
+        let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+        causes.push(StatusCause::forbidden(format!("spec.schedulingGates[{index}].name"), &why));
+    }
+    if new.get("spec") != old.get("spec") {
+        if quality_of_service(new) != quality_of_service(old) {
+            let class = tree::get(new, &["status", "qosClass"]).cloned().unwrap_or_else(|| "".into());
+            causes.push(StatusCause::invalid("metadata", class, "Pod QoS is immutable"));
+        }
+        causes.extend(other_changes(new, old));
+    }
+    causes
+}
+
+enum Deadline {
+    Fine,
+    /// Nothing else is looked at.
+    Refused(StatusCause),
+    Gone(StatusCause),
+}
+
+/// A deadline may come nearer.
+fn deadline(new: &Value, old: &Value) -> Deadline {
+    const FIELD: &str = "spec.activeDeadlineSeconds";
+    let seconds = |pod: &Value| tree::int(pod, &["spec", "activeDeadlineSeconds"]);
+    match (seconds(new), seconds(old)) {
+        (Some(now), _) if !(0..=i64::from(i32::MAX)).contains(&now) => {
+            Deadline::Refused(StatusCause::invalid(FIELD, now, "must be between 0 and 2147483647, inclusive"))
+        }
+        (Some(now), Some(before)) if before < now => {
+            Deadline::Refused(StatusCause::invalid(FIELD, now, "must be less than or equal to previous value"))
+        }
+        (None, Some(_)) => {
+            let why = "must not update from a positive integer to nil value";
+            Deadline::Gone(StatusCause::invalid(FIELD, "null", why))
+        }
+        _ => Deadline::Fine,
+    }
+}
+
+/// Tolerations may be added, and those that are there may last longer or shorter.
+fn tolerations(new: &Value, old: &Value) -> Vec<StatusCause> {
+    let now = tree::items(new, &["spec", "tolerations"]);
+    let lasting = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        tree::remove(&mut toleration, &["tolerationSeconds"]);
+        toleration
+    };
+    let is_kept = |before: &Value| now.iter().any(|one| lasting(one) == lasting(before));
+    if !tree::items(old, &["spec", "tolerations"]).iter().all(is_kept) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        return vec![StatusCause::forbidden("spec.tolerations", why)];
+    }
+    pod::tolerations("spec.tolerations", now)
+}
+
+/// All that may change is put back as it was; what still differs may not.
+fn other_changes(new: &Value, old: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    let mut allowed = new.get("spec").cloned().unwrap_or_default();
+    let before = old.get("spec").cloned().unwrap_or_default();
+    for list in ["containers", "initContainers"] {
+        let images = tree::items(&before, &[list]).iter().map(|one| one.get("image").cloned());
+        for (container, image) in tree::items_mut(&mut allowed, list).iter_mut().zip(images.collect::<Vec<_>>()) {
+            if let Some(image) = image {
+                tree::set(container, &["image"], image);
+            }
+        }
+    }
+    for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
+        put_back(&mut allowed, &before, &[field]);
+    }
+    let grace = |spec: &Value| tree::int(spec, &["terminationGracePeriodSeconds"]);
+    if grace(&before).is_some_and(|seconds| seconds < 0) && grace(&allowed) == Some(1) {
+        put_back(&mut allowed, &before, &["terminationGracePeriodSeconds"]);
+    }
+    // Who holds a pod back decides where it may go.
+    if !tree::items(&before, &["schedulingGates"]).is_empty() {
+        let [now, then] = [&allowed, &before].map(|spec| text_map(spec.get("nodeSelector")));
+        if then.iter().any(|(key, value)| now.get(key) != Some(value)) {
+            let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            let shown = allowed.get("nodeSelector").cloned().unwrap_or_default();
+            causes.push(StatusCause::invalid("spec.nodeSelector", shown, why));
+        }
+        put_back(&mut allowed, &before, &["nodeSelector"]);
+        causes.extend(gated_affinity(&mut allowed, &before));
+    }
+    if allowed != before {
+        let why = "pod updates may not change fields other than `spec.containers[*].image`,\
+            `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
+            tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+        causes.push(StatusCause::forbidden("spec", why));
+    }
+    causes
+}
+
+/// The nodes that fit may become fewer: terms stay, and get more requirements. Preferences may change freely.
+fn gated_affinity(allowed: &mut Value, before: &Value) -> Vec<StatusCause> {
+    const NODE: [&str; 2] = ["affinity", "nodeAffinity"];
+    const FIELD: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let terms = |spec: &Value| {
+        let path = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
+        tree::items(spec, &path).to_vec()
+    };
+    let (now, then) = (terms(allowed), terms(before));
+    let mut causes = Vec::new();
+    if !then.is_empty() && now.len() != then.len() {
+        let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        causes.push(StatusCause::invalid(FIELD, Value::from(now), why));
+    } else {
+        for (index, (now, then)) in now.iter().zip(&then).enumerate() {
+            let list = |term: &Value, part: &str| tree::items(term, &[part]).to_vec();
+            let is_kept =
+                ["matchExpressions", "matchFields"].iter().all(|part| list(now, part).starts_with(&list(then, part)));
+            if !is_kept {
+                let why = "only additions are allowed (no mutations or deletions)";
+                causes.push(StatusCause::invalid(format!("{FIELD}[{index}]"), now, why));
+            }
+        }
+    }
+    put_back(allowed, before, &NODE);
+    if before.get("affinity").is_none()
+        && tree::get(allowed, &["affinity"]).is_some_and(|left| left.as_object().is_some_and(|left| left.is_empty()))
+    {
+        tree::remove(allowed, &["affinity"]);
+    }
+    causes
+}
+
+fn put_back(value: &mut Value, before: &Value, path: &[&str]) {
+    match tree::get(before, path) {
+        Some(old) => tree::set(value, path, old.clone()),
+        None => drop(tree::remove(value, path)),
+    }
+}

@@ -1,0 +1,205 @@
+//! Stateful and daemon sets, and how their pods are replaced.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+
+use super::metadata::{annotations, labels, quoted};
+use super::{number, pod, selector, text, workload};
+use crate::object::tree;
+
+/// Fields of a stateful set that may change.
+const CHANGEABLE: [&str; 7] = [
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+
+/// What is wrong with a stateful set. Nobody looks into its template, whose volumes are partly made of claims.
+pub(super) fn stateful(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    let nothing = Value::default();
+    let spec = value.get("spec").unwrap_or(&nothing);
+    let mut causes = Vec::new();
+    match tree::text(spec, &["podManagementPolicy"]) {
+        "" => causes.push(StatusCause::required("spec.podManagementPolicy", "")),
+        "OrderedReady" | "Parallel" => {}
+        other => {
+            let why = "must be 'OrderedReady' or 'Parallel'";
+            causes.push(StatusCause::invalid("spec.podManagementPolicy", quoted(other), why));
+        }
+    }
+    causes.extend(stateful_update(spec.get("updateStrategy").unwrap_or(&nothing)));
+    if let Some(policy) = spec.get("persistentVolumeClaimRetentionPolicy") {
+        for part in ["whenDeleted", "whenScaled"] {
+            let field = format!("spec.persistentVolumeClaimRetentionPolicy.{part}");
+            causes.extend(number::one_of(field, tree::text(policy, &[part]), &["Retain", "Delete"]));
+        }
+    }
+    causes.extend(workload::not_negative(value, &["replicas", "minReadySeconds"]));
+    causes.extend(number::not_negative(value, &["spec", "ordinals", "start"]));
+    causes.extend(workload::not_negative(value, &["revisionHistoryLimit"]));
+    causes.extend(workload::selector(value, "statefulset"));
+    let template = spec.get("template").unwrap_or(&nothing);
+    match workload::chosen(value) {
+        Some(chosen) => {
+            causes.extend(workload::matched(&chosen, template));
+            causes.extend(labels("spec.template.labels", tree::get(template, &["metadata", "labels"])));
+            causes.extend(annotations("spec.template.annotations", tree::get(template, &["metadata", "annotations"])));
+        }
+        None => {
+            let shown = spec.get("selector").cloned().unwrap_or_default();
+            causes.push(StatusCause::invalid("spec.selector", shown, ""));
+        }
+    }
+    causes.extend(workload::lasting("spec.template.spec", template, "StatefulSet"));
+    causes.extend(old.and_then(|old| stateful_changes(spec, old)));
+    causes
+}
+
+fn stateful_update(strategy: &Value) -> Vec<StatusCause> {
+    const FIELD: &str = "spec.updateStrategy";
+    let update = strategy.get("rollingUpdate");
+    match (tree::text(strategy, &["type"]), update) {
+        ("", _) => vec![StatusCause::required(FIELD, "")],
+        ("OnDelete", Some(update)) => {
+            let fields = [("Partition", "partition", "0"), ("MaxUnavailable", "maxUnavailable", "null")];
+            let why = "only allowed for updateStrategy 'RollingUpdate'";
+            vec![StatusCause::invalid(format!("{FIELD}.rollingUpdate"), text::internal(update, &fields), why)]
+        }
+        ("RollingUpdate", Some(update)) => {
+            let mut causes = Vec::new();
+            if let Some(partition) = tree::int(update, &["partition"]).filter(|partition| *partition < 0) {
+                let why = "must be greater than or equal to 0";
+                causes.push(StatusCause::invalid(format!("{FIELD}.rollingUpdate.partition"), partition, why));
+            }
+            if let Some(amount) = update.get("maxUnavailable") {
+                let field = format!("{FIELD}.rollingUpdate.maxUnavailable");
+                causes.extend(selector::amount(&field, Some(amount), false));
+                if is_zero(Some(amount)) {
+                    causes.push(StatusCause::invalid(field.as_str(), amount, "cannot be 0"));
+                }
+                causes.extend(selector::above_all(&field, Some(amount)));
+            }
+            causes
+        }
+        ("OnDelete" | "RollingUpdate", None) => Vec::new(),
+        _ => {
+            let why = "must be 'RollingUpdate' or 'OnDelete'";
+            vec![StatusCause::invalid(FIELD, workload::shown_strategy(strategy), why)]
+        }
+    }
+}
+
+fn stateful_changes(spec: &Value, old: &Value) -> Option<StatusCause> {
+    let mut allowed = spec.clone();
+    let before = old.get("spec").cloned().unwrap_or_default();
+    for field in CHANGEABLE {
+        match before.get(field) {
+            Some(value) => tree::set(&mut allowed, &[field], value.clone()),
+            None => drop(tree::remove(&mut allowed, &[field])),
+        }
+    }
+    let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+        'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' \
+        are forbidden";
+    (allowed != before).then(|| StatusCause::forbidden("spec", why))
+}
+
+/// What is wrong with a daemon set.
+pub(super) fn daemon(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    let nothing = Value::default();
+    let spec = value.get("spec").unwrap_or(&nothing);
+    let template = spec.get("template").unwrap_or(&nothing);
+    let chosen = spec.get("selector").filter(|selector| !selector.is_null());
+    let mut causes: Vec<_> = chosen.into_iter().flat_map(|one| selector::selector("spec.selector", one)).collect();
+    causes.extend(workload::chosen(value).and_then(|chosen| workload::matched(&chosen, template)));
+    causes.extend(chosen.and_then(|selector| workload::empty_selector(selector, "daemonset")));
+    causes.extend(pod::template("spec.template", template));
+    causes.extend(workload::lasting("spec.template.spec", template, "DaemonSet"));
+    causes.extend(workload::not_negative(value, &["minReadySeconds"]));
+    causes.extend(daemon_update(spec.get("updateStrategy").unwrap_or(&nothing)));
+    causes.extend(workload::not_negative(value, &["revisionHistoryLimit"]));
+    causes.extend(old.and_then(|old| number::immutable(value, old, &["spec", "selector"])));
+    causes
+}
+
+fn daemon_update(strategy: &Value) -> Vec<StatusCause> {
+    const FIELD: &str = "spec.updateStrategy";
+    const PARTS: [&str; 2] = ["maxUnavailable", "maxSurge"];
+    let mut causes = Vec::new();
+    match tree::text(strategy, &["type"]) {
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            let amount = |part: &str| tree::get(strategy, &["rollingUpdate", part]);
+            let field = |part: &str| format!("{FIELD}.rollingUpdate.{part}");
+            for part in PARTS {
+                causes.extend(selector::amount(&field(part), amount(part), false));
+            }
+            for part in PARTS {
+                causes.extend(selector::above_all(&field(part), amount(part)));
+            }
+            match PARTS.map(|part| is_zero(amount(part))) {
+                [false, false] => {
+                    let shown = amount("maxSurge").cloned().unwrap_or_default();
+                    let why = "may not be set when maxUnavailable is non-zero";
+                    causes.push(StatusCause::invalid(field("maxSurge"), shown, why));
+                }
+                [true, true] => {
+                    causes.push(StatusCause::required(field("maxUnavailable"), "cannot be 0 when maxSurge is 0"));
+                }
+                _ => {}
+            }
+        }
+        _ => {
+            let known = ["RollingUpdate", "OnDelete"];
+            causes.push(StatusCause::not_supported(FIELD, workload::shown_strategy(strategy), &known));
+        }
+    }
+    causes
+}
+
+/// Whether an amount is nothing; what is no number counts as nothing.
+fn is_zero(amount: Option<&Value>) -> bool {
+    match amount {
+        Some(Value::Int(number)) => *number == 0,
+        Some(Value::String(text)) => text.trim_end_matches('%').parse::<i64>().unwrap_or_default() == 0,
+        _ => true,
+    }
+}
+
+/// What is wrong with the status of a daemon set.
+pub(super) fn daemon_status(value: &Value, old: &Value) -> Vec<StatusCause> {
+    const COUNTS: [&str; 9] = [
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ];
+    let counts = COUNTS.into_iter();
+    let mut causes: Vec<_> = counts.filter_map(|field| number::not_negative(value, &["status", field])).collect();
+    let collisions = |set: &Value| tree::int(set, &["status", "collisionCount"]);
+    if collisions(value).unwrap_or_default() < collisions(old).unwrap_or_default() {
+        let shown = collisions(value).unwrap_or_default();
+        causes.push(StatusCause::invalid("status.collisionCount", shown, "cannot be decremented"));
+    }
+    causes
+}
+
+/// What is wrong with a revision, whose data stays what it is.
+pub(super) fn revision(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    if value.get("data").is_none_or(Value::is_null) {
+        causes.push(StatusCause::required("data", "data is mandatory"));
+    }
+    causes.extend(number::not_negative(value, &["revision"]));
+    causes.extend(old.and_then(|old| number::immutable(value, old, &["data"])));
+    causes
+}
