@@ -1,6 +1,5 @@
 //! In what two copies of one trie are different.
 
-use super::slots::Entry;
 use super::{Link, Node, Trie};
 
 impl<E> Trie<E> {
@@ -23,10 +22,10 @@ impl<E> Link<E> {
             return;
         }
         let (mut before, mut after) = (self.entries(), other.entries());
-        before.sort_unstable_by_key(|entry| entry.hash);
-        after.sort_unstable_by_key(|entry| entry.hash);
+        before.sort_unstable_by_key(|(hash, _)| *hash);
+        after.sort_unstable_by_key(|(hash, _)| *hash);
         let (mut before, mut after) = (&before[..], &after[..]);
-        let first = |entries: &[&Entry<E>]| entries.first().map(|entry| entry.hash);
+        let first = |entries: &[(u64, &E)]| entries.first().map(|(hash, _)| *hash);
         while let Some(hash) = first(before).into_iter().chain(first(after)).min() {
             let one = take_while(&mut before, hash);
             let two = take_while(&mut after, hash);
@@ -34,19 +33,19 @@ impl<E> Link<E> {
         }
     }
 
-    fn entries(&self) -> Vec<&Entry<E>> {
+    fn entries(&self) -> Vec<(u64, &E)> {
         match &self.node {
             Node::Empty => Vec::new(),
-            Node::Leaf(_, slots) => slots.iter().flatten().collect(),
+            Node::Leaf(_, slots) => slots.entries().collect(),
             Node::Branch(links) => links.iter().flat_map(Link::entries).collect(),
         }
     }
 }
 
 /// Takes the entries of `hash` from the front.
-fn take_while<'a, E>(entries: &mut &[&'a Entry<E>], hash: u64) -> Vec<&'a E> {
-    let count = entries.iter().take_while(|entry| entry.hash == hash).count();
+fn take_while<'a, E>(entries: &mut &[(u64, &'a E)], hash: u64) -> Vec<&'a E> {
+    let count = entries.iter().take_while(|(other, _)| *other == hash).count();
     let (taken, rest) = entries.split_at(count);
     *entries = rest;
-    taken.iter().map(|entry| &entry.value).collect()
+    taken.iter().map(|(_, value)| *value).collect()
 }

@@ -14,7 +14,7 @@ mod slots;
 use std::sync::Arc;
 
 pub(super) use slots::Element;
-use slots::{Entry, Slots};
+use slots::{Entry, Slot, Slots};
 
 /// Bits of the hash for each branch.
 const BITS: u32 = 3;
@@ -184,13 +184,10 @@ impl<E: Element> Link<E> {
         match &mut self.node {
             Node::Empty => None,
             Node::Leaf(count, slots) => {
-                let removed = slots.take(slots.find(hash, is_it)?);
                 *count -= 1;
-                let entries = *count as usize;
-                if entries == 0 {
+                let removed = slots.take(slots.find(hash, is_it)?, *count as usize);
+                if *count == 0 {
                     self.node = Node::Empty;
-                } else if slots.is_sparse(entries) {
-                    slots.resize(entries);
                 }
                 removed
             }
@@ -244,17 +241,17 @@ impl<E: Element> Node<E> {
             return Some(Node::Empty);
         }
         let leaves = links.iter().filter_map(|link| match &link.node {
-            Node::Leaf(_, slots) => Some(slots),
+            Node::Leaf(_, slots) => Some(slots.clone().into_entries()),
             _ => None,
         });
-        Some(Node::leaf(leaves.flat_map(|slots| slots.iter().flatten().cloned()).collect()))
+        Some(Node::leaf(leaves.flatten().collect()))
     }
 }
 
 /// All entries of a trie.
 pub(crate) struct Iter<'a, E> {
     stack: Vec<std::slice::Iter<'a, Link<E>>>,
-    leaf: std::slice::Iter<'a, Option<Entry<E>>>,
+    leaf: std::slice::Iter<'a, Slot<E>>,
 }
 
 impl<'a, E> Iter<'a, E> {
@@ -272,8 +269,8 @@ impl<'a, E> Iterator for Iter<'a, E> {
 
     fn next(&mut self) -> Option<&'a E> {
         loop {
-            if let Some(entry) = self.leaf.by_ref().flatten().next() {
-                return Some(&entry.value);
+            if let Some(value) = self.leaf.by_ref().find_map(|slot| slot.value.as_ref()) {
+                return Some(value);
             }
             match self.stack.last_mut()?.next() {
                 Some(link) => self.enter(link),
@@ -375,6 +372,6 @@ mod tests {
     #[test]
     fn links_stay_small() {
         assert_eq!(size_of::<Link<Arc<str>>>(), 32);
-        assert_eq!(size_of::<Option<Entry<Arc<u8>>>>(), 16);
+        assert_eq!(size_of::<Slot<Arc<u8>>>(), 16);
     }
 }
