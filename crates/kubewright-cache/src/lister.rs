@@ -53,7 +53,7 @@ impl<T: Object> Lister<T> {
 
     /// The object of the cluster of this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
-        self.store.snapshot().get("", name).cloned()
+        self.store.find("", name)
     }
 
     /// The same, or the answer that a server would give.
@@ -115,7 +115,7 @@ impl<T: Object> Lister<T> {
 impl<T: Object> NamespaceLister<T> {
     /// The object of this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
-        self.lister.store.snapshot().get(&self.namespace, name).cloned()
+        self.lister.store.find(&self.namespace, name)
     }
 
     /// The same, or the answer that a server would give.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubewright_core::{Object, Str};
 
 use super::hash::Hasher;
-use super::trie::Trie;
+use super::trie::{Element, Trie};
 
 /// The name of the index by namespace, which listers use.
 #[doc(alias = "NamespaceIndex")]
@@ -125,6 +125,10 @@ impl<T> Clone for Bucket<T> {
     }
 }
 
+impl<T> Element for Bucket<T> {
+    fn touch(&self) {}
+}
+
 impl<T: Object> Index<T> {
     /// The values of an object, each once.
     pub(super) fn values(&self, object: &T) -> Values {
@@ -138,41 +142,29 @@ impl<T: Object> Index<T> {
         Some(&bucket.members)
     }
 
-    /// Follows a change of the object whose key has this hash.
-    pub(super) fn update(&mut self, hasher: Hasher, hash: u64, old: Option<&T>, new: Option<&Arc<T>>) {
-        let old_values = old.map(|old| self.values(old)).unwrap_or_default();
-        let new_values = new.map(|new| self.values(new)).unwrap_or_default();
-        if let Some(old) = old {
-            old_values
-                .iter()
-                .filter(|value| !new_values.has(value))
-                .for_each(|value| self.leave(hasher, hash, value, old));
-        }
-        if let Some(new) = new {
-            new_values.iter().for_each(|value| self.enter(hasher, hash, value, new));
-        }
-    }
-
-    fn enter(&mut self, hasher: Hasher, hash: u64, value: &Str, object: &Arc<T>) {
+    /// Adds an object, whose key has this hash, under a value, in the place of the one with its key.
+    pub(super) fn enter(&mut self, hasher: Hasher, write: u64, hash: u64, value: &Str, object: Arc<T>) {
         let at = hasher.text(value);
-        match self.buckets.get_mut(at, |bucket| bucket.value == *value) {
+        match self.buckets.get_mut(write, at, |bucket| bucket.value == *value) {
             Some(bucket) => {
-                bucket.members.insert(hash, object.clone(), |other| same_key(&**other, &**object));
+                let key = object.clone();
+                bucket.members.insert(write, hash, object, |other| same_key(&**other, &*key));
             }
             None => {
                 let mut members = Trie::default();
-                members.insert(hash, object.clone(), |_| false);
-                self.buckets.insert(at, Bucket { value: value.clone(), members }, |_| false);
+                members.insert(write, hash, object, |_| false);
+                self.buckets.insert(write, at, Bucket { value: value.clone(), members }, |_| false);
             }
         }
     }
 
-    fn leave(&mut self, hasher: Hasher, hash: u64, value: &Str, object: &T) {
+    /// Removes the object with this key from under a value.
+    pub(super) fn leave(&mut self, hasher: Hasher, write: u64, hash: u64, value: &Str, object: &T) {
         let at = hasher.text(value);
-        let Some(bucket) = self.buckets.get_mut(at, |bucket| bucket.value == *value) else { return };
-        bucket.members.remove(hash, |other| same_key(&**other, object));
+        let Some(bucket) = self.buckets.get_mut(write, at, |bucket| bucket.value == *value) else { return };
+        bucket.members.remove(write, hash, |other| same_key(&**other, object));
         if bucket.members.is_empty() {
-            self.buckets.remove(at, |bucket| bucket.value == *value);
+            self.buckets.remove(write, at, |bucket| bucket.value == *value);
         }
     }
 }
@@ -198,7 +190,7 @@ impl Values {
         }
     }
 
-    fn has(&self, value: &Str) -> bool {
+    pub(super) fn has(&self, value: &Str) -> bool {
         self.iter().any(|other| other == value)
     }
 

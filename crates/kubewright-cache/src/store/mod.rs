@@ -1,14 +1,17 @@
 //! Holds objects by key and by index, for one writer at a time and any number of readers.
 //!
-//! A store is a pointer to a [`Snapshot`] that never changes. A writer makes the next one, which shares with the one before all
-//! that stays the same, and moves the pointer once for a whole batch of writes. So a reader never waits, neither for a
-//! writer nor for another reader, sees each batch whole or not at all, and copies no object. Keys are those of the objects
-//! and are not stored again: an object costs about 35 bytes, and as many for each value in an index.
+//! A store is a pointer to a [`Snapshot`] that does not change while anybody looks at it. A writer makes the next one and moves
+//! the pointer once for a whole batch of writes. So a reader never waits, neither for a writer nor for another
+//! reader, sees each batch whole or not at all, and copies no object. How the next one is made without copying much is the
+//! matter of `transaction`. Keys are those of the objects and are not stored again: an object costs about 22 bytes, and as
+//! many for each value in an index; twice that where it was written since the last big change.
 
 mod hash;
 mod index;
 mod query;
 mod snapshot;
+mod steps;
+mod transaction;
 mod trie;
 
 use std::fmt;
@@ -20,10 +23,12 @@ use kubewright_core::{Object, ObjectKey, ResourceVersion};
 pub use index::{IndexerConflict, Indexers, NAMESPACE_INDEX, UnknownIndex};
 pub use query::Query;
 pub use snapshot::{Change, Objects, Snapshot};
+pub use transaction::Transaction;
 
 use crate::Deleted;
 use hash::Hasher;
 use snapshot::State;
+use transaction::Writer;
 use trie::Trie;
 
 /// Objects by key and by index. A handle: clones share one store.
@@ -48,7 +53,7 @@ pub struct Store<T> {
 
 struct Shared<T> {
     published: ArcSwap<State<T>>,
-    writing: Mutex<()>,
+    writer: Mutex<Writer<T>>,
 }
 
 impl<T> Clone for Store<T> {
@@ -73,7 +78,7 @@ impl<T: Object> Store<T> {
             indices: indexers.into_indices().collect(),
             version: ResourceVersion::default(),
         };
-        Store { shared: Arc::new(Shared { published: ArcSwap::from_pointee(state), writing: Mutex::new(()) }) }
+        Store { shared: Arc::new(Shared { published: ArcSwap::from_pointee(state), writer: Mutex::default() }) }
     }
 
     /// The store as it is now, in constant time.
@@ -83,12 +88,17 @@ impl<T: Object> Store<T> {
 
     /// The object of this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.shared.published.load().get(&key.namespace, &key.name).cloned()
+        self.find(&key.namespace, &key.name)
+    }
+
+    /// The object of this namespace, empty for objects of the cluster, and name.
+    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
+        self.shared.published.load().get(namespace, name).cloned()
     }
 
     /// The stored object that has the key of `object`.
     pub fn get(&self, object: &T) -> Option<Arc<T>> {
-        self.shared.published.load().get(object.namespace(), object.name()).cloned()
+        self.find(object.namespace(), object.name())
     }
 
     /// All objects as of now; nothing is copied, so this takes no longer for many.
@@ -122,7 +132,7 @@ impl<T: Object> Store<T> {
     /// # Errors
     /// If there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        Ok(self.snapshot().by_index(name, value)?.cloned().collect())
+        Ok(self.shared.published.load().by_index(name, value)?.to_vec())
     }
 
     /// Objects that have a value in common with `object` in an index, each once.
@@ -173,7 +183,7 @@ impl<T: Object> Store<T> {
 
     /// Removes the object of this key, if there is one.
     pub fn delete_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.transaction(|transaction| transaction.state.remove(&key.namespace, &key.name))
+        self.transaction(|transaction| transaction.remove(&key.namespace, &key.name))
     }
 
     /// Holds exactly these objects from now on, all at once.
@@ -183,7 +193,7 @@ impl<T: Object> Store<T> {
 
     /// Nothing has changed up to this version.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
-        self.transaction(|transaction| transaction.state.version = version.into());
+        self.transaction(|transaction| transaction.bookmark(version.into()));
     }
 
     /// Does nothing: a store is where objects end up. Queues resync.
@@ -194,21 +204,7 @@ impl<T: Object> Store<T> {
     /// # Errors
     /// If an index of one of the names exists; then none is added.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexerConflict> {
-        self.transaction(|transaction| {
-            let state = &mut transaction.state;
-            let conflicts: Vec<String> =
-                indexers.names().filter(|name| state.index(name).is_ok()).map(str::to_owned).collect();
-            if !conflicts.is_empty() {
-                return Err(IndexerConflict { names: conflicts });
-            }
-            for mut index in indexers.into_indices() {
-                for object in state.objects.iter() {
-                    index.update(state.hasher, state.hasher.object(&**object), None, Some(object));
-                }
-                state.indices.push(index);
-            }
-            Ok(())
-        })
+        self.transaction(|transaction| transaction.add_indexers(indexers))
     }
 
     /// Makes many changes that readers see all at once, when `change` returns; not at all if it panics.
@@ -216,13 +212,14 @@ impl<T: Object> Store<T> {
     /// Writers wait for each other: `change` must not write to this store by another way.
     #[doc(alias = "TransactionStore")]
     pub fn transaction<R>(&self, change: impl FnOnce(&mut Transaction<T>) -> R) -> R {
-        let guard: MutexGuard<'_, ()> = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut transaction = Transaction { state: State::clone(&self.shared.published.load()) };
+        let Shared { published, writer } = &*self.shared;
+        let mut writer: MutexGuard<'_, Writer<T>> = writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut transaction = writer.begin(published);
         let result = change(&mut transaction);
-        let before = self.shared.published.swap(Arc::new(transaction.state));
-        drop(guard);
+        let outdated = writer.publish(transaction, published);
+        drop(writer);
         // Nobody waits while what only the old state held is freed.
-        drop(before);
+        drop(outdated);
         result
     }
 }
@@ -230,64 +227,5 @@ impl<T: Object> Store<T> {
 impl<T: Object> fmt::Debug for Store<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Store").field(&self.snapshot()).finish()
-    }
-}
-
-/// Changes on their way into a store.
-pub struct Transaction<T> {
-    state: State<T>,
-}
-
-impl<T: Object> Transaction<T> {
-    /// The object of this namespace and name, changes so far included.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.state.get(namespace, name)
-    }
-
-    /// Adds an object, or puts it in the place of the one with its key, which is returned.
-    pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
-        self.move_to(object.resource_version());
-        self.state.put(object)
-    }
-
-    /// Removes an object. A last known state, unlike a final one, does not move the version.
-    pub fn delete(&mut self, deleted: &Deleted<T>) -> Option<Arc<T>> {
-        match deleted {
-            Deleted::Final(object) => {
-                self.move_to(object.resource_version());
-                self.state.remove(object.namespace(), object.name())
-            }
-            Deleted::LastKnown { key, .. } => self.state.remove(&key.namespace, &key.name),
-        }
-    }
-
-    /// Holds exactly these objects from now on.
-    pub fn replace(&mut self, objects: impl IntoIterator<Item = Arc<T>>, version: ResourceVersion) {
-        self.state.objects = Trie::default();
-        self.state.indices.iter_mut().for_each(|index| index.buckets = Trie::default());
-        objects.into_iter().for_each(|object| drop(self.state.put(object)));
-        self.state.version = version;
-    }
-
-    /// Nothing has changed up to this version.
-    pub fn bookmark(&mut self, version: ResourceVersion) {
-        self.state.version = version;
-    }
-
-    /// The changes so far, as they will be seen.
-    pub fn snapshot(&self) -> Snapshot<T> {
-        Snapshot { state: Arc::new(self.state.clone()) }
-    }
-
-    fn move_to(&mut self, version: &str) {
-        if !version.is_empty() {
-            self.state.version = version.into();
-        }
-    }
-}
-
-impl<T: Object> fmt::Debug for Transaction<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction").field("objects", &self.state.objects.len()).finish_non_exhaustive()
     }
 }

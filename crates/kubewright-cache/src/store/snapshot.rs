@@ -8,7 +8,8 @@ use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 use super::hash::Hasher;
 use super::index::{Index, UnknownIndex, same_key};
 use super::query::Query;
-use super::trie::{Iter, Trie};
+use super::steps::{Log, Step};
+use super::trie::{Element, Iter, Trie};
 
 /// All objects and indices of a store at one version; making one costs nothing, and it never changes.
 ///
@@ -44,29 +45,58 @@ impl<T> Clone for State<T> {
 impl<T: Object> State<T> {
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         let hash = self.hasher.key(namespace, name);
-        self.objects.get(hash, |object| object.name() == name && object.namespace() == namespace)
+        self.objects.get(hash, |object| {
+            // Who gets it will count a reference: that line of memory is waited for together with the one of the key.
+            object.touch();
+            object.name() == name && object.namespace() == namespace
+        })
     }
 
-    pub(super) fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
+    pub(super) fn put(&mut self, object: Arc<T>, log: &mut Log<T>) -> Option<Arc<T>> {
         let hash = self.hasher.object(&*object);
-        let old = self.objects.insert(hash, object.clone(), |other| same_key(&**other, &*object));
-        for index in &mut self.indices {
-            index.update(self.hasher, hash, old.as_deref(), Some(&object));
+        let old = log.apply(self, Step::Put { hash, object: object.clone() });
+        for index in 0..self.indices.len() {
+            self.reindex(index, hash, old.as_ref(), Some(&object), log);
         }
         old
     }
 
-    pub(super) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
+    pub(super) fn remove(&mut self, namespace: &str, name: &str, log: &mut Log<T>) -> Option<Arc<T>> {
         let hash = self.hasher.key(namespace, name);
-        let old = self.objects.remove(hash, |object| object.name() == name && object.namespace() == namespace)?;
-        for index in &mut self.indices {
-            index.update(self.hasher, hash, Some(&*old), None);
+        let object = self.get(namespace, name)?.clone();
+        let old = log.apply(self, Step::Remove { hash, object });
+        for index in 0..self.indices.len() {
+            self.reindex(index, hash, old.as_ref(), None, log);
         }
-        Some(old)
+        old
+    }
+
+    /// Lets an index follow a change of the object whose key has this hash.
+    pub(super) fn reindex(
+        &mut self,
+        index: usize,
+        hash: u64,
+        old: Option<&Arc<T>>,
+        new: Option<&Arc<T>>,
+        log: &mut Log<T>,
+    ) {
+        let old_values = old.map(|old| self.indices[index].values(old)).unwrap_or_default();
+        let new_values = new.map(|new| self.indices[index].values(new)).unwrap_or_default();
+        for (value, object) in old_values.iter().filter(|value| !new_values.has(value)).zip(old.into_iter().cycle()) {
+            log.apply(self, Step::Leave { index, value: value.clone(), hash, object: object.clone() });
+        }
+        for (value, object) in new_values.iter().zip(new.into_iter().cycle()) {
+            log.apply(self, Step::Enter { index, value: value.clone(), hash, object: object.clone() });
+        }
     }
 
     pub(super) fn index(&self, name: &str) -> Result<&Index<T>, UnknownIndex> {
         self.indices.iter().find(|index| index.name == *name).ok_or_else(|| UnknownIndex { name: name.into() })
+    }
+
+    pub(super) fn by_index(&self, name: &str, value: &str) -> Result<Objects<'_, T>, UnknownIndex> {
+        let bucket = self.index(name)?.bucket(self.hasher, value);
+        Ok(Objects { entries: bucket.map(Trie::iter), remaining: bucket.map_or(0, Trie::len) })
     }
 
     fn bucket(&self, name: &str, value: &str) -> Option<&Trie<Arc<T>>> {
@@ -160,7 +190,7 @@ impl<T: Object> Snapshot<T> {
 
     /// All objects as a list of one's own.
     pub fn to_vec(&self) -> Vec<Arc<T>> {
-        self.iter().cloned().collect()
+        self.iter().to_vec()
     }
 
     /// The version of the last change, list or bookmark that is part of this; empty if none had one.
@@ -174,8 +204,7 @@ impl<T: Object> Snapshot<T> {
     /// # Errors
     /// If there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Objects<'_, T>, UnknownIndex> {
-        let bucket = self.state.index(name)?.bucket(self.state.hasher, value);
-        Ok(Objects { entries: bucket.map(Trie::iter), remaining: bucket.map_or(0, Trie::len) })
+        self.state.by_index(name, value)
     }
 
     /// Objects that have a value in common with `object` in an index, each once; `object` need not be in the store.
@@ -285,6 +314,26 @@ pub struct Objects<'a, T> {
     entries: Option<Iter<'a, Arc<T>>>,
     remaining: usize,
 }
+
+impl<'a, T> Objects<'a, T> {
+    /// All that are left, as a list of one's own.
+    ///
+    /// The same as `cloned().collect()`, and faster: memory is asked for the counts of several objects at a time.
+    pub fn to_vec(mut self) -> Vec<Arc<T>> {
+        let mut objects = Vec::with_capacity(self.remaining);
+        let mut ahead: Vec<&Arc<T>> = Vec::with_capacity(AHEAD);
+        loop {
+            ahead.extend(self.by_ref().take(AHEAD).inspect(|object| object.touch()));
+            if ahead.is_empty() {
+                return objects;
+            }
+            objects.extend(ahead.drain(..).cloned());
+        }
+    }
+}
+
+/// As many reads as a processor has under way.
+const AHEAD: usize = 16;
 
 impl<'a, T> Iterator for Objects<'a, T> {
     type Item = &'a Arc<T>;

@@ -1,0 +1,182 @@
+//! How the next state of a store is made.
+//!
+//! There are two states that take turns. One is published; in the other, which nobody reads any more, the writer changes in
+//! place what is to change, publishes it, and plays the same steps on the one that readers have just left. So a write
+//! costs twice the steps and copies nothing. Where a reader still holds that other state, as a snapshot, the
+//! writer does not wait: it begins with a copy of the published one, which is made in no time, shares all nodes, and has those copied
+//! that change, once each, as they change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use kubewright_core::{Object, ResourceVersion};
+
+use super::index::{IndexerConflict, Indexers};
+use super::snapshot::{Snapshot, State};
+use super::steps::{Log, Step};
+use super::trie::Trie;
+use crate::Deleted;
+
+/// How often to look whether a reader has left; long enough for one that is just getting an object.
+const PATIENCE: usize = 100;
+
+/// What the writers of a store hand on.
+pub(super) struct Writer<T> {
+    /// The number of the last write.
+    write: u64,
+    spare: Spare<T>,
+    /// Memory for the next log.
+    steps: Vec<Step<T>>,
+}
+
+/// The state whose turn is next.
+enum Spare<T> {
+    None,
+    /// As the published one.
+    Ready(State<T>),
+    /// One write behind, and somebody was reading it.
+    Behind(Arc<State<T>>, Log<T>),
+}
+
+impl<T> Default for Writer<T> {
+    fn default() -> Self {
+        Writer { write: 0, spare: Spare::None, steps: Vec::new() }
+    }
+}
+
+impl<T: Object> Writer<T> {
+    /// Begins with the state as it is published.
+    pub(super) fn begin(&mut self, published: &ArcSwap<State<T>>) -> Transaction<T> {
+        // If the change panics, the spare is gone, and with it what the change had done.
+        let state = match std::mem::replace(&mut self.spare, Spare::None) {
+            Spare::None => None,
+            Spare::Ready(state) => Some(state),
+            Spare::Behind(state, log) => left(state).map(|mut state| {
+                self.steps = log.replay(&mut state, &published.load().version);
+                state
+            }),
+        };
+        let state = state.unwrap_or_else(|| State::clone(&published.load()));
+        self.write += 1;
+        Transaction { state, log: Log::new(self.write, std::mem::take(&mut self.steps)) }
+    }
+
+    /// Publishes, and makes the state from before the next one, if readers have left it. Gives what is to be dropped.
+    pub(super) fn publish(&mut self, transaction: Transaction<T>, published: &ArcSwap<State<T>>) -> Option<Arc<State<T>>> {
+        let Transaction { state, log } = transaction;
+        self.write = log.write;
+        let version = state.version.clone();
+        let before = published.swap(Arc::new(state));
+        if !log.is_complete() {
+            return Some(before);
+        }
+        self.spare = match Arc::try_unwrap(before) {
+            Ok(mut state) => {
+                self.steps = log.replay(&mut state, &version);
+                Spare::Ready(state)
+            }
+            Err(before) => Spare::Behind(before, log),
+        };
+        None
+    }
+}
+
+/// The state, if all readers leave it soon.
+fn left<T>(mut state: Arc<State<T>>) -> Option<State<T>> {
+    for _ in 0..PATIENCE {
+        match Arc::try_unwrap(state) {
+            Ok(state) => return Some(state),
+            Err(held) => state = held,
+        }
+        std::hint::spin_loop();
+    }
+    None
+}
+
+/// Changes on their way into a store.
+pub struct Transaction<T> {
+    state: State<T>,
+    log: Log<T>,
+}
+
+impl<T: Object> Transaction<T> {
+    /// The object of this namespace and name, changes so far included.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
+        self.state.get(namespace, name)
+    }
+
+    /// Adds an object, or puts it in the place of the one with its key, which is returned.
+    pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
+        self.move_to(object.resource_version());
+        self.state.put(object, &mut self.log)
+    }
+
+    /// Removes an object. A last known state, unlike a final one, does not move the version.
+    pub fn delete(&mut self, deleted: &Deleted<T>) -> Option<Arc<T>> {
+        match deleted {
+            Deleted::Final(object) => {
+                self.move_to(object.resource_version());
+                self.remove(object.namespace(), object.name())
+            }
+            Deleted::LastKnown { key, .. } => self.remove(&key.namespace, &key.name),
+        }
+    }
+
+    /// Holds exactly these objects from now on.
+    pub fn replace(&mut self, objects: impl IntoIterator<Item = Arc<T>>, version: ResourceVersion) {
+        self.log.give_up();
+        self.state.objects = Trie::emptied(self.log.write);
+        self.state.indices.iter_mut().for_each(|index| index.buckets = Trie::default());
+        objects.into_iter().for_each(|object| drop(self.state.put(object, &mut self.log)));
+        self.state.version = version;
+    }
+
+    /// Nothing has changed up to this version.
+    pub fn bookmark(&mut self, version: ResourceVersion) {
+        self.state.version = version;
+    }
+
+    /// The changes so far, as they will be seen.
+    pub fn snapshot(&mut self) -> Snapshot<T> {
+        // What changes from now on must not pass for what the snapshot holds.
+        self.log.give_up();
+        self.log.write += 1;
+        Snapshot { state: Arc::new(self.state.clone()) }
+    }
+
+    pub(super) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
+        self.state.remove(namespace, name, &mut self.log)
+    }
+
+    pub(super) fn add_indexers(&mut self, indexers: Indexers<T>) -> Result<(), IndexerConflict> {
+        let Transaction { state, log } = self;
+        let conflicts: Vec<String> =
+            indexers.names().filter(|name| state.index(name).is_ok()).map(str::to_owned).collect();
+        if !conflicts.is_empty() {
+            return Err(IndexerConflict { names: conflicts });
+        }
+        log.give_up();
+        let objects = state.objects.clone();
+        for index in indexers.into_indices() {
+            let at = state.indices.len();
+            state.indices.push(index);
+            for object in objects.iter() {
+                state.reindex(at, state.hasher.object(&**object), None, Some(object), log);
+            }
+        }
+        Ok(())
+    }
+
+    fn move_to(&mut self, version: &str) {
+        if !version.is_empty() {
+            self.state.version = version.into();
+        }
+    }
+}
+
+impl<T: Object> fmt::Debug for Transaction<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("objects", &self.state.objects.len()).finish_non_exhaustive()
+    }
+}
