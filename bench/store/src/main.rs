@@ -52,7 +52,14 @@ fn main() {
             let node = pods[number as usize % 500].spec.as_ref().and_then(|spec| spec.node_name.as_deref());
             black_box(store.by_index("node", node.expect("it has one")).expect("the index is there"));
         });
+        // What `list` gives: all objects at one moment, walked as one walks the list of pointers that peers give.
         case("store_list", 50, &|_| {
+            store.list().iter().for_each(|pod| {
+                black_box(Arc::as_ptr(pod));
+            });
+        });
+        // The same as a list of one's own.
+        case("store_list_copied", 50, &|_| {
             black_box(store.list().to_vec());
         });
         // A look at all objects needs no list of them.

@@ -3,7 +3,7 @@
 //! A store is a pointer to a [`Snapshot`] that does not change while anybody looks at it. A writer makes the next one and moves
 //! the pointer once for a whole batch of writes. So a reader never waits, neither for a writer nor for another
 //! reader, sees each batch whole or not at all, and copies no object. How the next one is made without copying much is the
-//! matter of `transaction`. Keys are those of the objects and are not stored again: an object costs about 22 bytes, and as
+//! matter of `transaction`. Keys are those of the objects and are not stored again: an object costs about 28 bytes, and as
 //! many for each value in an index; twice that where it was written since the last big change.
 
 mod hash;

@@ -83,9 +83,7 @@ impl<T: Object> State<T> {
                 let key = object.clone();
                 self.objects.insert(write, hash, object, |other| same_key(&**other, &*key))
             }
-            Step::Remove { hash, object } => {
-                self.objects.remove(write, hash, |other| same_key(&**other, &*object))
-            }
+            Step::Remove { hash, object } => self.objects.remove(write, hash, |other| same_key(&**other, &*object)),
             Step::Enter { index, value, hash, object } => {
                 self.indices[index].enter(self.hasher, write, hash, &value, object);
                 None

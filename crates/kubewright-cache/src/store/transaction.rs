@@ -21,9 +21,12 @@ use crate::Deleted;
 /// How often to look whether a reader has left; long enough for one that is just getting an object.
 const PATIENCE: usize = 100;
 
+/// The lower bits of a number count the snapshots of one transaction, so that none is used twice, even after a panic.
+const SNAPSHOTS: u32 = 16;
+
 /// What the writers of a store hand on.
 pub(super) struct Writer<T> {
-    /// The number of the last write.
+    /// The number of the last write; see [`SNAPSHOTS`].
     write: u64,
     spare: Spare<T>,
     /// Memory for the next log.
@@ -58,12 +61,16 @@ impl<T: Object> Writer<T> {
             }),
         };
         let state = state.unwrap_or_else(|| State::clone(&published.load()));
-        self.write += 1;
+        self.write = ((self.write >> SNAPSHOTS) + 1) << SNAPSHOTS;
         Transaction { state, log: Log::new(self.write, std::mem::take(&mut self.steps)) }
     }
 
     /// Publishes, and makes the state from before the next one, if readers have left it. Gives what is to be dropped.
-    pub(super) fn publish(&mut self, transaction: Transaction<T>, published: &ArcSwap<State<T>>) -> Option<Arc<State<T>>> {
+    pub(super) fn publish(
+        &mut self,
+        transaction: Transaction<T>,
+        published: &ArcSwap<State<T>>,
+    ) -> Option<Arc<State<T>>> {
         let Transaction { state, log } = transaction;
         self.write = log.write;
         let version = state.version.clone();

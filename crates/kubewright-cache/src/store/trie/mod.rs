@@ -306,7 +306,7 @@ mod tests {
         let mut patched = contents(before);
         let mut come = Vec::new();
         before.differences(after, &mut |before, after| {
-            before.iter().for_each(|(key, _)| drop(patched.remove(key)));
+            before.iter().for_each(|(key, _)| _ = patched.remove(key));
             come.extend(after.iter().map(|entry| **entry));
         });
         patched.extend(come);

@@ -81,7 +81,7 @@ fn following(at: usize, slots: usize) -> usize {
 /// Bits for the slots of a group that have this hash.
 fn equal<E>(group: &[Slot<E>], hash: u64) -> u32 {
     let bit = |(at, slot): (usize, &Slot<E>)| u32::from(slot.hash == hash) << at;
-    match group.as_array::<GROUP>() {
+    match group.first_chunk::<GROUP>() {
         // Its length is known, so there is no loop.
         Some(group) => group.iter().enumerate().map(bit).fold(0, |all, bit| all | bit),
         None => group.iter().enumerate().map(bit).fold(0, |all, bit| all | bit),
