@@ -63,6 +63,10 @@ impl<T: Object> Log<T> {
         self.steps = None;
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.steps.as_ref().map_or(0, Vec::len)
+    }
+
     pub(super) fn is_complete(&self) -> bool {
         self.steps.is_some()
     }

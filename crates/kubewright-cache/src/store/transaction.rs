@@ -4,7 +4,8 @@
 //! place what is to change, publishes it, and plays the same steps on the one that readers have just left. So a write
 //! costs twice the steps and copies nothing. Where a reader still holds that other state, as a snapshot, the
 //! writer does not wait: it begins with a copy of the published one, which is made in no time, shares all nodes, and has those copied
-//! that change, once each, as they change.
+//! that change, once each, as they change. The state that is held stays the writer's: it catches up when the reader has left, who would
+//! otherwise be the one to free all of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use crate::Deleted;
 
 /// How often to look whether a reader has left; long enough for one that is just getting an object.
 const PATIENCE: usize = 100;
+
+/// A state that is so many steps behind is given up: a snapshot is held, and no look.
+const BEHIND_MAX: usize = 4096;
 
 /// The lower bits of a number count the snapshots of one transaction, so that none is used twice, even after a panic.
 const SNAPSHOTS: u32 = 16;
@@ -38,8 +42,8 @@ enum Spare<T> {
     None,
     /// As the published one.
     Ready(State<T>),
-    /// One write behind, and somebody was reading it.
-    Behind(Arc<State<T>>, Log<T>),
+    /// Some writes behind, and somebody was reading it.
+    Behind(Arc<State<T>>, Vec<Log<T>>),
 }
 
 impl<T> Default for Writer<T> {
@@ -51,14 +55,21 @@ impl<T> Default for Writer<T> {
 impl<T: Object> Writer<T> {
     /// Begins with the state as it is published.
     pub(super) fn begin(&mut self, published: &ArcSwap<State<T>>) -> Transaction<T> {
-        // If the change panics, the spare is gone, and with it what the change had done.
+        // If the change panics, a spare that is ready is gone, and with it what the change had done.
         let state = match std::mem::replace(&mut self.spare, Spare::None) {
             Spare::None => None,
             Spare::Ready(state) => Some(state),
-            Spare::Behind(state, log) => left(state).map(|mut state| {
-                self.steps = log.replay(&mut state, &published.load().version);
-                state
-            }),
+            Spare::Behind(state, logs) => match left(state) {
+                Ok(mut state) => {
+                    let version = &published.load().version;
+                    logs.into_iter().for_each(|log| self.steps = log.replay(&mut state, version));
+                    Some(state)
+                }
+                Err(held) => {
+                    self.spare = Spare::Behind(held, logs);
+                    None
+                }
+            },
         };
         let state = state.unwrap_or_else(|| State::clone(&published.load()));
         self.write = ((self.write >> SNAPSHOTS) + 1) << SNAPSHOTS;
@@ -66,39 +77,50 @@ impl<T: Object> Writer<T> {
     }
 
     /// Publishes, and makes the state from before the next one, if readers have left it. Gives what is to be dropped.
-    pub(super) fn publish(
-        &mut self,
-        transaction: Transaction<T>,
-        published: &ArcSwap<State<T>>,
-    ) -> Option<Arc<State<T>>> {
+    pub(super) fn publish(&mut self, transaction: Transaction<T>, published: &ArcSwap<State<T>>) -> Outdated<T> {
         let Transaction { state, log } = transaction;
         self.write = log.write;
         let version = state.version.clone();
         let before = published.swap(Arc::new(state));
+        let spare = std::mem::replace(&mut self.spare, Spare::None);
         if !log.is_complete() {
-            return Some(before);
+            return Outdated { _before: Some(before), _spare: spare };
         }
+        let spare = match spare {
+            Spare::Behind(held, mut logs) if logs.iter().map(Log::len).sum::<usize>() < BEHIND_MAX => {
+                logs.push(log);
+                self.spare = Spare::Behind(held, logs);
+                return Outdated { _before: Some(before), _spare: Spare::None };
+            }
+            given_up => given_up,
+        };
         self.spare = match Arc::try_unwrap(before) {
             Ok(mut state) => {
                 self.steps = log.replay(&mut state, &version);
                 Spare::Ready(state)
             }
-            Err(before) => Spare::Behind(before, log),
+            Err(before) => Spare::Behind(before, vec![log]),
         };
-        None
+        Outdated { _before: None, _spare: spare }
     }
 }
 
+/// States that nobody needs any more, to be dropped where nobody waits for it.
+pub(super) struct Outdated<T> {
+    _before: Option<Arc<State<T>>>,
+    _spare: Spare<T>,
+}
+
 /// The state, if all readers leave it soon.
-fn left<T>(mut state: Arc<State<T>>) -> Option<State<T>> {
+fn left<T>(mut state: Arc<State<T>>) -> Result<State<T>, Arc<State<T>>> {
     for _ in 0..PATIENCE {
         match Arc::try_unwrap(state) {
-            Ok(state) => return Some(state),
+            Ok(state) => return Ok(state),
             Err(held) => state = held,
         }
         std::hint::spin_loop();
     }
-    None
+    Err(state)
 }
 
 /// Changes on their way into a store.

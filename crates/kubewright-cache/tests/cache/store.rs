@@ -162,6 +162,38 @@ fn readers_never_see_two_of_one_key_nor_half_an_update() {
     });
 }
 
+// ST-10: some writes, and more than the store remembers for a state that is held.
+#[test]
+fn a_snapshot_stays_as_it_is_and_the_store_goes_on_while_it_is_held_and_after() {
+    for writes in [1, 2, 20, 3000] {
+        let store = Store::new(by_values());
+        (0..50).for_each(|number| drop(store.add(valued(&format!("o{number}"), number, "old"))));
+        let held = store.snapshot();
+        let before = named(&held.iter().cloned().collect::<Vec<_>>());
+        let write = |from: u64| {
+            for number in from..from + writes {
+                store.update(valued(&format!("o{}", number % 50), number, "new"));
+                store.delete(object("o7", number));
+                store.add(valued("o7", number, if number % 2 == 0 { "even" } else { "odd" }));
+            }
+            let last = store.get_by_key(&key("o7")).unwrap().labels().get("values").unwrap().to_owned();
+            assert_eq!(named(&store.by_index("values", &last).unwrap()), [format!("o7@{}", from + writes - 1)]);
+            assert_eq!(store.list().len(), 50);
+        };
+        write(100);
+        let wanted = |snapshot: &Snapshot<DynamicObject>| {
+            snapshot.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect()
+        };
+        let after = store.snapshot();
+        assert_eq!(replay(&held, &after), wanted(&after));
+        assert_eq!(named(&held.iter().cloned().collect::<Vec<_>>()), before);
+        drop((held, after));
+        let between = store.snapshot();
+        write(10_000);
+        assert_eq!(replay(&between, &store.snapshot()), wanted(&store.snapshot()));
+    }
+}
+
 fn replay(before: &Snapshot<DynamicObject>, after: &Snapshot<DynamicObject>) -> BTreeMap<ObjectKey, String> {
     let mut view: BTreeMap<ObjectKey, String> =
         before.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect();

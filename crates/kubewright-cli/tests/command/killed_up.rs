@@ -1,6 +1,6 @@
 //! A cluster that is killed at any moment and started again comes to the state that it would have come to.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use kubewright_api::apps::v1::{Deployment, ReplicaSet};
 use kubewright_api::core::v1::Pod;
 use kubewright_client::{Api, Client};
 use kubewright_core::Object;
+use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::options::{ListOptions, Patch};
 
 use crate::process::{Cluster, Scratch, eventually};
@@ -89,16 +90,18 @@ async fn has_come_true(client: &Client, wanted: &Wanted) -> bool {
     let options = ListOptions::default();
     let pods = Api::<Pod>::namespaced(client, "default").list(&options).await.expect("a list").items;
     let sets = Api::<ReplicaSet>::namespaced(client, "default").list(&options).await.expect("a list").items;
-    let owner_of = |name: &str| {
-        let set = sets.iter().find(|set| set.name() == name)?;
-        set.owner_references().first().map(|owner| owner.name.to_string())
-    };
+    let owner_of = |owners: &[OwnerReference]| owners.first().map(|owner| owner.name.to_string());
+    let deployments = sets.iter().filter_map(|set| Some((set.name(), owner_of(&set.owner_references())?)));
+    let deployment_of: HashMap<&str, String> = deployments.collect();
+    let mut pods_of: HashMap<&str, Vec<(bool, String)>> = HashMap::new();
+    for pod in &pods {
+        let set = owner_of(&pod.owner_references());
+        if let Some(deployment) = set.and_then(|set| deployment_of.get(set.as_str())) {
+            pods_of.entry(deployment).or_default().push((is_ready(pod), image_of(pod)));
+        }
+    }
     let all_are = wanted.iter().all(|(name, states)| {
-        let own: Vec<(bool, String)> = pods
-            .iter()
-            .filter(|pod| pod.owner_references().first().and_then(|owner| owner_of(&owner.name)).as_ref() == Some(name))
-            .map(|pod| (is_ready(pod), image_of(pod)))
-            .collect();
+        let own = pods_of.get(name.as_str()).map_or(&[][..], Vec::as_slice);
         states.iter().any(|(size, image)| {
             i32::try_from(own.len()) == Ok(*size) && own.iter().all(|(is_ready, of_pod)| *is_ready && of_pod == image)
         })
