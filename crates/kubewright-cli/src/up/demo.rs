@@ -191,11 +191,10 @@ impl Stage {
 
     /// Tells how far a rollout is, if that has changed.
     fn count(&mut self) {
-        let Some(deployment) = self.deployment() else { return };
         let mut sets = self.sets_of_web();
         sets.sort_by_key(|(image, _)| image.clone());
         let sizes: Vec<String> = sets.iter().map(|(image, size)| format!("{image}: {size} pods")).collect();
-        let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
+        let available = self.ready("web");
         let counts = format!("{}; {available} of 8 available", sizes.join(", "));
         if !sizes.is_empty() && counts != self.last_counts {
             self.story.seen(counts.clone());
@@ -207,12 +206,16 @@ impl Stage {
         self.seen_deployments.lister().namespace(NAMESPACE).get("web")
     }
 
-    /// Images and sizes of the sets of the deployment.
+    /// Images and sizes of the sets of the deployment, as they are asked for: what a rollout promises is promised of these. Their
+    /// statuses are written one after the other, and add up to anything meanwhile.
     fn sets_of_web(&self) -> Vec<(String, i32)> {
         let sets = self.seen_sets.lister().namespace(NAMESPACE).list(&Selector::everything());
         let of_web = sets.into_iter().filter(|set| set.labels().get("app") == Some("web"));
         of_web
-            .filter_map(|set| Some((image_of(set.spec.as_ref()?.template.as_deref()?)?, set.status.as_ref()?.replicas)))
+            .filter_map(|set| {
+                let spec = set.spec.as_ref()?;
+                Some((image_of(spec.template.as_deref()?)?, spec.replicas?))
+            })
             .collect()
     }
 

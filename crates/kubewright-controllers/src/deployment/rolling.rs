@@ -52,8 +52,10 @@ impl Deployments {
         }
         old.sort_by(|a, b| by_creation(a, b));
         let unhealthy = self.take(rollout, &mut old, budget, |set| wanted(set) - available(set)).await?;
-        // Of the healthy ones, as many as are available beyond the minimum.
-        let spare = sum(&old, available) + available(new) - minimum;
+        // Of the healthy ones, as many as are available beyond the minimum. A status may still count pods that were taken already, and
+        // Go's controller with it: those are not there to be missed twice.
+        let remaining = sum(&old, |set| available(set).min(wanted(set)));
+        let spare = remaining + available(new) - minimum;
         let healthy = if spare > 0 { self.take(rollout, &mut old, spare, wanted).await? } else { 0 };
         Ok(unhealthy + healthy > 0)
     }
