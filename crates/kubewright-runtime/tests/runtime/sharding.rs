@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use kubewright_api::coordination::v1::Lease;
 use kubewright_api::core::v1::ConfigMap;
+use kubewright_apiserver::RunningServer;
 use kubewright_cache::{InformerHandle, Scoped, SharedInformerFactory};
 use kubewright_client::config::Kubeconfig;
 use kubewright_client::transport::{Body, ResponseFuture, TransportError, TransportErrorKind};
@@ -77,6 +78,15 @@ struct Replica {
     task: AbortOnDropHandle<()>,
 }
 
+/// A server with an object for each key.
+async fn server_with_maps() -> RunningServer {
+    let server = server().await;
+    for number in 0..KEYS {
+        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
+    }
+    server
+}
+
 fn options(seed: u64) -> LeaderElectionOptions {
     LeaderElectionOptions::default().seed(seed)
 }
@@ -135,10 +145,7 @@ impl Replica {
 }
 
 async fn play(seed: u64, watches: Watches) {
-    let server = server().await;
-    for number in 0..KEYS {
-        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
-    }
+    let server = server_with_maps().await;
     let (world, mut dice) = (World::default(), Dice(seed));
     let takes = Duration::from_secs(6);
     let mut next = 0;
@@ -197,10 +204,7 @@ fn there_are_never_two_replicas_on_one_key_and_in_the_end_one_on_each() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once() {
-    let server = server().await;
-    for number in 0..KEYS {
-        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
-    }
+    let server = server_with_maps().await;
     let (world, takes) = (World::default(), Duration::from_millis(10));
     let first = Replica::start(&server.client(), &world, 1, 7, takes, Watches::All);
     eventually("the first has all", async || first.sharding.owned_shards().len() == SHARDS).await;
@@ -245,10 +249,7 @@ async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once()
 
 #[tokio::test(start_paused = true)]
 async fn shards_that_come_often_are_listed_as_soon_as_those_that_come_once() {
-    let server = server().await;
-    for number in 0..KEYS {
-        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
-    }
+    let server = server_with_maps().await;
     let (world, takes) = (World::default(), Duration::from_millis(10));
     let first = Replica::start(&server.client(), &world, 1, 7, takes, Watches::Share);
     for round in 2..8 {
@@ -276,10 +277,7 @@ async fn shards_that_come_often_are_listed_as_soon_as_those_that_come_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shard_is_handed_over_only_when_the_runs_in_hand_have_ended() {
-    let server = server().await;
-    for number in 0..KEYS {
-        config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
-    }
+    let server = server_with_maps().await;
     let world = World::default();
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
     let sharding = Sharding::new(&server.client(), "default", "group", "slow", 1, options(1)).unwrap();
