@@ -1,8 +1,32 @@
 //! What a request is about, from its method, path and query: a resource, or something beside them.
 
-use hyper::Method;
+use bytes::Bytes;
+use hyper::http::request::Parts;
+use hyper::{Method, Request};
 use kubewright_core::options::{Query, WatchOptions};
 use kubewright_core::{FieldSelector, Str};
+
+/// A request that has come whole.
+pub(crate) struct Asked {
+    pub(crate) parts: Parts,
+    pub(crate) query: Query,
+    pub(crate) info: RequestInfo,
+    pub(crate) body: Bytes,
+}
+
+impl Asked {
+    pub(crate) fn new(request: Request<Bytes>) -> Self {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let info = RequestInfo::new(&parts.method, &unescape(parts.uri.path()), &query);
+        Asked { parts, query, info, body }
+    }
+
+    /// Whether the answer is about one object, and so soon there.
+    pub(crate) fn is_about_one(&self) -> bool {
+        self.info.target.is_some() && !matches!(self.info.verb, "list" | "watch" | "deletecollection")
+    }
+}
 
 /// What a request wants, before anybody looks whether it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::pages;
 use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::request::{RequestInfo, selected_name, unescape};
+use crate::request::{Asked, RequestInfo, selected_name};
 use crate::routes;
 use crate::storage::Disk;
 
@@ -80,19 +80,16 @@ impl Service {
             let status = Status::request_entity_too_large("limit is 3145728");
             return Ok(Answer::rejection(status.into(), Wanted::JSON).into_response());
         }
-        self.serve(&Peer::Trusted, request).await
+        self.serve(&Peer::Trusted, Asked::new(request)).await
     }
 
     pub(crate) fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    pub(crate) async fn serve(&self, peer: &Peer, request: Request<Bytes>) -> io::Result<Response<Body>> {
-        let (parts, body) = request.into_parts();
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let path = unescape(parts.uri.path());
-        let info = RequestInfo::new(&parts.method, &path, &query);
-        let is_about_faults = self.shared.serves_faults && path.starts_with(faults::PATH);
+    pub(crate) async fn serve(&self, peer: &Peer, asked: Asked) -> io::Result<Response<Body>> {
+        let Asked { parts, query, info, body } = asked;
+        let is_about_faults = self.shared.serves_faults && info.path.starts_with(faults::PATH);
         let mut weather = self.shared.faults.weather();
         let mut cut = None;
         if !is_about_faults {

@@ -2,12 +2,9 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream::FuturesUnordered;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -15,15 +12,16 @@ use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use kubewright_core::meta::v1::Status;
+use kubewright_http2::drive;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::gathered::gathered;
-use super::streams::{Owned, Streams};
+use super::work::{Owned, Pending, Requests};
 use super::{Answer, Body};
 use crate::authentication::Peer;
 use crate::encoding::Wanted;
+use crate::request::Asked;
 use crate::service::Service;
 
 /// The largest body that is taken.
@@ -64,31 +62,22 @@ impl Connections {
             let Some((stream, peer)) = opened else { return };
             let mut weather = service.faults().weather();
             let restarts = weather.borrow().restarts;
-            let respond = service_fn(move |request| respond(service.clone(), peer.clone(), request));
-            let streams = Streams::default();
-            let mut builder = Builder::new(streams.clone());
+            let requests = Requests::default();
+            let respond = service_fn(move |request| respond(service.clone(), peer.clone(), request, requests.add()));
+            let (stream, streams, mut driver) = drive(stream);
+            let mut builder = Builder::new(streams);
             builder.http1().timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
             builder.http1().max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
             builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_SIZE as u32);
-            let (stream, sender) = gathered(stream);
             let connection = builder.serve_connection(TokioIo::new(stream), respond);
             let mut connection = std::pin::pin!(connection);
-            let mut running = FuturesUnordered::new();
-            // How a connection ended is for its client to know.
-            let mut drive = |connection: Pin<&mut _>, context: &mut Context<'_>| {
-                let state = streams.poll_with(connection, &mut running, context).map(drop);
-                match sender.poll_send(context) {
-                    Poll::Ready(Err(_)) => Poll::Ready(()),
-                    Poll::Pending => Poll::Pending,
-                    Poll::Ready(Ok(())) => state,
-                }
-            };
             tokio::select! {
-                () = poll_fn(|context| drive(connection.as_mut(), context)) => return,
+                // How a connection ended is for its client to know.
+                () = poll_fn(|context| driver.poll_with(connection.as_mut(), context)) => return,
                 _ = weather.wait_for(|weather| weather.restarts != restarts) => return,
                 _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
             }
-            poll_fn(|context| drive(connection.as_mut(), context)).await;
+            poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
         });
         // Those that have ended need no place.
         while self.tasks.try_join_next().is_some() {}
@@ -103,7 +92,12 @@ impl Connections {
     }
 }
 
-async fn respond(service: Service, peer: Peer, request: Request<Incoming>) -> io::Result<Response<Body>> {
+async fn respond(
+    service: Service,
+    peer: Peer,
+    request: Request<Incoming>,
+    pending: Pending,
+) -> io::Result<Response<Body>> {
     let (parts, body) = request.into_parts();
     let whole = Limited::new(body, BODY_MAX).collect();
     let Ok(body) = tokio::time::timeout(BODY_TIME, whole).await else {
@@ -111,13 +105,16 @@ async fn respond(service: Service, peer: Peer, request: Request<Incoming>) -> io
         return Ok(Answer::rejection(status.into(), Wanted::JSON).into_response());
     };
     match body {
-        // The streams of a connection share its task; the work that they ask for does not.
-        Ok(body) if parts.version == Version::HTTP_2 => {
-            let request = Request::from_parts(parts, body.to_bytes());
-            let work = Owned::spawn(async move { service.serve(&peer, request).await });
+        Ok(body) => {
+            let is_http2 = parts.version == Version::HTTP_2;
+            let asked = Asked::new(Request::from_parts(parts, body.to_bytes()));
+            // The streams of a connection share its task. They do not share work that may take long, nor wait for each other's.
+            if !is_http2 || pending.is_alone() && asked.is_about_one() {
+                return service.serve(&peer, asked).await;
+            }
+            let work = Owned::spawn(async move { service.serve(&peer, asked).await });
             work.await.unwrap_or_else(|failed| Err(io::Error::other(failed)))
         }
-        Ok(body) => service.serve(&peer, Request::from_parts(parts, body.to_bytes())).await,
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             let status = Status::request_entity_too_large(format!("limit is {BODY_MAX}"));
             Ok(Answer::rejection(status.into(), Wanted::JSON).into_response())

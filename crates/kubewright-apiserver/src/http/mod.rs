@@ -5,9 +5,8 @@ mod body;
 mod compression;
 mod connection;
 mod crowd;
-mod gathered;
 mod listener;
-mod streams;
+mod work;
 
 pub(crate) use answer::Answer;
 pub use body::Body;

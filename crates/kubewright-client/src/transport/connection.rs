@@ -4,14 +4,14 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::ready;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
-use hyper::rt::Executor;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use kubewright_http2::drive;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -66,12 +66,6 @@ impl Killed {
     }
 }
 
-impl<F: Future + Send + 'static> Executor<F> for Killed {
-    fn execute(&self, work: F) {
-        self.spawn(work);
-    }
-}
-
 /// How much a connection is used.
 #[derive(Debug)]
 pub(super) struct Usage {
@@ -93,18 +87,17 @@ impl Drop for Slot {
 /// A connection with many streams.
 pub(super) struct Http2 {
     sender: http2::SendRequest<Payload>,
-    /// `None` once it has ended: requests that still wait in it are then known to be unsent.
-    driver: Arc<Mutex<Option<Driver>>>,
+    /// How many streams the server takes; none once the connection has ended.
+    limit: Arc<AtomicUsize>,
     usage: Arc<Usage>,
     made: Instant,
 }
 
-type Driver = http2::Connection<TokioIo<BoxedStream>, Payload, Killed>;
-
 impl Http2 {
     /// Greets the server.
     pub(super) async fn new(stream: BoxedStream, health: Health, killed: &Killed) -> Result<Self, TransportError> {
-        let mut builder = http2::Builder::new(killed.clone());
+        let (stream, streams, mut driver) = drive(stream);
+        let mut builder = http2::Builder::new(streams);
         builder
             .timer(TokioTimer::new())
             .initial_max_send_streams(UNSETTLED)
@@ -114,20 +107,23 @@ impl Http2 {
             .keep_alive_interval(health.interval)
             .keep_alive_timeout(health.timeout)
             .keep_alive_while_idle(true);
-        let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.map_err(unborn)?;
-        let driver = Arc::new(Mutex::new(Some(driver)));
-        let driven = Arc::clone(&driver);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(unborn)?;
+        let limit = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
+        let (known, mut connection) = (Arc::clone(&limit), Some(connection));
         killed.spawn(poll_fn(move |context| {
-            let mut driver = driven.lock().expect("hyper does not panic");
-            let polled = driver.as_mut().map_or(Poll::Ready(Ok(())), |driver| Pin::new(driver).poll(context));
-            if polled.is_ready() {
-                *driver = None;
+            if let Some(open) = &mut connection {
+                let state = driver.poll_with(Pin::new(open), context);
+                known.store(open.current_max_send_streams(), Ordering::Release);
+                ready!(state);
+                known.store(0, Ordering::Release);
+                // Requests that still wait in it are then known to be unsent.
+                connection = None;
             }
-            polled
+            driver.poll_rest(context)
         }));
         let now = Instant::now();
         let usage = Arc::new(Usage { in_flight: AtomicUsize::new(0), idle_since: Mutex::new(now) });
-        Ok(Http2 { sender, driver, usage, made: now })
+        Ok(Http2 { sender, limit, usage, made: now })
     }
 
     /// A stream, if one is free.
@@ -157,8 +153,7 @@ impl Http2 {
     }
 
     fn limit(&self) -> usize {
-        let driver = self.driver.lock().expect("hyper does not panic");
-        driver.as_ref().map_or(0, Driver::current_max_send_streams)
+        self.limit.load(Ordering::Acquire)
     }
 }
 
