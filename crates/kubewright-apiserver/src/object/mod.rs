@@ -12,6 +12,11 @@ use kubewright_core::{Map, Str, Value};
 
 pub(crate) use meta::{Meta, text_map, texts};
 
+/// Where most objects are encoded without asking for more memory.
+const ROOM: usize = 4 << 10;
+/// So many digits a revision has at most.
+const REVISION_MAX: usize = 20;
+
 /// An object of one revision. Lists and watches copy its text and look at its tree.
 pub(crate) struct StoredObject {
     /// The object, with `kind`, `apiVersion` and `metadata.resourceVersion`.
@@ -44,8 +49,11 @@ impl Draft {
     /// Encodes an object; its `metadata.resourceVersion` does not matter.
     pub(crate) fn new(mut value: Value) -> Self {
         tree::object(&mut value, &["metadata"]).remove("resourceVersion");
-        let mut json = Vec::with_capacity(512);
-        let layout = encode(&value, &mut json);
+        let mut text = Vec::with_capacity(ROOM);
+        let layout = encode(&value, &mut text);
+        // It is kept for as long as the object is, so it has no more room than for its revision.
+        let mut json = Vec::with_capacity(text.len() + REVISION_MAX);
+        json.extend_from_slice(&text);
         Draft { value, json, layout }
     }
 

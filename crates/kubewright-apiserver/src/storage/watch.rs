@@ -22,12 +22,14 @@ pub struct Watcher<V> {
     position: u64,
     /// Taken, not yet given out.
     taken: VecDeque<Arc<Event<V>>>,
+    /// There may be events in the log that nobody will tell of again.
+    is_behind: bool,
     changed: watch::Receiver<()>,
 }
 
 impl<V> Watcher<V> {
     pub(super) fn new(store: Store<V>, scope: Scope, from: u64, changed: watch::Receiver<()>) -> Self {
-        Watcher { store, scope, position: from, taken: VecDeque::new(), changed }
+        Watcher { store, scope, position: from, taken: VecDeque::new(), is_behind: true, changed }
     }
 
     /// Waits for the next event.
@@ -38,13 +40,12 @@ impl<V> Watcher<V> {
     /// [`Compacted`] if the watcher was too slow; start again with a list.
     pub async fn next(&mut self) -> Result<Arc<Event<V>>, Compacted> {
         loop {
-            // Before we look, so that a write after the look wakes us.
-            self.changed.mark_unchanged();
             if let Some(event) = self.try_next()? {
                 return Ok(event);
             }
             // Fails only if the topic is gone, and it stays as long as we do.
             let _ = self.changed.changed().await;
+            self.is_behind = true;
         }
     }
 
@@ -53,7 +54,10 @@ impl<V> Watcher<V> {
     /// # Errors
     /// As for [`next`](Watcher::next).
     pub fn try_next(&mut self) -> Result<Option<Arc<Event<V>>>, Compacted> {
-        if self.taken.is_empty() {
+        // Whoever has taken all is told of more: no need to look for it, which takes the lock.
+        if self.taken.is_empty() && (self.is_behind || self.changed.has_changed().unwrap_or(true)) {
+            // Before we look, so that a write after the look is told.
+            self.changed.mark_unchanged();
             self.take()?;
         }
         Ok(self.taken.pop_front())
@@ -74,6 +78,7 @@ impl<V> Watcher<V> {
 
     /// Moves the next events from the log to ourselves.
     fn take(&mut self) -> Result<(), Compacted> {
+        self.is_behind = true;
         let state = self.store.read();
         let Some(topic) = state.topic(&self.scope) else { return Ok(()) };
         if topic.forgotten() > self.position {
@@ -81,6 +86,7 @@ impl<V> Watcher<V> {
         }
         let revisions = topic.after(self.position);
         let is_all = revisions.len() <= BATCH;
+        self.is_behind = !is_all;
         self.taken.extend(revisions.take(BATCH).filter_map(|revision| state.log.get(revision).cloned()));
         self.position = match self.taken.back() {
             Some(last) if !is_all => last.revision,
