@@ -18,4 +18,5 @@ mod transport;
 mod validation;
 mod validation_cluster;
 mod validation_pods;
+mod validation_status;
 mod watching;
