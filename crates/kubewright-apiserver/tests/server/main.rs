@@ -17,6 +17,7 @@ mod subresources;
 mod transport;
 mod validation;
 mod validation_cluster;
+mod validation_devices;
 mod validation_pods;
 mod validation_status;
 mod watching;

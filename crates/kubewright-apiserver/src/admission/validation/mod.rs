@@ -15,6 +15,9 @@ mod control;
 mod custom;
 mod definition;
 mod device;
+mod device_claim;
+mod device_slice;
+mod device_status;
 mod dns;
 mod endpoints;
 mod environment;
@@ -94,6 +97,7 @@ fn status(resource: &Resource, old: &Value, value: &Value) -> Vec<StatusCause> {
         ("networking.k8s.io", "ingresses") => network::ingress_status(value, old),
         ("", "persistentvolumeclaims") => claim::status(value),
         ("", "resourcequotas") => capacity::quota_status(value),
+        ("resource.k8s.io", "resourceclaims") => device_status::status(value, old),
         ("storage.k8s.io", "volumeattachments") => storage::attachment_status(value),
         ("flowcontrol.apiserver.k8s.io", _) => flow::status(value),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy_status(value),
@@ -136,6 +140,9 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("flowcontrol.apiserver.k8s.io", "flowschemas") => flow::schema(value),
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => flow::level(value),
         ("resource.k8s.io", "deviceclasses") => device::class(value),
+        ("resource.k8s.io", "resourceclaims") => device_claim::claim(value, old),
+        ("resource.k8s.io", "resourceclaimtemplates") => device_claim::template(value, old),
+        ("resource.k8s.io", "resourceslices") => device_slice::slice(value, old),
         ("", "limitranges") => capacity::limit_range(value),
         ("", "resourcequotas") => capacity::quota(value, old),
         ("", "persistentvolumeclaims") => claim::claim(value, old),
