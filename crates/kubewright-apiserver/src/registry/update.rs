@@ -76,6 +76,7 @@ impl Registry {
             let attributes = Attributes {
                 operation: Operation::Update,
                 resource,
+                shown: None,
                 namespace,
                 name,
                 object: None,

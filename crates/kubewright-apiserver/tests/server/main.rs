@@ -7,6 +7,7 @@ mod client;
 mod control;
 mod custom;
 mod durable;
+mod equivalence;
 mod faulty;
 mod housekeeping;
 mod mutations;
