@@ -19,6 +19,7 @@ mod transport;
 mod validation;
 mod validation_cluster;
 mod validation_devices;
+mod validation_jobs;
 mod validation_pods;
 mod validation_status;
 mod watching;
