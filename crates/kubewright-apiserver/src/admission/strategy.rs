@@ -163,6 +163,11 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
         Part::Main if resource.has_status() => reset(new, "status", old.get("status")),
         Part::Main => {}
         Part::Status => keep_all_but_status(resource, old, new),
+        Part::Approval => {
+            let conditions = tree::get(new, &["status", "conditions"]).cloned();
+            reset(new, "status", old.get("status"));
+            reset_at(new, &["status", "conditions"], conditions.as_ref());
+        }
     }
     if resource.is("", "namespaces") && part == Part::Main {
         reset_at(new, &["spec", "finalizers"], tree::get(old, &["spec", "finalizers"]));
@@ -228,6 +233,44 @@ fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
     }
     if resource.is("", "pods") {
         reset_at(new, &["metadata", "ownerReferences"], old.meta("ownerReferences"));
+        keep_what_old_nodes_drop(old, new);
+    }
+    if resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        ["Approved", "Denied"].iter().for_each(|kind| keep_conditions(old, new, kind));
+    }
+}
+
+/// Clients that do not know these fields of a pod leave them out, and do not mean it.
+fn keep_what_old_nodes_drop(old: &Value, new: &mut Value) {
+    for field in ["qosClass", "observedGeneration"] {
+        let path = ["status", field];
+        if tree::get(new, &path).is_none()
+            && let Some(before) = tree::get(old, &path)
+        {
+            tree::set(new, &path, before.clone());
+        }
+    }
+    let before = tree::items(old, &["status", "conditions"]);
+    let Some(status) = tree::field_mut(new, "status") else { return };
+    for condition in tree::items_mut(status, "conditions") {
+        let same = before.iter().find(|other| other.get("type") == condition.get("type"));
+        if condition.get("observedGeneration").is_none()
+            && let Some(generation) = same.and_then(|same| same.get("observedGeneration"))
+        {
+            tree::set(condition, &["observedGeneration"], generation.clone());
+        }
+    }
+}
+
+/// Keeps the conditions of a type as they were, unless some came or went.
+fn keep_conditions(old: &Value, new: &mut Value, kind: &str) {
+    let is_meant = |condition: &Value| tree::text(condition, &["type"]) == kind;
+    let before = tree::items(old, &["status", "conditions"]).iter().filter(|one| is_meant(one));
+    let before: Vec<Value> = before.cloned().collect();
+    let Some(status) = tree::field_mut(new, "status") else { return };
+    let now = tree::items_mut(status, "conditions");
+    if now.iter().filter(|one| is_meant(one)).count() == before.len() {
+        now.iter_mut().filter(|one| is_meant(one)).zip(before).for_each(|(now, before)| *now = before);
     }
 }
 

@@ -49,6 +49,12 @@ pub(crate) fn subject(der: &[u8]) -> Option<User> {
     Some(user.with_extra(CREDENTIAL_ID, format!("X509SHA256={}", fingerprint(der))))
 }
 
+/// Whether bytes are just one sequence, as requests and certificates are.
+pub(crate) fn is_one_sequence(der: &[u8]) -> bool {
+    let mut rest = der;
+    Element::of(&mut rest, SEQUENCE).is_some_and(|content| !content.is_empty()) && rest.is_empty()
+}
+
 fn fingerprint(der: &[u8]) -> String {
     digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -13,7 +13,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Value};
 
 pub(crate) use account::{Accounts, Grant, ISSUER};
-pub(crate) use certificate::subject;
+pub(crate) use certificate::{is_one_sequence, subject};
 pub(crate) use impersonation::impersonate;
 pub use token::{TokenFileError, Tokens};
 

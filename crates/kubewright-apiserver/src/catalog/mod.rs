@@ -76,6 +76,17 @@ impl Catalog {
         self.by_storage.values()
     }
 
+    /// A resource as it is served here.
+    pub(crate) fn find(&self, resource: &Resource) -> Option<&Arc<Resource>> {
+        self.resources(&resource.group, &resource.version)?.get(&resource.plural)
+    }
+
+    /// The same objects in other versions, or under another group.
+    pub(crate) fn equivalents(&self, resource: &Resource) -> impl Iterator<Item = &Arc<Resource>> {
+        let all = self.groups().flat_map(|(_, versions)| versions).flat_map(|(_, resources)| resources.values());
+        all.filter(|other| other.storage == resource.storage && other.api_version != resource.api_version)
+    }
+
     /// Groups with their versions, the most preferred first.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&Str, Vec<(&Str, &Resources)>)> {
         self.groups.iter().map(|(group, versions)| {

@@ -1,5 +1,6 @@
 //! One resource in one version: its names, its type, and what can be done with it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use kubewright_core::json::Writer;
@@ -79,6 +80,13 @@ pub(crate) struct Custom {
     pub(crate) converter: Option<Arc<Converter>>,
     /// The version's part of the definition, for what else it says.
     pub(crate) version: Value,
+}
+
+impl fmt::Debug for Resource {
+    /// Its names; the rest is more than anybody would read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.api_version, self.plural)
+    }
 }
 
 impl Resource {

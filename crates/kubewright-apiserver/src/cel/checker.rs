@@ -192,6 +192,10 @@ impl<'a> Checker<'a> {
                 let ty = self.within(vec![(name.to_string(), inner)], body)?;
                 Ok(if *is_flat { ty } else { Type::optional(ty) })
             }
+            Node::Bind { name, value, body } => {
+                let ty = self.check(value)?;
+                self.within(vec![(name.to_string(), ty)], body)
+            }
         }
     }
 

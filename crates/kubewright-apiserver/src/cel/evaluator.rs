@@ -144,6 +144,10 @@ impl<'a> Scope<'a> {
                 }
                 _ => Err(EvaluationError::no_overload()),
             },
+            Node::Bind { name, value, body } => {
+                let value = self.evaluate(value, budget)?;
+                self.with(name, &value).evaluate(body, budget)
+            }
         }
     }
 

@@ -32,13 +32,13 @@ pub(crate) use budget::Budget;
 pub(crate) use cost::Extent;
 pub(crate) use error::{CompileError, EvaluationError};
 pub(crate) use evaluator::Variables;
-pub(crate) use functions::{Check, CheckStage};
+pub(crate) use functions::{Check, CheckStage, is_version};
 pub(crate) use types::{Field, ListKind, Type, escape};
 pub(crate) use value::Value;
 
 use syntax::Expression;
 
-/// The variables that an expression may use, with their types.
+/// The variables that an expression may use, with their types. Where `cel` is one of them, `cel.bind` makes more.
 pub(crate) type Environment<'a> = [(&'a str, Type)];
 
 /// An expression that is ready to be evaluated.
@@ -52,7 +52,8 @@ pub(crate) struct Program {
 impl Program {
     /// Reads an expression and checks that it makes sense.
     pub(crate) fn compile(text: &str, environment: &Environment<'_>) -> Result<Program, CompileError> {
-        let expression = parser::parse(text)?;
+        let has_bindings = environment.iter().any(|(name, _)| *name == "cel");
+        let expression = parser::parse(text, has_bindings)?;
         let result = checker::check(text, &expression, environment)?;
         Ok(Program { expression, result })
     }

@@ -34,11 +34,11 @@ const RESERVED: [&str; 17] = [
 ];
 
 /// Reads a whole text.
-pub(super) fn parse(text: &str) -> Result<Expression, CompileError> {
+pub(super) fn parse(text: &str, has_bindings: bool) -> Result<Expression, CompileError> {
     if text.len() > MAX_LENGTH {
         return Err(CompileError::at("", 0, "expression code point size exceeds limit"));
     }
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0 };
+    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0, has_bindings };
     let expression = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(expression),
@@ -51,6 +51,8 @@ struct Parser<'a> {
     tokens: Vec<(usize, Token)>,
     at: usize,
     depth: usize,
+    /// Whether `cel.bind` gives names to values.
+    has_bindings: bool,
 }
 
 type Parsed = Result<Expression, CompileError>;
@@ -437,6 +439,13 @@ impl Parser<'_> {
             let body = Box::new(arguments.remove(1));
             let (name, is_flat) = (self.variable(&arguments[0])?, function == "optFlatMap");
             return self.make(offset, Node::OptionalMap { target: Box::new(target), name, body, is_flat });
+        }
+        if let (true, "bind", Node::Identifier(library)) = (self.has_bindings && count == 3, &*function, &target.node)
+            && library == "cel"
+        {
+            let name = self.variable(&arguments[0])?;
+            let (body, value) = (Box::new(arguments.remove(2)), Box::new(arguments.remove(1)));
+            return self.make(offset, Node::Bind { name, value, body });
         }
         self.make(offset, Node::Call { target: Some(Box::new(target)), function, arguments })
     }

@@ -69,6 +69,12 @@ pub(super) enum Node {
         body: Box<Expression>,
         is_flat: bool,
     },
+    /// `cel.bind(name, value, body)`.
+    Bind {
+        name: Str,
+        value: Box<Expression>,
+        body: Box<Expression>,
+    },
 }
 
 /// A macro that walks over a list or a map.
@@ -153,6 +159,7 @@ impl Expression {
             Node::Struct { fields, .. } => fields.iter().map(|(_, value, _)| value).collect(),
             Node::Fold(fold) => [&fold.target, &fold.body].into_iter().chain(&fold.condition).collect(),
             Node::OptionalMap { target, body, .. } => vec![target, body],
+            Node::Bind { value, body, .. } => vec![value, body],
         }
     }
 

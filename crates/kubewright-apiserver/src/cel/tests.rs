@@ -64,6 +64,15 @@ fn expressions_that_are_true() {
 }
 
 #[test]
+fn values_get_names_where_the_environment_lets_them() {
+    let text = "cel.bind(two, 1 + 1, cel.bind(four, two * two, four + two)) == 6";
+    let program = Program::compile(text, &[("cel", Type::Meta)]).expect("a name for each value");
+    assert_eq!(program.is_true(&Variables::default(), &mut Budget::for_object()), Ok(true));
+    let refused = Program::compile(text, &[]).expect_err("nobody knows the library").to_string();
+    assert!(refused.contains("undeclared reference to 'cel'"), "{refused}");
+}
+
+#[test]
 fn what_has_no_value_says_why() {
     for (text, want) in [
         ("1 / 0", "division by zero"),

@@ -72,6 +72,40 @@ pub(crate) fn to_change<'a>(
     Ok(Cow::Owned(to_version(resource, value)))
 }
 
+/// An object of one version of a resource as another one shows it, for a write. It may be in the version that is stored.
+///
+/// Nothing is taken from it that the other version does not know, since what becomes of it is to come back.
+pub(crate) fn across<'v>(
+    from: &Resource,
+    to: &Resource,
+    value: &'v Value,
+    control: &Control<'_>,
+) -> Result<Cow<'v, Value>, Rejection> {
+    match to.custom.as_ref().and_then(|custom| custom.converter.as_ref()) {
+        _ if tree::text(value, &["apiVersion"]) == to.api_version => Ok(Cow::Borrowed(value)),
+        Some(converter) => control.converted(converter, value, &to.api_version).map(Cow::Owned),
+        None => Ok(Cow::Owned(plainly_across(from, to, value))),
+    }
+}
+
+/// The same for one who can wait.
+pub(crate) async fn across_now(from: &Resource, to: &Resource, value: &Value) -> Result<Value, String> {
+    match to.custom.as_ref().and_then(|custom| custom.converter.as_ref()) {
+        _ if tree::text(value, &["apiVersion"]) == to.api_version => Ok(value.clone()),
+        Some(converter) => webhook::Pending::new(converter, value, &to.api_version).ask().await,
+        None => Ok(plainly_across(from, to, value)),
+    }
+}
+
+fn plainly_across(from: &Resource, to: &Resource, value: &Value) -> Value {
+    if !to.is_custom() {
+        return to_version(to, to_stored(from, value.clone()));
+    }
+    let mut value = value.clone();
+    tree::set(&mut value, &["apiVersion"], to.api_version.clone());
+    value
+}
+
 /// A custom object that has been checked in the version of `resource`, in the version that is stored.
 pub(crate) fn settle(resource: &Resource, value: &mut Value, control: Option<&Control<'_>>) -> Result<(), Rejection> {
     let Some(custom) = &resource.custom else { return Ok(()) };

@@ -177,7 +177,16 @@ impl Registry {
 /// The creation of this object.
 fn new_object<'a>(resource: &'a Resource, namespace: &'a str, value: &'a Value, dry_run: bool) -> Attributes<'a> {
     let operation = Operation::Create;
-    Attributes { operation, resource, namespace, name: value.name(), object: Some(value), old: None, dry_run }
+    Attributes {
+        operation,
+        resource,
+        shown: None,
+        namespace,
+        name: value.name(),
+        object: Some(value),
+        old: None,
+        dry_run,
+    }
 }
 
 /// The namespace in the body, if there is one, must be that of the path.

@@ -85,6 +85,7 @@ impl Registry {
                 let attributes = Attributes {
                     operation: Operation::Delete,
                     resource,
+                    shown: None,
                     namespace,
                     name,
                     object: None,

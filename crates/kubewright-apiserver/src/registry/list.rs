@@ -8,6 +8,7 @@ use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 use super::continue_token::ContinueToken;
 use super::{Registry, Selection};
 use crate::catalog::Resource;
+use crate::conversion::webhook::in_version;
 use crate::encoding::ListMeta;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
@@ -50,6 +51,9 @@ impl Registry {
             }
             _ => resource.scope(namespace),
         };
+        if selection.needs_webhook(resource) {
+            return self.list_converted(resource, namespace, selection, (&scope, paging, limit), token).await;
+        }
         let page = self.store.list_where(&scope, paging, |_, entry| selection.matches(&entry.object));
         let page = page.map_err(|error| self.too_old(error, namespace, token))?;
         let next = page.resume.map(|after| ContinueToken { revision: Some(page.revision), after });
@@ -59,6 +63,40 @@ impl Registry {
             continue_token: next.map(|next| next.encode(namespace)),
         };
         Ok(Listed { objects: page.entries.into_iter().map(|(_, entry)| entry.object).collect(), meta })
+    }
+
+    /// Lists objects that are converted before it is known whether they are meant.
+    async fn list_converted(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        selection: &Selection,
+        (scope, mut paging, limit): (&Scope, Paging, usize),
+        mut token: Option<ContinueToken>,
+    ) -> Result<Listed, Rejection> {
+        let (maybe, mut objects) = (selection.without_fields(), Vec::new());
+        loop {
+            // Never more at a time than are still wanted, so that the next page begins where this one ends.
+            let wanted = if limit == 0 { 0 } else { limit - objects.len() };
+            let page =
+                self.store.list_where(scope, paging.clone().limit(wanted), |_, entry| maybe.matches(&entry.object));
+            let page = page.map_err(|error| self.too_old(error, namespace, token.take()))?;
+            let found = page.entries.into_iter().map(|(_, entry)| entry.object).collect();
+            let converted = in_version(resource, found).await?;
+            objects.extend(converted.into_iter().filter(|object| selection.matches(object)));
+            let next = page.resume.map(|after| ContinueToken { revision: Some(page.revision), after });
+            match next {
+                Some(next) if objects.len() < limit => {
+                    paging = Paging::default().at(page.revision).after(next.after.clone());
+                    token = Some(next);
+                }
+                next => {
+                    let continue_token = next.map(|next| next.encode(namespace));
+                    let meta = ListMeta { revision: page.revision, remaining: None, continue_token };
+                    return Ok(Listed { objects, meta });
+                }
+            }
+        }
     }
 
     /// The past moment that a list should show, after waiting for the least that it must show; none is the present.

@@ -84,6 +84,17 @@ impl Selection {
         self
     }
 
+    /// Whether only a webhook can say what is chosen: it looks at fields that are elsewhere in another version.
+    pub(crate) fn needs_webhook(&self, resource: &Resource) -> bool {
+        let is_name = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
+        resource.needs_webhook() && self.fields.requirements().iter().any(|one| !is_name(&one.field))
+    }
+
+    /// What can be said before objects are in the version of the request: they may be chosen if their labels are.
+    pub(crate) fn without_fields(&self) -> Selection {
+        Selection { labels: self.labels.clone(), fields: FieldSelector::default() }
+    }
+
     /// Whether an object is chosen.
     pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         (self.labels.is_everything() || self.labels.matches(&object.labels))

@@ -27,6 +27,8 @@ pub(crate) enum Part {
     Main,
     /// The status.
     Status,
+    /// What was decided of a request for a certificate.
+    Approval,
     /// What the server changes by itself, taken as it is.
     Internal,
 }
@@ -74,6 +76,7 @@ impl Registry {
             let attributes = Attributes {
                 operation: Operation::Update,
                 resource,
+                shown: None,
                 namespace,
                 name,
                 object: None,

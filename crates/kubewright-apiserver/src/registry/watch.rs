@@ -137,8 +137,10 @@ impl Registry {
         let wants_initial = options.send_initial_events.unwrap_or(revision == 0);
         let mut initial = VecDeque::new();
         let from = if wants_initial {
-            let page =
-                self.store.list_where(&scope, ListOptions::default(), |_, entry| selection.matches(&entry.object));
+            // Where it takes a webhook to tell, they are chosen when they are converted.
+            let maybe = selection.needs_webhook(resource).then(|| selection.without_fields());
+            let maybe = maybe.as_ref().unwrap_or(&selection);
+            let page = self.store.list_where(&scope, ListOptions::default(), |_, entry| maybe.matches(&entry.object));
             let page = page.map_err(Status::internal)?;
             initial.extend(page.entries.into_iter().map(|(_, entry)| entry.object));
             page.revision
@@ -179,6 +181,9 @@ impl WatchStream {
     pub(crate) async fn convert_initial(&mut self) -> Result<(), Rejection> {
         let initial = std::mem::take(&mut self.initial);
         self.initial = in_version(&self.resource, initial.into()).await?.into();
+        if self.selection.needs_webhook(&self.resource) {
+            self.initial.retain(|object| self.selection.matches(object));
+        }
         Ok(())
     }
 
@@ -270,26 +275,17 @@ impl WatchStream {
 
     /// Writes an event as those see it who look through the selection.
     async fn write(&mut self, event: &Event<StoredObject>, frame: &mut Outgoing) {
-        let before = event.previous.as_ref().filter(|previous| self.selection.matches(&previous.object));
-        let is_after = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
-        let (kind, object) = match (before, is_after) {
-            (None, true) => (Kind::Added, &event.object),
-            (Some(_), true) => (Kind::Modified, &event.object),
-            (Some(_), false) if event.kind == EventKind::Deleted => (Kind::Deleted, &event.object),
-            // What left the selection is shown as it was in it, at the moment when it left.
-            (Some(before), false) => (Kind::Deleted, &Arc::new(before.object.with_revision(event.revision))),
-            (None, false) => return,
-        };
         if self.resource.needs_webhook() {
-            return match in_version(&self.resource, vec![Arc::clone(object)]).await {
-                Ok(objects) => {
-                    let out = frame.more();
-                    objects.iter().for_each(|object| self.frames.object(kind, &self.resource, object, out));
-                }
+            return match self.converted(event).await {
+                Ok(None) => {}
+                Ok(Some((kind, object))) => self.frames.object(kind, &self.resource, &object, frame.more()),
                 Err(Rejection::Status(status)) => self.end(&status, frame.more()),
                 Err(_) => self.watcher = None,
             };
         }
+        let before = event.previous.as_ref().map(|previous| &previous.object);
+        let Some((kind, object)) = self.seen(event, before, &event.object) else { return };
+        let object = &object;
         match self.frames.shared_format().filter(|_| Arc::ptr_eq(object, &event.object)) {
             None => self.frames.object(kind, &self.resource, object, frame.more()),
             Some(format) => {
@@ -301,6 +297,44 @@ impl WatchStream {
                 }));
             }
         }
+    }
+
+    /// What those see of an event who look through the selection, of these two states of an object.
+    fn seen(
+        &self,
+        event: &Event<StoredObject>,
+        before: Option<&Arc<StoredObject>>,
+        now: &Arc<StoredObject>,
+    ) -> Option<(Kind, Arc<StoredObject>)> {
+        let before = before.filter(|before| self.selection.matches(before));
+        let is_after = event.kind != EventKind::Deleted && self.selection.matches(now);
+        match (before, is_after) {
+            (None, true) => Some((Kind::Added, Arc::clone(now))),
+            (Some(_), true) => Some((Kind::Modified, Arc::clone(now))),
+            (Some(_), false) if event.kind == EventKind::Deleted => Some((Kind::Deleted, Arc::clone(now))),
+            // What left the selection is shown as it was in it, at the moment when it left.
+            (Some(before), false) => Some((Kind::Deleted, Arc::new(before.with_revision(event.revision)))),
+            (None, false) => None,
+        }
+    }
+
+    /// The same in the version of the resource, of which a webhook is asked.
+    async fn converted(&self, event: &Event<StoredObject>) -> Result<Option<(Kind, Arc<StoredObject>)>, Rejection> {
+        let convert = async |object: &Arc<StoredObject>| {
+            let converted = in_version(&self.resource, vec![Arc::clone(object)]).await?;
+            Ok::<_, Rejection>(converted.into_iter().next().unwrap_or_else(|| Arc::clone(object)))
+        };
+        let before = event.previous.as_ref().map(|previous| &previous.object);
+        if !self.selection.needs_webhook(&self.resource) {
+            let Some((kind, object)) = self.seen(event, before, &event.object) else { return Ok(None) };
+            return Ok(Some((kind, convert(&object).await?)));
+        }
+        let now = convert(&event.object).await?;
+        let before = match before {
+            Some(before) => Some(convert(before).await?),
+            None => None,
+        };
+        Ok(self.seen(event, before.as_ref(), &now))
     }
 
     fn say_progress(&mut self, frame: &mut Vec<u8>) {

@@ -280,7 +280,8 @@ impl<'a> Endpoint<'a, '_> {
         dry_run: bool,
     ) -> Result<(), Rejection> {
         let (namespace, name) = (&*self.target.namespace, &*self.target.name);
-        let attributes = Attributes { operation, resource: self.resource, namespace, name, object: None, old, dry_run };
+        let attributes =
+            Attributes { operation, resource: self.resource, shown: None, namespace, name, object: None, old, dry_run };
         self.control.mutate(self.call.registry, attributes, Some(object))?;
         self.control.validate(self.call.registry, &Attributes { object: Some(object), ..attributes })
     }

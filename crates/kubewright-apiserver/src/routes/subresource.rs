@@ -44,8 +44,8 @@ impl Endpoint<'_, '_> {
             ("eviction", "create") => self.evict(subresource).await,
             ("ephemeralcontainers" | "resize" | "approval", "get") => self.get().await,
             ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name).await,
-            ("approval", "update") => self.update(Part::Status).await,
-            ("approval", "patch") => self.patch(Part::Status).await,
+            ("approval", "update") => self.update(Part::Approval).await,
+            ("approval", "patch") => self.patch(Part::Approval).await,
             (name, _) if connect::is_connection(name) => self.connect(subresource).await,
             ("log", _) => {
                 let object = self.find()?;

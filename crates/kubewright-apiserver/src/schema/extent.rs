@@ -101,5 +101,6 @@ impl Schema {
 
 fn container(max: u64, items: Measured, has_keys: bool) -> Measured {
     let items = Some(Box::new(items.extent));
-    Measured { extent: Extent { max, items, has_keys, fields: Map::new() }, shortest: 2 }
+    let keys = has_keys.then_some(0);
+    Measured { extent: Extent { max, items, keys, ..Extent::default() }, shortest: 2 }
 }

@@ -4,11 +4,20 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use kubewright_apiserver::{ApiServer, Tokens};
-use kubewright_core::Value;
+use kubewright_core::{ByteString, Value};
 
 use crate::client::{Client, server, text};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// A request for a certificate as its objects hold it, and a certificate likewise.
+pub(crate) fn request_and_certificate() -> [String; 2] {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::default();
+    let request = params.serialize_request(&key).and_then(|request| request.pem()).expect("a request");
+    let certificate = params.self_signed(&key).expect("a certificate").pem();
+    [request, certificate].map(|pem| ByteString::from(pem.into_bytes()).to_base64())
+}
 
 /// Asks as somebody else.
 async fn call_as(client: &mut Client, user: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
@@ -172,12 +181,13 @@ async fn acting_as_another_needs_the_right_to() {
 async fn a_request_for_a_certificate_says_who_asks() {
     let (_server, mut client) = server().await;
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let [pem, certificate] = request_and_certificate();
     let request = |groups: &str, usages: &str| {
         format!(
             r#"{{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{{"name":"r"}},
-            "spec":{{"request":"LS0t","signerName":"example.com/s","usages":[{usages}],"username":"root",
+            "spec":{{"request":"{pem}","signerName":"example.com/s","usages":[{usages}],"username":"root",
             "uid":"0","groups":[{groups}],"extra":{{"a":["b"]}}}},
-            "status":{{"certificate":"LS0t","conditions":[{{"type":"Approved","status":"True","reason":"me"}}]}}}}"#
+            "status":{{"certificate":"{certificate}","conditions":[{{"type":"Approved","status":"True","reason":"me"}}]}}}}"#
         )
     };
     let (code, made) = client.call("POST", requests, &request(r#""system:nodes""#, r#""client auth""#)).await;
@@ -208,6 +218,7 @@ async fn what_else_is_known_of_a_user_is_noted_with_a_request() {
     let body = r#"{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"c"},"spec":{
         "request":"LS0t","signerName":"example.com/s","usages":["client auth"],"username":"root","uid":"0","groups":["system:masters"],
         "extra":{"made":["up"]}}}"#;
+    let body = body.replace("LS0t", &request_and_certificate()[0]);
     let request = Request::post(path).header("host", "test").header("content-type", "application/json");
     let request = request.header("impersonate-user", "jane").header("impersonate-uid", "7");
     let request =

@@ -4,11 +4,13 @@ use kubewright_core::Value;
 
 use crate::client::{Client, server, text};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const WIDGETS: &str = "/apis/shop.example.com/v1/namespaces/default/widgets";
+/// Where definitions are.
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Where widgets of the first version are.
+pub(crate) const WIDGETS: &str = "/apis/shop.example.com/v1/namespaces/default/widgets";
 
 /// A definition of widgets with these versions.
-fn definition(versions: &str) -> String {
+pub(crate) fn definition(versions: &str) -> String {
     format!(
         r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
         "metadata":{{"name":"widgets.shop.example.com"}},"spec":{{"group":"shop.example.com","scope":"Namespaced",
@@ -17,7 +19,7 @@ fn definition(versions: &str) -> String {
 }
 
 /// A version that is served, with these fields in its spec.
-fn version(name: &str, stored: bool, fields: &str) -> String {
+pub(crate) fn version(name: &str, stored: bool, fields: &str) -> String {
     format!(
         r#"{{"name":"{name}","served":true,"storage":{stored},"subresources":{{"status":{{}}}},
         "schema":{{"openAPIV3Schema":{{"type":"object","properties":{{
@@ -26,11 +28,13 @@ fn version(name: &str, stored: bool, fields: &str) -> String {
     )
 }
 
-fn widget(version: &str, spec: &str) -> String {
+/// A widget of this version.
+pub(crate) fn widget(version: &str, spec: &str) -> String {
     format!(r#"{{"apiVersion":"shop.example.com/{version}","kind":"Widget","metadata":{{"name":"w"}},"spec":{spec}}}"#)
 }
 
-async fn define(client: &mut Client, versions: &str) {
+/// Defines widgets with these versions.
+pub(crate) async fn define(client: &mut Client, versions: &str) {
     let (code, answer) = client.call("POST", DEFINITIONS, &definition(versions)).await;
     assert_eq!(code, 201, "{answer}");
 }

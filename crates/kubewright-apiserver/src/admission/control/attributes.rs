@@ -33,6 +33,8 @@ impl Operation {
 pub(crate) struct Attributes<'a> {
     pub(crate) operation: Operation,
     pub(crate) resource: &'a Resource,
+    /// The version in which the objects are, where that is another one.
+    pub(crate) shown: Option<&'a Resource>,
     pub(crate) namespace: &'a str,
     /// Empty where a name is yet to be made.
     pub(crate) name: &'a str,
@@ -46,17 +48,8 @@ pub(crate) struct Attributes<'a> {
 impl Attributes<'_> {
     /// What an admission review tells of it, without the objects.
     pub(super) fn request(&self, control: &Control<'_>) -> Value {
-        let resource = self.resource;
-        let text = |text: &Str| Value::from(text.clone());
-        let (group, version) = (text(&resource.group), text(&resource.version));
-        // What is sent to a subresource may be of another kind than what is stored.
-        let (api_version, kind) = match resource.subresource(&control.subresource) {
-            Some(part) => (&part.api_version, &part.kind),
-            None => (&resource.api_version, &resource.kind),
-        };
-        let (of_group, of_version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let kind = tree::map([("group", of_group.into()), ("version", of_version.into()), ("kind", text(kind))]);
-        let named = tree::map([("group", group), ("version", version), ("resource", text(&resource.plural))]);
+        let (request_kind, request_resource) = names(self.resource, &control.subresource);
+        let (kind, resource) = names(self.shown.unwrap_or(self.resource), &control.subresource);
         let options = match self.operation {
             Operation::Create => Some("CreateOptions"),
             Operation::Update => Some("UpdateOptions"),
@@ -67,10 +60,10 @@ impl Attributes<'_> {
         let options = options.map(|kind| tree::map([("kind", kind.into()), ("apiVersion", "meta.k8s.io/v1".into())]));
         let mut request = tree::map([
             ("uid", control.uid.as_str().into()),
-            ("kind", kind.clone()),
-            ("resource", named.clone()),
-            ("requestKind", kind),
-            ("requestResource", named),
+            ("kind", kind),
+            ("resource", resource),
+            ("requestKind", request_kind),
+            ("requestResource", request_resource),
             ("operation", self.operation.name().into()),
             ("userInfo", control.user.info()),
             ("dryRun", self.dry_run.into()),
@@ -104,4 +97,18 @@ impl Attributes<'_> {
             name => name,
         }
     }
+}
+
+/// The kind and the resource that a review names.
+fn names(resource: &Resource, subresource: &str) -> (Value, Value) {
+    let text = |text: &Str| Value::from(text.clone());
+    let (group, version) = (text(&resource.group), text(&resource.version));
+    // What is sent to a subresource may be of another kind than what is stored.
+    let (api_version, kind) = match resource.subresource(subresource) {
+        Some(part) => (&part.api_version, &part.kind),
+        None => (&resource.api_version, &resource.kind),
+    };
+    let (of_group, of_version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = tree::map([("group", of_group.into()), ("version", of_version.into()), ("kind", text(kind))]);
+    (kind, tree::map([("group", group), ("version", version), ("resource", text(&resource.plural))]))
 }

@@ -1,16 +1,47 @@
 //! Which writes somebody has a say in: by rules, and by labels of the object and its namespace.
 
+use std::sync::Arc;
+
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{Decoder, Selector, Str, Value};
 
 use super::{Attributes, Operation};
+use crate::catalog::Resource;
 use crate::object::{Meta, to_json, tree};
 use crate::registry::Registry;
 
+/// The version of a resource that rules are about: that of the write, or another one if those count as well.
+pub(super) fn version(
+    registry: &Registry,
+    rules: &[Value],
+    attributes: &Attributes<'_>,
+    subresource: &str,
+    match_policy: &str,
+) -> Option<Version> {
+    if rules.iter().any(|rule| rule_fits(rule, attributes, subresource)) {
+        return Some(Version::Own);
+    }
+    if match_policy == "Exact" {
+        return None;
+    }
+    let catalog = registry.catalog();
+    // Earlier rules come first.
+    let mut tried =
+        rules.iter().flat_map(|rule| catalog.equivalents(attributes.resource).map(move |other| (rule, other)));
+    let met = tried.find(|(rule, other)| rule_fits(rule, &Attributes { resource: other, ..*attributes }, subresource));
+    met.map(|(_, other)| Version::Other(Arc::clone(other)))
+}
+
+/// The version in which somebody wants to be told of a write.
+#[derive(Debug, Clone)]
+pub(super) enum Version {
+    /// That of the write.
+    Own,
+    Other(Arc<Resource>),
+}
+
 /// Whether a rule is about a write.
-///
-/// With `is_equivalent`, other versions of the resource count as well.
-pub(super) fn rule_fits(rule: &Value, attributes: &Attributes<'_>, subresource: &str, is_equivalent: bool) -> bool {
+fn rule_fits(rule: &Value, attributes: &Attributes<'_>, subresource: &str) -> bool {
     let has = |field: &str, wanted: &str| {
         let mut listed = tree::items(rule, &[field]).iter().filter_map(Value::as_str);
         listed.any(|have| have == "*" || have == wanted)
@@ -29,7 +60,7 @@ pub(super) fn rule_fits(rule: &Value, attributes: &Attributes<'_>, subresource: 
     let name_fits = names.is_empty() || names.iter().any(|name| name.as_str() == Some(attributes.name));
     has("operations", attributes.operation.name())
         && has("apiGroups", &resource.group)
-        && (is_equivalent || has("apiVersions", &resource.version))
+        && has("apiVersions", &resource.version)
         && scope_fits
         && resource_fits
         && name_fits

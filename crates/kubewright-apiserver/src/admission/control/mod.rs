@@ -26,13 +26,15 @@ pub(crate) use webhook::Question;
 
 use crate::authentication::User;
 use crate::catalog::Resource;
+use crate::conversion;
 use crate::conversion::webhook::{Converted, Converter, Pending};
 use crate::decoding::{self, Expected};
 use crate::random;
 use crate::registry::Registry;
 use crate::rejection::Rejection;
 use audience::Listeners;
-use webhook::{Stage, Webhook};
+use matching::Version;
+use webhook::Stage;
 
 /// How often a write may be done again because the object differs from what webhooks have seen.
 const ROUNDS: usize = 16;
@@ -139,6 +141,28 @@ impl<'a> Control<'a> {
         }
     }
 
+    /// Looks at a write in the version in which somebody wants to be told of it.
+    fn seen_in<T>(
+        &self,
+        version: &Version,
+        attributes: &Attributes<'_>,
+        look: impl FnOnce(&Attributes<'_>) -> T,
+    ) -> Result<T, Rejection> {
+        let shown = match version {
+            Version::Own => attributes.resource,
+            Version::Other(other) => other,
+        };
+        let attributes = Attributes { shown: Some(shown), ..*attributes };
+        // What a subresource is about is the same in all versions.
+        if !self.is_about_object(attributes.resource) {
+            return Ok(look(&attributes));
+        }
+        let convert = |value| conversion::across(attributes.resource, shown, value, self);
+        let object = attributes.object.map(convert).transpose()?;
+        let old = attributes.old.map(convert).transpose()?;
+        Ok(look(&Attributes { object: object.as_deref(), old: old.as_deref(), ..attributes }))
+    }
+
     /// Lets policies and then webhooks change an object on its way in.
     pub(crate) fn mutate(
         &self,
@@ -189,12 +213,15 @@ impl<'a> Control<'a> {
         attributes: &Attributes<'_>,
     ) -> Result<Option<Value>, Rejection> {
         let of_stage = self.listeners.webhooks.iter().filter(|webhook| webhook.stage == stage);
-        let met: Vec<Webhook> =
-            of_stage.filter(|webhook| webhook.is_about(registry, attributes, self)).cloned().collect();
+        let mut met = Vec::new();
+        for webhook in of_stage {
+            let version = webhook.version(registry, attributes, self)?;
+            met.extend(version.map(|version| (webhook.clone(), version)));
+        }
         if met.is_empty() {
             return Ok(None);
         }
-        let question = Question::new(stage, self, attributes, met);
+        let question = Question::new(stage, self, registry, attributes, met);
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         match answers.iter().find(|(asked, _)| asked.is_same(&question)) {
             Some((_, Ok(changed))) => Ok(changed.clone()),

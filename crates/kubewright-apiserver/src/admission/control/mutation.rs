@@ -11,8 +11,10 @@ use kubewright_core::{Str, Value};
 
 use super::Control;
 use super::attributes::Attributes;
+use super::matching::Version;
 use super::policy::{self, Bound, Compiled};
 use crate::cel::{self, Budget, Program, Type};
+use crate::conversion;
 use crate::object::{Meta, tree};
 use crate::registry::{Registry, merge_schema};
 use crate::rejection::Rejection;
@@ -73,22 +75,28 @@ fn ask(
     object: &mut Value,
 ) -> Result<bool, Rejection> {
     let before = object.clone();
-    if !bound.is_about(control, registry, &Attributes { object: Some(&before), ..attributes }) {
-        return Ok(false);
-    }
-    let changed = bound
-        .parameters(registry, &Attributes { object: Some(&before), ..attributes })
-        .map_err(|why| format!("failed to configure binding: {why}"))
-        .and_then(|parameters| {
-            let mut changed = before.clone();
-            for parameter in parameters {
-                changed = apply_policy(control, registry, attributes, bound, &parameter, changed)?;
-            }
-            Ok(changed)
-        });
+    let told = Attributes { object: Some(&before), ..attributes };
+    let Some(version) = bound.version(control, registry, &told) else { return Ok(false) };
+    // What it was and what it is now, in the version of the policy.
+    let changed = control.seen_in(&version, &told, |seen| {
+        let parameters =
+            bound.parameters(registry, seen).map_err(|why| format!("failed to configure binding: {why}"))?;
+        let was = seen.object.cloned().unwrap_or_default();
+        let mut changed = was.clone();
+        for parameter in parameters {
+            changed = apply_policy(control, registry, *seen, bound, &parameter, changed)?;
+        }
+        Ok::<_, String>(Some(changed).filter(|changed| *changed != was))
+    })?;
     match changed {
-        Ok(changed) => {
-            *object = changed;
+        Ok(None) => Ok(false),
+        Ok(Some(changed)) => {
+            *object = match &version {
+                Version::Other(other) if control.is_about_object(attributes.resource) => {
+                    conversion::across(other, attributes.resource, &changed, control)?.into_owned()
+                }
+                _ => changed,
+            };
             Ok(*object != before)
         }
         Err(_) if !bound.policy.fails_closed() => Ok(false),
@@ -155,10 +163,10 @@ fn merged(
         }
     }
     // What a subresource is about has a structure of its own.
-    let entry = control.expected(attributes.resource).entry;
-    let schema = match entry {
+    let resource = attributes.shown.unwrap_or(attributes.resource);
+    let schema = match control.expected(resource).entry {
         Some(entry) => apply::Schema::of(entry.info),
-        None => merge_schema(attributes.resource),
+        None => merge_schema(resource),
     };
     let problems = apply::check(&configuration, schema);
     if !problems.is_empty() {

@@ -8,6 +8,7 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{Str, Value};
 
 use super::attributes::Attributes;
+use super::matching::Version;
 use super::mutation::Mutation;
 use super::{Control, matching};
 use crate::authentication::User;
@@ -137,9 +138,16 @@ impl Bound {
         registry: &Registry,
         attributes: &Attributes<'_>,
     ) -> Result<(), Rejection> {
-        if !self.is_about(control, registry, attributes) {
-            return Ok(());
-        }
+        let Some(version) = self.version(control, registry, attributes) else { return Ok(()) };
+        control.seen_in(&version, attributes, |attributes| self.check_seen(control, registry, attributes))?
+    }
+
+    fn check_seen(
+        &self,
+        control: &Control<'_>,
+        registry: &Registry,
+        attributes: &Attributes<'_>,
+    ) -> Result<(), Rejection> {
         let parameters = match self.parameters(registry, attributes) {
             Ok(parameters) => parameters,
             Err(why) if self.policy.fails_closed() => {
@@ -153,12 +161,19 @@ impl Bound {
         Ok(())
     }
 
-    /// Whether the policy and its binding are about a write.
-    pub(super) fn is_about(&self, control: &Control<'_>, registry: &Registry, attributes: &Attributes<'_>) -> bool {
-        let constraints = tree::get(&self.policy.value, &["spec", "matchConstraints"]);
+    /// The version in which the policy wants to see a write, if it and its binding are about it.
+    pub(super) fn version(
+        &self,
+        control: &Control<'_>,
+        registry: &Registry,
+        attributes: &Attributes<'_>,
+    ) -> Option<Version> {
+        let constraints = tree::get(&self.policy.value, &["spec", "matchConstraints"])?;
         let narrowed = tree::get(&self.binding, &["spec", "matchResources"]);
-        constraints.is_some_and(|constraints| fits(registry, constraints, control, attributes, true))
-            && narrowed.is_none_or(|narrowed| fits(registry, narrowed, control, attributes, false))
+        let version = version(registry, constraints, control, attributes, true)?;
+        let is_bound =
+            narrowed.is_none_or(|narrowed| self::version(registry, narrowed, control, attributes, false).is_some());
+        is_bound.then_some(version)
     }
 
     fn check_with(
@@ -327,17 +342,19 @@ pub(super) fn evaluate(program: &Compiled, variables: &Variables<'_>, budget: &m
     program.is_true(variables, budget).map_err(|error| error.to_string())
 }
 
-fn fits(
+/// The version in which something matches a write, if it does.
+fn version(
     registry: &Registry,
     matched: &Value,
     control: &Control<'_>,
     attributes: &Attributes<'_>,
     needs_rule: bool,
-) -> bool {
-    let is_equivalent = tree::text(matched, &["matchPolicy"]) != "Exact";
-    let fits = |rule: &Value| matching::rule_fits(rule, attributes, &control.subresource, is_equivalent);
+) -> Option<Version> {
+    let match_policy = tree::text(matched, &["matchPolicy"]);
+    let by = |rules: &[Value]| matching::version(registry, rules, attributes, &control.subresource, match_policy);
     let rules = tree::items(matched, &["resourceRules"]);
-    (rules.iter().any(fits) || (rules.is_empty() && !needs_rule))
-        && !tree::items(matched, &["excludeResourceRules"]).iter().any(fits)
-        && matching::selectors_fit(registry, matched, attributes)
+    let version = if rules.is_empty() && !needs_rule { Version::Own } else { by(rules)? };
+    let is_met = by(tree::items(matched, &["excludeResourceRules"])).is_none()
+        && matching::selectors_fit(registry, matched, attributes);
+    is_met.then_some(version)
 }

@@ -1,5 +1,6 @@
 //! Webhooks: servers that are told of a write, and change or refuse it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_core::meta::v1::Status;
@@ -7,11 +8,15 @@ use kubewright_core::patch::json_patch;
 use kubewright_core::{ByteString, Decoder, Value};
 
 use super::attributes::Attributes;
+use super::matching::Version;
 use super::{Control, matching, policy};
+use crate::catalog::Resource;
 use crate::cel::{Budget, Program};
+use crate::conversion;
 use crate::object::{Meta, to_json, tree};
 use crate::random;
 use crate::registry::Registry;
+use crate::rejection::Rejection;
 use crate::storage::Scope;
 use crate::webhook_client;
 
@@ -43,12 +48,22 @@ pub(super) type Answer = Result<Option<Value>, Box<Status>>;
 #[derive(Debug)]
 pub(crate) struct Question {
     stage: Stage,
-    webhooks: Vec<Webhook>,
-    /// What a review tells besides the objects.
-    request: Value,
+    webhooks: Vec<Asked>,
+    /// The resource that is written, if its objects are what this is about.
+    resource: Option<Arc<Resource>>,
     object: Value,
     old: Value,
     dry_run: bool,
+}
+
+/// A webhook that is to be asked.
+#[derive(Debug)]
+struct Asked {
+    webhook: Webhook,
+    /// What a review tells besides the objects.
+    request: Value,
+    /// The version in which it is shown them, where that is another one.
+    shown: Option<Arc<Resource>>,
 }
 
 /// All webhooks, in the order in which they are asked.
@@ -84,18 +99,27 @@ impl Webhook {
         tree::text(&self.value, &["failurePolicy"]) != "Ignore"
     }
 
-    /// Whether it wants to be told of a write.
-    pub(super) fn is_about(&self, registry: &Registry, attributes: &Attributes<'_>, control: &Control<'_>) -> bool {
-        let is_equivalent = tree::text(&self.value, &["matchPolicy"]) != "Exact";
-        let fits = |rule: &Value| matching::rule_fits(rule, attributes, &control.subresource, is_equivalent);
-        if !tree::items(&self.value, &["rules"]).iter().any(fits)
-            || !matching::selectors_fit(registry, &self.value, attributes)
-        {
-            return false;
-        }
+    /// The version in which it wants to be told of a write, if it does.
+    pub(super) fn version(
+        &self,
+        registry: &Registry,
+        attributes: &Attributes<'_>,
+        control: &Control<'_>,
+    ) -> Result<Option<Version>, Rejection> {
+        let rules = tree::items(&self.value, &["rules"]);
+        let match_policy = tree::text(&self.value, &["matchPolicy"]);
+        let version = matching::version(registry, rules, attributes, &control.subresource, match_policy)
+            .filter(|_| matching::selectors_fit(registry, &self.value, attributes));
+        let Some(version) = version else { return Ok(None) };
         if self.conditions.is_empty() {
-            return true;
+            return Ok(Some(version));
         }
+        let is_met = control.seen_in(&version, attributes, |seen| self.holds(registry, seen, control))?;
+        Ok(Some(version).filter(|_| is_met))
+    }
+
+    /// Whether its conditions hold.
+    fn holds(&self, registry: &Registry, attributes: &Attributes<'_>, control: &Control<'_>) -> bool {
         let variables = policy::variables(control, registry, attributes);
         let mut budget = Budget::for_object();
         let mut has_failed = false;
@@ -111,17 +135,23 @@ impl Webhook {
     }
 
     /// Asks about one object.
-    async fn ask(&self, question: &Question, object: &Value) -> Result<Reviewed, Box<Status>> {
+    async fn ask(
+        &self,
+        question: &Question,
+        request: &Value,
+        object: &Value,
+        old: &Value,
+    ) -> Result<Reviewed, Box<Status>> {
         let side_effects = tree::text(&self.value, &["sideEffects"]);
         if question.dry_run && !matches!(side_effects, "None" | "NoneOnDryRun") {
             let message = format!("admission webhook {:?} does not support dry run", self.name());
             return Err(Box::new(Status::bad_request(message)));
         }
-        let mut request = question.request.clone();
+        let mut request = request.clone();
         let uid = random::uid();
         tree::set(&mut request, &["uid"], uid.as_str());
         tree::set(&mut request, &["object"], object.clone());
-        tree::set(&mut request, &["oldObject"], question.old.clone());
+        tree::set(&mut request, &["oldObject"], old.clone());
         let review = tree::map([
             ("kind", "AdmissionReview".into()),
             ("apiVersion", "admission.k8s.io/v1".into()),
@@ -194,13 +224,24 @@ impl Question {
     pub(super) fn new(
         stage: Stage,
         control: &Control<'_>,
+        registry: &Registry,
         attributes: &Attributes<'_>,
-        webhooks: Vec<Webhook>,
+        webhooks: Vec<(Webhook, Version)>,
     ) -> Self {
+        let asked = |(webhook, version): (Webhook, Version)| {
+            let shown = match version {
+                Version::Own => None,
+                Version::Other(other) => Some(other),
+            };
+            let request = Attributes { shown: shown.as_deref(), ..*attributes }.request(control);
+            Asked { webhook, request, shown }
+        };
+        let catalog = registry.catalog();
+        let resource = catalog.find(attributes.resource).filter(|_| control.is_about_object(attributes.resource));
         Question {
             stage,
-            webhooks,
-            request: attributes.request(control),
+            webhooks: webhooks.into_iter().map(asked).collect(),
+            resource: resource.cloned(),
             object: attributes.object.cloned().unwrap_or_default(),
             old: attributes.old.cloned().unwrap_or_default(),
             dry_run: attributes.dry_run,
@@ -217,29 +258,43 @@ impl Question {
     pub(super) async fn ask(&self, control: &Control<'_>) -> Answer {
         let mut object = self.object.clone();
         let mut last_change = None;
-        for (index, webhook) in self.webhooks.iter().enumerate() {
-            if self.ask_one(control, webhook, &mut object).await? {
+        for (index, asked) in self.webhooks.iter().enumerate() {
+            if self.ask_one(control, asked, &mut object).await? {
                 last_change = Some(index);
             }
         }
         if let Some(last) = last_change {
-            let wants_again = |webhook: &&Webhook| tree::text(&webhook.value, &["reinvocationPolicy"]) == "IfNeeded";
-            for webhook in self.webhooks[..last].iter().filter(wants_again) {
-                self.ask_one(control, webhook, &mut object).await?;
+            let wants_again = |asked: &&Asked| tree::text(&asked.webhook.value, &["reinvocationPolicy"]) == "IfNeeded";
+            for asked in self.webhooks[..last].iter().filter(wants_again) {
+                self.ask_one(control, asked, &mut object).await?;
             }
         }
         Ok(Some(object).filter(|object| *object != self.object))
     }
 
+    /// An object as this version shows it.
+    async fn across(&self, object: &Value, to: Option<&Arc<Resource>>) -> Result<Value, Box<Status>> {
+        match (&self.resource, to) {
+            (Some(from), Some(to)) if !object.is_null() => {
+                conversion::across_now(from, to, object).await.map_err(|why| Box::new(Status::internal(why)))
+            }
+            _ => Ok(object.clone()),
+        }
+    }
+
     /// Asks one of them; returns whether it changed the object.
-    async fn ask_one(&self, control: &Control<'_>, webhook: &Webhook, object: &mut Value) -> Result<bool, Box<Status>> {
-        let reviewed = webhook.ask(self, object).await?;
+    async fn ask_one(&self, control: &Control<'_>, asked: &Asked, object: &mut Value) -> Result<bool, Box<Status>> {
+        let Asked { webhook, request, shown } = asked;
+        let shown = shown.as_ref().or(self.resource.as_ref());
+        let (seen, old) = (self.across(object, shown).await?, self.across(&self.old, shown).await?);
+        let reviewed = webhook.ask(self, request, &seen, &old).await?;
         reviewed.warnings.into_iter().for_each(|warning| control.warn(warning));
         if let Some(said) = &reviewed.refusal {
             return Err(webhook.refusal(said.as_ref()));
         }
         match reviewed.changed {
             Some(changed) if self.stage == Stage::Mutate && !object.is_null() => {
+                let changed = self.across(&changed, self.resource.as_ref()).await?;
                 // Who an object is, is not for webhooks to say.
                 let is_same = changed.name() == object.name() && changed.namespace() == object.namespace();
                 if !is_same {

@@ -2,6 +2,7 @@
 
 mod control;
 mod definition;
+mod device;
 mod network;
 pub(super) mod pod;
 mod service;
@@ -68,6 +69,8 @@ pub(super) fn apply(resource: &Resource, value: &mut Value) {
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => control::webhooks(value, false),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy(value),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => control::binding(value),
+        ("resource.k8s.io", "resourceclaims") => device::claim(value),
+        ("resource.k8s.io", "resourceclaimtemplates") => device::template(value),
         ("storage.k8s.io", "csidrivers") => storage::driver(value),
         _ => {}
     }

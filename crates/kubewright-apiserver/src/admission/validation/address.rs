@@ -4,8 +4,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::dns1123_subdomain;
 
 use super::metadata::quoted;
+use super::text;
 
 const IP_RULE: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const CIDR_RULE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
@@ -24,6 +26,39 @@ fn complaint(text: &str) -> Option<&'static str> {
         Err(_) if without_zeros(text).is_some() => Some("must not have leading 0s"),
         Err(_) => Some(IP_RULE),
     }
+}
+
+/// What is wrong with the address of an interface, such as `10.0.0.1/8`.
+pub(super) fn of_interface(field: &str, text: &str) -> Option<StatusCause> {
+    let plain = text.split_once('/').and_then(|(address, length)| {
+        let length = match length.trim_start_matches('0') {
+            "" if !length.is_empty() => "0",
+            digits => digits,
+        };
+        let address = address.parse().ok().or_else(|| without_zeros(address).map(IpAddr::V4))?;
+        range(&format!("{address}/{length}"))
+    });
+    let Some((address, length)) = plain else {
+        let why = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+        return Some(StatusCause::invalid(field, quoted(text), why));
+    };
+    let canonical = match address {
+        IpAddr::V6(address) if length > 96 && address.to_ipv4_mapped().is_some() => {
+            format!("{}/{}", address.to_canonical(), length - 96)
+        }
+        address => format!("{}/{length}", address.to_canonical()),
+    };
+    let why = format!("must be in canonical form ({canonical:?})");
+    (canonical != text).then(|| StatusCause::invalid(field, quoted(text), &why))
+}
+
+/// What is wrong with the name of a host, where there is one.
+pub(super) fn host(field: &str, name: &str) -> Vec<StatusCause> {
+    let mut causes = text::kept_if_any(field, name, dns1123_subdomain);
+    if name.parse::<IpAddr>().is_ok() {
+        causes.push(StatusCause::invalid(field, quoted(name), "must be a DNS name, not an IP address"));
+    }
+    causes
 }
 
 /// What is wrong with a name that is an address, written as the server would write it.

@@ -106,9 +106,30 @@ fn limit(field: &str, limit: &Value) -> Vec<StatusCause> {
 
 /// What is wrong with a quota, which counts the same as long as it lives.
 pub(super) fn quota(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    let mut causes = counted(value, &["spec", "hard"]);
+    causes.extend(scopes(value));
+    if let Some(old) = old {
+        let set = |value: &Value| tree::items(value, &["spec", "scopes"]).to_vec();
+        if set(value) != set(old) {
+            let shown = Value::from(set(value));
+            causes.push(StatusCause::invalid("spec.scopes", shown, "field is immutable"));
+        }
+    }
+    causes
+}
+
+/// What is wrong with the status of a quota.
+pub(super) fn quota_status(value: &Value) -> Vec<StatusCause> {
+    let mut causes = counted(value, &["status", "hard"]);
+    causes.extend(counted(value, &["status", "used"]));
+    causes
+}
+
+/// Amounts of what a quota can count.
+fn counted(value: &Value, path: &[&str]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    for (name, amount) in amounts(value, &["spec", "hard"]) {
-        let field = format!("spec.hard[{name}]");
+    for (name, amount) in amounts(value, path) {
+        let field = format!("{}[{name}]", path.join("."));
         let complaints = qualified_name(&name);
         causes.extend(complaints.iter().map(|why| StatusCause::invalid(field.as_str(), quoted(&name), why)));
         if !name.contains('/') && !is_quota_name(&name) {
@@ -124,14 +145,6 @@ pub(super) fn quota(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         let is_count = COUNTS.contains(&&*name) || name.starts_with("count/");
         if is_count && amount.milli_value() % 1000 != 0 {
             causes.push(StatusCause::invalid(field.as_str(), shown.as_str(), "must be an integer"));
-        }
-    }
-    causes.extend(scopes(value));
-    if let Some(old) = old {
-        let set = |value: &Value| tree::items(value, &["spec", "scopes"]).to_vec();
-        if set(value) != set(old) {
-            let shown = Value::from(set(value));
-            causes.push(StatusCause::invalid("spec.scopes", shown, "field is immutable"));
         }
     }
     causes

@@ -196,12 +196,18 @@ pub(super) fn template(field: &str, template: Option<&Value>) -> Vec<StatusCause
     let Some(template) = template else { return vec![StatusCause::required(field, "")] };
     let nothing = Value::default();
     let metadata = template.get("metadata").unwrap_or(&nothing);
-    let mut causes = annotations(&format!("{field}.metadata.annotations"), metadata.get("annotations"));
-    causes.extend(labels(&format!("{field}.metadata.labels"), metadata.get("labels")));
+    let mut causes = template_metadata(&format!("{field}.metadata"), metadata);
+    causes.extend(spec_causes(&format!("{field}.spec"), template.get("spec").unwrap_or(&nothing)));
+    causes
+}
+
+/// What is wrong with metadata of what is yet to be made: it has labels and annotations, and nothing else.
+pub(super) fn template_metadata(field: &str, metadata: &Value) -> Vec<StatusCause> {
+    let mut causes = annotations(&format!("{field}.annotations"), metadata.get("annotations"));
+    causes.extend(labels(&format!("{field}.labels"), metadata.get("labels")));
     let others = metadata.as_object().into_iter().flat_map(|fields| fields.keys());
     let others = others.filter(|name| !["annotations", "labels", "creationTimestamp"].contains(&name.as_str()));
-    causes.extend(others.map(|name| StatusCause::forbidden(format!("{field}.metadata.{name}"), "cannot be set")));
-    causes.extend(spec_causes(&format!("{field}.spec"), template.get("spec").unwrap_or(&nothing)));
+    causes.extend(others.map(|name| StatusCause::forbidden(format!("{field}.{name}"), "cannot be set")));
     causes
 }
 

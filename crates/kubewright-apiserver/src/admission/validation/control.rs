@@ -4,10 +4,11 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 use super::metadata::quoted;
-use super::number;
+use super::{condition, number, text};
 use crate::admission::control::{mutation_environment, policy_environment};
 use crate::cel::{Environment, Program, Type};
 use crate::object::tree;
+use crate::table::JsonPath;
 
 /// What is wrong with the webhooks of a configuration.
 pub(super) fn webhooks(value: &Value) -> Vec<StatusCause> {
@@ -84,6 +85,25 @@ pub(super) fn policy(value: &Value) -> Vec<StatusCause> {
             causes.extend(expression(path, text, &Type::String));
         }
     }
+    causes
+}
+
+/// What is wrong with the status of a policy: warnings say what they are about.
+pub(super) fn policy_status(value: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (index, warning) in tree::items(value, &["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
+        let field = format!("status.typeChecking.expressionWarnings[{index}]");
+        causes.extend(text::missing(&field, warning, &["warning"]));
+        let field = format!("{field}.fieldRef");
+        match tree::text(warning, &["fieldRef"]).trim() {
+            "" => causes.push(StatusCause::required(field, "")),
+            path => {
+                let why = path.parse::<JsonPath>().err().map(|error| format!("invalid JSONPath: {error}"));
+                causes.extend(why.map(|why| StatusCause::invalid(field, quoted(path), &why)));
+            }
+        }
+    }
+    causes.extend(condition::conditions("status.conditions", tree::items(value, &["status", "conditions"])));
     causes
 }
 

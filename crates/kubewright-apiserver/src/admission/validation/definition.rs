@@ -5,7 +5,7 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
 
 use super::metadata::quoted;
-use super::number;
+use super::{number, text};
 use crate::admission::approval;
 use crate::object::{Meta, tree};
 use crate::schema::structural_complaints;
@@ -29,7 +29,9 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
         "" => causes.push(StatusCause::required("spec.scope", "")),
         scope => causes.extend(number::one_of("spec.scope", scope, &["Cluster", "Namespaced"])),
     }
-    causes.extend(check_names(value));
+    let names = tree::get(value, &["spec", "names"]).unwrap_or(&Value::Null);
+    causes.extend(text::missing("spec.names", names, &["plural", "singular", "kind", "listKind"]));
+    causes.extend(check_names("spec.names", names));
     causes.extend(check_versions(value, old));
     causes.extend(check_conversion(value, old));
     if let Some(old) = old {
@@ -61,29 +63,40 @@ fn check_group(group: &str) -> Option<StatusCause> {
     }
 }
 
-fn check_names(value: &Value) -> Vec<StatusCause> {
-    let text = |field: &str| tree::text(value, &["spec", "names", field]);
+/// What is wrong with the names that a definition has been given.
+pub(super) fn status(value: &Value) -> Vec<StatusCause> {
+    check_names("status.acceptedNames", tree::get(value, &["status", "acceptedNames"]).unwrap_or(&Value::Null))
+}
+
+/// Names that are there have to fit their places.
+fn check_names(field: &str, names: &Value) -> Vec<StatusCause> {
+    let text = |field: &str| tree::text(names, &[field]);
     let mut causes = Vec::new();
-    for field in ["plural", "singular", "kind", "listKind"] {
-        let (path, name) = (format!("spec.names.{field}"), text(field));
-        let is_kind = matches!(field, "kind" | "listKind");
+    for part in ["plural", "singular", "kind", "listKind"] {
+        let (path, name) = (format!("{field}.{part}"), text(part));
+        let is_kind = matches!(part, "kind" | "listKind");
         if name.is_empty() {
-            causes.push(StatusCause::required(path, ""));
-        } else if let Some(why) = dns1035_label(&if is_kind { name.to_lowercase() } else { name.to_owned() }) {
+            continue;
+        }
+        if let Some(why) = dns1035_label(&if is_kind { name.to_lowercase() } else { name.to_owned() }) {
             let why = if is_kind { format!("may have mixed case, but should otherwise match: {why}") } else { why };
             causes.push(StatusCause::invalid(path, quoted(name), &why));
         }
     }
-    for (index, short) in tree::items(value, &["spec", "names", "shortNames"]).iter().enumerate() {
-        let name = short.as_str().unwrap_or_default();
-        let path = format!("spec.names.shortNames[{index}]");
-        causes.extend(dns1035_label(name).map(|why| StatusCause::invalid(path, quoted(name), &why)));
-    }
+    let labels = |list: &'static str| {
+        tree::items(names, &[list]).iter().enumerate().filter_map(move |(index, name)| {
+            let name = name.as_str().unwrap_or_default();
+            let why = dns1035_label(name)?;
+            Some(StatusCause::invalid(format!("{field}.{list}[{index}]"), quoted(name), &why))
+        })
+    };
+    causes.extend(labels("shortNames"));
     let kind = text("kind");
     if !kind.is_empty() && kind == text("listKind") {
         let why = "kind and listKind may not be the same";
-        causes.push(StatusCause::invalid("spec.names.listKind", quoted(kind), why));
+        causes.push(StatusCause::invalid(format!("{field}.listKind"), quoted(kind), why));
     }
+    causes.extend(labels("categories"));
     causes
 }
 

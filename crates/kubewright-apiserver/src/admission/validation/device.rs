@@ -1,36 +1,38 @@
-//! Classes of devices.
+//! Devices: their names, how they are chosen and configured, and their classes.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::{Str, Value};
 
 use super::metadata::quoted;
 use super::text;
+use crate::cel::{Extent, Field, Program, Type};
 use crate::object::{to_json, tree};
 
-const LIST_MAX: usize = 32;
-/// The longest expression, in bytes.
+/// The most items that most lists about devices have.
+pub(super) const LIST_MAX: usize = 32;
+/// The longest domain and the longest name of an attribute or a capacity, in bytes.
+const DOMAIN_MAX: usize = 63;
+const ID_MAX: usize = 32;
+/// The longest text or version that is an attribute, in bytes.
+pub(super) const VALUE_MAX: usize = 64;
+/// The most attributes and capacities of a device.
+pub(super) const ATTRIBUTES_MAX: usize = 32;
+/// The longest name of a pool, in bytes.
+const POOL_MAX: usize = 253;
+/// The longest expression, in bytes, and what it may cost at most.
 const EXPRESSION_MAX: usize = 10 << 10;
+const COST_MAX: u64 = 1_000_000;
 /// The longest parameters for a driver, in bytes.
-const PARAMETERS_MAX: usize = 10 << 10;
+pub(super) const PARAMETERS_MAX: usize = 10 << 10;
 
 /// What is wrong with a class of devices.
 pub(super) fn class(value: &Value) -> Vec<StatusCause> {
-    let [selectors, configs] = ["selectors", "config"].map(|part| tree::items(value, &["spec", part]));
-    let mut causes = Vec::new();
-    for (index, selector) in selectors.iter().enumerate() {
-        causes.extend(self::selector(&format!("spec.selectors[{index}]"), selector));
-    }
-    if selectors.len() > LIST_MAX {
-        causes.push(StatusCause::too_many("spec.selectors", selectors.len(), LIST_MAX));
-    }
-    for (index, config) in configs.iter().enumerate() {
-        causes.extend(self::config(&format!("spec.config[{index}]"), config));
-    }
-    if configs.len() > LIST_MAX {
-        causes.push(StatusCause::too_many("spec.config", configs.len(), LIST_MAX));
-    }
-    if let Some(name) = tree::get(value, &["spec", "extendedResourceName"]).and_then(Value::as_str)
+    let nothing = Value::default();
+    let spec = value.get("spec").unwrap_or(&nothing);
+    let mut causes = selectors("spec.selectors", spec);
+    causes.extend(each("spec.config", tree::items(spec, &["config"]), LIST_MAX, config));
+    if let Some(name) = spec.get("extendedResourceName").and_then(Value::as_str)
         && !is_extended(name)
     {
         let why = "must be a valid extended resource name";
@@ -39,36 +41,191 @@ pub(super) fn class(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Devices are chosen by expressions, of which the length is looked at here; see the notes on compatibility.
-fn selector(field: &str, selector: &Value) -> Vec<StatusCause> {
-    let Some(cel) = selector.get("cel") else { return vec![StatusCause::required(format!("{field}.cel"), "")] };
-    let expression = tree::text(cel, &["expression"]);
-    if expression.len() > EXPRESSION_MAX {
-        return vec![StatusCause::too_long(format!("{field}.cel.expression"), EXPRESSION_MAX)];
+/// What is wrong with items of a list. Where there are too many, nothing else is looked at.
+pub(super) fn each(
+    field: &str,
+    items: &[Value],
+    max: usize,
+    rule: impl Fn(&str, &Value) -> Vec<StatusCause>,
+) -> Vec<StatusCause> {
+    if items.len() > max {
+        return vec![StatusCause::too_many(field, items.len(), max)];
     }
-    text::missing(&format!("{field}.cel"), cel, &["expression"])
+    items.iter().enumerate().flat_map(|(index, item)| rule(&format!("{field}[{index}]"), item)).collect()
 }
 
-fn config(field: &str, config: &Value) -> Vec<StatusCause> {
+/// The same for items of which no two have the same key.
+pub(super) fn distinct(
+    field: &str,
+    items: &[Value],
+    max: usize,
+    rule: impl Fn(&str, &Value) -> Vec<StatusCause>,
+    key: impl Fn(&Value) -> String,
+) -> Vec<StatusCause> {
+    let mut causes = each(field, items, max, rule);
+    if items.len() <= max {
+        let keys: Vec<String> = items.iter().map(key).collect();
+        let repeated = (0..keys.len()).filter(|index| keys[..*index].contains(&keys[*index]));
+        causes.extend(repeated.map(|index| StatusCause::duplicate(format!("{field}[{index}]"), quoted(&keys[index]))));
+    }
+    causes
+}
+
+/// The name of an item, which makes it distinct.
+pub(super) fn name_of(item: &Value) -> String {
+    tree::text(item, &["name"]).to_owned()
+}
+
+/// A text as its own key.
+pub(super) fn itself(item: &Value) -> String {
+    item.as_str().unwrap_or_default().to_owned()
+}
+
+/// What is wrong with the expressions that choose devices.
+pub(super) fn selectors(field: &str, request: &Value) -> Vec<StatusCause> {
+    each(field, tree::items(request, &["selectors"]), LIST_MAX, selector)
+}
+
+fn selector(field: &str, selector: &Value) -> Vec<StatusCause> {
+    let Some(cel) = selector.get("cel") else { return vec![StatusCause::required(format!("{field}.cel"), "")] };
+    let (field, expression) = (format!("{field}.cel.expression"), tree::text(cel, &["expression"]));
+    if expression.len() > EXPRESSION_MAX {
+        return vec![StatusCause::too_long(field, EXPRESSION_MAX)];
+    }
+    if expression.is_empty() {
+        return vec![StatusCause::required(field, "")];
+    }
+    let environment = [("device", device()), ("cel", Type::Meta)];
+    let cause = match Program::compile(expression, &environment) {
+        Err(error) => StatusCause::invalid(field, quoted(expression), &format!("compilation failed: {error}")),
+        Ok(program) if !matches!(program.result, Type::Bool | Type::Dyn) => {
+            let why = format!("must evaluate to bool or the unknown type, not {}", program.result);
+            StatusCause::invalid(field, quoted(expression), &why)
+        }
+        Ok(program) if program.max_cost(&environment, &extent()) > COST_MAX => {
+            StatusCause::forbidden(field, "too complex, exceeds cost limit")
+        }
+        Ok(_) => return Vec::new(),
+    };
+    vec![cause]
+}
+
+/// What expressions see of a device: attributes and capacities by domain, then by name.
+fn device() -> Type {
+    let by_name = |ty: Type| Type::map(Type::map(ty));
+    let fields = [
+        ("driver", Type::String),
+        ("attributes", by_name(Type::Dyn)),
+        ("capacity", by_name(Type::Named("quantity"))),
+        ("allowMultipleAllocations", Type::Bool),
+    ];
+    Type::Object(std::sync::Arc::new(
+        fields.into_iter().map(|(name, ty)| (Str::from(name), Field { name: name.into(), ty })).collect(),
+    ))
+}
+
+/// How large all that is at most.
+fn extent() -> Extent {
+    let text = |max: usize| Extent { max: max as u64, ..Extent::default() };
+    let by_name = |value: Extent| {
+        let map = |keys: usize, items: Extent| Extent {
+            max: ATTRIBUTES_MAX as u64,
+            keys: Some(keys as u64),
+            items: Some(Box::new(items)),
+            ..Extent::default()
+        };
+        // All attributes are of one size, by whatever name.
+        map(DOMAIN_MAX, Extent { has_named_items: true, ..map(ID_MAX, value) })
+    };
+    let fields = [
+        ("driver", text(DOMAIN_MAX)),
+        ("attributes", by_name(text(VALUE_MAX))),
+        ("capacity", by_name(Extent::default())),
+        ("allowMultipleAllocations", Extent::default()),
+    ];
+    Extent { fields: fields.into_iter().map(|(name, extent)| (Str::from(name), extent)).collect(), ..Extent::default() }
+}
+
+/// What is wrong with parameters for a driver.
+pub(super) fn config(field: &str, config: &Value) -> Vec<StatusCause> {
     let field = format!("{field}.opaque");
     let Some(opaque) = config.get("opaque") else { return vec![StatusCause::required(field, "")] };
-    let driver = tree::text(opaque, &["driver"]);
-    let mut causes = Vec::new();
-    if driver.len() > 63 {
-        causes.push(StatusCause::too_long(format!("{field}.driver"), 63));
+    let mut causes = driver(&format!("{field}.driver"), tree::text(opaque, &["driver"]));
+    causes.extend(raw(&format!("{field}.parameters"), opaque.get("parameters"), PARAMETERS_MAX));
+    causes
+}
+
+/// What is wrong with data that only a driver understands.
+pub(super) fn raw(field: &str, data: Option<&Value>, max: usize) -> Option<StatusCause> {
+    match data.filter(|data| !data.is_null()) {
+        None => Some(StatusCause::required(field, "")),
+        Some(data) if to_json(data).len() > max => Some(StatusCause::too_long(field, max)),
+        Some(data) if data.as_object().is_none() => {
+            Some(StatusCause::invalid(field, "\"<value omitted>\"", "must be a valid JSON object"))
+        }
+        Some(_) => None,
     }
-    causes.extend(text::required(&format!("{field}.driver"), driver, |name| dns1123_subdomain(&name.to_lowercase())));
-    let field = format!("{field}.parameters");
-    match opaque.get("parameters").filter(|parameters| !parameters.is_null()) {
-        None => causes.push(StatusCause::required(field, "")),
-        Some(parameters) if to_json(parameters).len() > PARAMETERS_MAX => {
-            causes.push(StatusCause::too_long(field, PARAMETERS_MAX));
+}
+
+/// What is wrong with the name of a driver.
+pub(super) fn driver(field: &str, name: &str) -> Vec<StatusCause> {
+    let too_long = (name.len() > DOMAIN_MAX).then(|| StatusCause::too_long(field, DOMAIN_MAX));
+    let rest = text::required(field, name, |name| dns1123_subdomain(&name.to_lowercase()));
+    too_long.into_iter().chain(rest).collect()
+}
+
+/// What is wrong with the name of a pool, such as `node/part`.
+pub(super) fn pool(field: &str, name: &str) -> Vec<StatusCause> {
+    if name.is_empty() {
+        return vec![StatusCause::required(field, "")];
+    }
+    let too_long = (name.len() > POOL_MAX).then(|| StatusCause::too_long(field, POOL_MAX));
+    let parts = name.split('/').flat_map(|part| text::kept(field, part, dns1123_subdomain));
+    too_long.into_iter().chain(parts).collect()
+}
+
+/// What is wrong with the name of an attribute or a capacity, with or without a domain.
+pub(super) fn qualified(field: &str, name: &str) -> Vec<StatusCause> {
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts[..] {
+        [id] => identifier(field, id),
+        [domain, id] => {
+            let mut causes = match domain {
+                "" => vec![StatusCause::invalid(field, "\"\"", "the domain must not be empty")],
+                domain => driver(field, domain),
+            };
+            match id {
+                "" => causes.push(StatusCause::invalid(field, "\"\"", "the name must not be empty")),
+                id => causes.extend(identifier(field, id)),
+            }
+            causes
         }
-        Some(parameters) if parameters.as_object().is_none() => {
-            let why = "must be a valid JSON object";
-            causes.push(StatusCause::invalid(field, "\"<value omitted>\"", why));
-        }
-        Some(_) => {}
+        // The real server takes these, too.
+        _ => Vec::new(),
+    }
+}
+
+/// The same with a domain.
+pub(super) fn fully_qualified(field: &str, name: &str) -> Vec<StatusCause> {
+    let mut causes = qualified(field, name);
+    if !name.contains('/') {
+        let why = "a fully qualified name must be a domain and a name separated by a slash";
+        causes.push(StatusCause::invalid(field, quoted(name), why));
+    }
+    causes
+}
+
+fn identifier(field: &str, id: &str) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    if id.len() > ID_MAX {
+        causes.push(StatusCause::too_long(field, ID_MAX));
+    }
+    let begins = id.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_');
+    if !begins || !id.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_') {
+        let why = "a valid C identifier must start with alphabetic character or '_', followed by a string of \
+                   alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
+                   validation is '[A-Za-z_][A-Za-z0-9_]*')";
+        causes.push(StatusCause::invalid(field, quoted(id), why));
     }
     causes
 }

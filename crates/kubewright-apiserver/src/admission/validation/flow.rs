@@ -5,7 +5,7 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
 
 use super::metadata::quoted;
-use super::{number, text};
+use super::{condition, number, text};
 use crate::object::{Meta, tree};
 
 const PRECEDENCE_MAX: i64 = 10_000;
@@ -13,6 +13,20 @@ const QUEUES_MAX: i64 = 10_000_000;
 /// So many bits of a hash are there to deal a hand of queues with.
 const HASH_BITS: u32 = 60;
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+
+/// What is wrong with the status of a schema or of a level.
+pub(super) fn status(value: &Value) -> Vec<StatusCause> {
+    let conditions = tree::items(value, &["status", "conditions"]);
+    let mut causes = Vec::new();
+    for (index, one) in conditions.iter().enumerate() {
+        let field = format!("status.conditions[{index}]");
+        causes.extend(condition::repeated(&field, &conditions[..index], one));
+        if tree::text(one, &["type"]).is_empty() {
+            causes.push(StatusCause::required(format!("{field}.type"), "must not be empty"));
+        }
+    }
+    causes
+}
 
 /// What is wrong with a schema of requests.
 pub(super) fn schema(value: &Value) -> Vec<StatusCause> {

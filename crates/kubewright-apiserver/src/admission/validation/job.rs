@@ -19,19 +19,64 @@ const MANAGER_MAX: usize = 63;
 /// What is wrong with a job.
 pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = spec_causes("spec", value.get("spec").unwrap_or(&Value::Null));
-    if let Some(old) = old {
-        if tree::text(value, &["spec", "completionMode"]) != "Indexed" {
-            causes.extend(number::immutable(value, old, &["spec", "completions"]));
-        }
-        causes.extend(number::immutable(value, old, &["spec", "selector"]));
-        if !tree::is_true(old, &["spec", "suspend"]) {
-            causes.extend(number::immutable(value, old, &["spec", "template"]));
-        }
-        causes.extend(number::immutable(value, old, &["spec", "completionMode"]));
-        causes.extend(number::immutable(value, old, &["spec", "podFailurePolicy"]));
-        causes.extend(number::immutable(value, old, &["spec", "backoffLimitPerIndex"]));
+    let Some(old) = old else { return causes };
+    causes.extend(completions_change(value, old));
+    causes.extend(number::immutable(value, old, &["spec", "selector"]));
+    causes.extend(template_change(value, old));
+    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+        causes.extend(number::immutable(value, old, &["spec", field]));
     }
     causes
+}
+
+/// A job with indexes becomes larger or smaller, all its pods with it. Others stay as large as they are.
+fn completions_change(value: &Value, old: &Value) -> Option<StatusCause> {
+    const PATH: [&str; 2] = ["spec", "completions"];
+    if tree::text(value, &["spec", "completionMode"]) != "Indexed" {
+        return number::immutable(value, old, &PATH);
+    }
+    let count = tree::int(value, &PATH)?;
+    let is_alone = tree::int(old, &PATH) != Some(count) && tree::int(value, &["spec", "parallelism"]) != Some(count);
+    is_alone.then(|| {
+        StatusCause::invalid("spec.completions", count, "can only be modified in tandem with spec.parallelism")
+    })
+}
+
+/// The template stays, but for where pods of a job go that is suspended, and what they ask for.
+fn template_change(value: &Value, old: &Value) -> Option<StatusCause> {
+    const DIRECTIVES: [&[&str]; 6] = [
+        &["spec", "affinity", "nodeAffinity"],
+        &["spec", "nodeSelector"],
+        &["spec", "tolerations"],
+        &["spec", "schedulingGates"],
+        &["metadata", "annotations"],
+        &["metadata", "labels"],
+    ];
+    if !tree::is_true(old, &["spec", "suspend"]) {
+        return number::immutable(value, old, &["spec", "template"]);
+    }
+    let [now, before] = [value, old].map(|job| {
+        let mut template = tree::get(job, &["spec", "template"]).cloned().unwrap_or_default();
+        for path in DIRECTIVES {
+            tree::remove(&mut template, path);
+        }
+        // An affinity to nothing is none.
+        for path in [&["spec", "affinity"][..], &["metadata"]] {
+            if tree::get(&template, path).and_then(Value::as_object).is_some_and(|left| left.is_empty()) {
+                tree::remove(&mut template, path);
+            }
+        }
+        if let Some(spec) = tree::field_mut(&mut template, "spec") {
+            for list in ["containers", "initContainers"] {
+                for container in tree::items_mut(spec, list) {
+                    tree::remove(container, &["resources"]);
+                }
+            }
+        }
+        template
+    });
+    let shown = tree::get(value, &["spec", "template"]).cloned().unwrap_or_default();
+    (now != before).then(|| StatusCause::invalid("spec.template", shown, "field is immutable"))
 }
 
 /// What is wrong with a job that is made again and again.

@@ -165,36 +165,40 @@ fn success_rule(field: &str, rule: &Value, completions: i64) -> Vec<StatusCause>
 }
 
 /// How many indexes a text such as `0,2-4` names, in growing order and below `completions`.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut count, mut last) = (0, None);
-    for interval in text.split(',').filter(|_| !text.is_empty()) {
-        let parts: Vec<&str> = interval.split('-').collect();
-        if parts.len() > 2 {
-            return Err(format!(
-                "the fragment {interval:?} violates the requirement that an index interval can have at most two parts separated by '-'"
-            ));
-        }
-        let mut numbers = Vec::new();
-        for part in parts {
-            let number: i64 =
-                part.parse().map_err(|_| format!("cannot convert string to integer for index: {part:?}"))?;
-            if number >= completions {
-                return Err(format!("too large index: {part:?}"));
-            }
-            numbers.push(number);
-        }
-        let (first, end) = (numbers[0], *numbers.last().expect("split gives at least one part"));
-        if last.is_some_and(|last| first <= last) {
-            let last = last.unwrap_or_default();
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        let (first, end) = interval(part, completions)?;
+        if let Some(last) = last.filter(|last| first <= *last) {
             return Err(format!("non-increasing order, previous: {last}, current: {first}"));
-        }
-        if numbers.len() == 2 && first >= end {
-            return Err(format!("non-increasing order, previous: {first}, current: {end}"));
         }
         count += end - first + 1;
         last = Some(end);
     }
     Ok(count)
+}
+
+/// The first and the last index of a text such as `2-4` or `3`.
+pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
+    let parts: Vec<&str> = text.split('-').collect();
+    if parts.len() > 2 {
+        return Err(format!(
+            "the fragment {text:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+        ));
+    }
+    let mut numbers = Vec::new();
+    for part in parts {
+        let number: i64 = part.parse().map_err(|_| format!("cannot convert string to integer for index: {part:?}"))?;
+        if number >= completions {
+            return Err(format!("too large index: {part:?}"));
+        }
+        numbers.push(number);
+    }
+    match numbers[..] {
+        [first, end] if first >= end => Err(format!("non-increasing order, previous: {first}, current: {end}")),
+        [first, end] => Ok((first, end)),
+        _ => Ok((numbers[0], numbers[0])),
+    }
 }
 
 /// What is wrong with when a pod is replaced.

@@ -3,15 +3,21 @@
 mod access;
 mod address;
 mod affinity;
+mod aggregation;
+mod annotation;
 mod autoscaler;
 mod capacity;
 mod claim;
+mod condition;
 mod config;
 mod container;
 mod control;
 mod custom;
 mod definition;
 mod device;
+mod device_claim;
+mod device_slice;
+mod device_status;
 mod dns;
 mod endpoints;
 mod environment;
@@ -19,13 +25,16 @@ mod event;
 mod flow;
 mod job;
 mod job_policy;
+mod job_status;
 mod metadata;
 mod mount;
+mod namespace;
 mod network;
 mod node;
 mod number;
 mod persistent_volume;
 mod pod;
+mod pod_status;
 mod pod_update;
 mod policy;
 mod probe;
@@ -36,6 +45,7 @@ mod selector;
 mod service;
 mod service_address;
 mod set;
+mod signing;
 mod storage;
 mod system;
 mod text;
@@ -62,6 +72,7 @@ pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) 
     match part {
         Part::Main => causes.extend(content(resource, new, Some(old))),
         Part::Status => causes.extend(status(resource, old, new)),
+        Part::Approval => causes.extend(signing::update(new, old, Part::Approval)),
         Part::Internal => {}
     }
     causes
@@ -72,16 +83,27 @@ fn status(resource: &Resource, old: &Value, value: &Value) -> Vec<StatusCause> {
         return custom::status(custom, old, value);
     }
     match (&*resource.group, &*resource.plural) {
-        ("apps", "deployments" | "replicasets" | "statefulsets") | ("", "replicationcontrollers") => {
-            workload::status(value)
-        }
+        ("", "pods") => pod_status::status(value, old),
+        ("apps", "deployments") => workload::deployment_status(value, old),
+        ("apps", "replicasets") | ("", "replicationcontrollers") => workload::replicas_status(value),
+        ("apps", "statefulsets") => set::stateful_status(value, old),
         ("apps", "daemonsets") => set::daemon_status(value, old),
+        ("batch", "jobs") => job_status::status(value, old),
         ("autoscaling", "horizontalpodautoscalers") => autoscaler::status(value),
         ("policy", "poddisruptionbudgets") => policy::budget_status(value),
+        ("", "namespaces") => namespace::status(value).into_iter().collect(),
         ("", "nodes") => node::status(value),
-        ("", "services") => service::status(value),
+        ("", "services") => service::status(value, old),
+        ("networking.k8s.io", "ingresses") => network::ingress_status(value, old),
         ("", "persistentvolumeclaims") => claim::status(value),
+        ("", "resourcequotas") => capacity::quota_status(value),
+        ("resource.k8s.io", "resourceclaims") => device_status::status(value, old),
         ("storage.k8s.io", "volumeattachments") => storage::attachment_status(value),
+        ("flowcontrol.apiserver.k8s.io", _) => flow::status(value),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy_status(value),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition::status(value),
+        ("apiregistration.k8s.io", "apiservices") => aggregation::status(value),
+        ("certificates.k8s.io", "certificatesigningrequests") => signing::update(value, old, Part::Status),
         _ => Vec::new(),
     }
 }
@@ -118,6 +140,9 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("flowcontrol.apiserver.k8s.io", "flowschemas") => flow::schema(value),
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => flow::level(value),
         ("resource.k8s.io", "deviceclasses") => device::class(value),
+        ("resource.k8s.io", "resourceclaims") => device_claim::claim(value, old),
+        ("resource.k8s.io", "resourceclaimtemplates") => device_claim::template(value, old),
+        ("resource.k8s.io", "resourceslices") => device_slice::slice(value, old),
         ("", "limitranges") => capacity::limit_range(value),
         ("", "resourcequotas") => capacity::quota(value, old),
         ("", "persistentvolumeclaims") => claim::claim(value, old),
@@ -126,6 +151,10 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("scheduling.k8s.io", "priorityclasses") => policy::priority_class(value, old),
         ("batch", "jobs") => job::job(value, old),
         ("batch", "cronjobs") => job::cron_job(value, old),
+        ("certificates.k8s.io", "certificatesigningrequests") => match old {
+            Some(old) => signing::update(value, old, Part::Main),
+            None => signing::request(value, None),
+        },
         ("coordination.k8s.io", "leases") => config::lease(value),
         ("rbac.authorization.k8s.io", "roles" | "clusterroles") => access::role(value, resource.namespaced),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {

@@ -11,6 +11,22 @@ use crate::object::tree;
 /// The longest name of a controller, in bytes.
 const CONTROLLER_MAX: usize = 250;
 
+/// What is wrong with the status of an ingress. Addresses that were there before may stay what they are.
+pub(super) fn ingress_status(value: &Value, old: &Value) -> Vec<StatusCause> {
+    const WAYS: [&str; 3] = ["status", "loadBalancer", "ingress"];
+    let known = |ip: &str| tree::items(old, &WAYS).iter().any(|way| tree::text(way, &["ip"]) == ip);
+    let mut causes = Vec::new();
+    for (index, way) in tree::items(value, &WAYS).iter().enumerate() {
+        let field = format!("{}[{index}]", WAYS.join("."));
+        let (ip, host) = (tree::text(way, &["ip"]), tree::text(way, &["hostname"]));
+        if !ip.is_empty() && !known(ip) {
+            causes.extend(address::ip(&format!("{field}.ip"), ip));
+        }
+        causes.extend(address::host(&format!("{field}.hostname"), host));
+    }
+    causes
+}
+
 /// What is wrong with an ingress.
 pub(super) fn ingress(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();

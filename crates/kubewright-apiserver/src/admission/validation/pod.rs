@@ -5,14 +5,17 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 
 use super::metadata::{annotations, quoted};
-use super::{affinity, claim, container, dns, metadata, number, pod_update, security, system, text, volume};
+use super::{
+    affinity, annotation, claim, container, dns, metadata, number, pod_update, security, system, text, volume,
+};
 use crate::object::tree;
 
 /// What is wrong with a pod.
 pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
-    let mut causes = spec_causes("spec", spec, Some(value));
+    let mut causes = annotation::of_pod(value, old);
+    causes.extend(spec_causes("spec", spec, Some(value)));
     if tree::text(spec, &["serviceAccountName"]).is_empty() {
         causes.extend(tokens_of_nobody(spec));
     }
@@ -26,7 +29,10 @@ pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         }
     }
     match old {
-        Some(old) => causes.extend(pod_update::changes(value, old)),
+        Some(old) => {
+            causes.extend(annotation::changes(value, old));
+            causes.extend(pod_update::changes(value, old));
+        }
         None => {
             if !tree::items(spec, &["ephemeralContainers"]).is_empty() {
                 causes.push(StatusCause::forbidden("spec.ephemeralContainers", "cannot be set on create"));

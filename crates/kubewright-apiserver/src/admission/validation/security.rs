@@ -92,12 +92,14 @@ fn shown(context: &Value) -> String {
     text::internal(context, &FIELDS)
 }
 
-fn ids(field: &str, context: &Value, names: &[&str]) -> Vec<StatusCause> {
+/// Numbers of users and groups, where they are set.
+pub(super) fn ids(field: &str, context: &Value, names: &[&str]) -> Vec<StatusCause> {
     let set = names.iter().filter_map(|name| Some((name, tree::int(context, &[name])?)));
     set.filter_map(|(name, number)| id(format!("{field}.{name}"), number)).collect()
 }
 
-fn id(field: String, number: i64) -> Option<StatusCause> {
+/// What is wrong with the number of a user or a group.
+pub(super) fn id(field: String, number: i64) -> Option<StatusCause> {
     let is_id = (0..=i64::from(i32::MAX)).contains(&number);
     (!is_id).then(|| StatusCause::invalid(field, number, "must be between 0 and 2147483647, inclusive"))
 }

@@ -228,8 +228,10 @@ fn affinity(spec: &Value) -> Vec<StatusCause> {
 }
 
 /// What is wrong with the status of a Service.
-pub(super) fn status(value: &Value) -> Vec<StatusCause> {
+pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const FIELD: &str = "status.loadBalancer.ingress";
+    let before = tree::items(old, &["status", "loadBalancer", "ingress"]);
+    let is_known = |ip: &str| before.iter().any(|way| tree::text(way, &["ip"]) == ip);
     let ways = tree::items(value, &["status", "loadBalancer", "ingress"]);
     if tree::text(value, &["spec", "type"]) != "LoadBalancer" && !ways.is_empty() {
         return vec![StatusCause::forbidden(FIELD, "may only be used when `spec.type` is 'LoadBalancer'")];
@@ -239,7 +241,7 @@ pub(super) fn status(value: &Value) -> Vec<StatusCause> {
         let (field, text_of) = (format!("{FIELD}[{index}]"), |part: &str| tree::text(way, &[part]));
         let (ip, mode, name) = (text_of("ip"), way.get("ipMode"), text_of("hostname"));
         let mode_field = format!("{field}.ipMode");
-        if !ip.is_empty() {
+        if !ip.is_empty() && !is_known(ip) {
             causes.extend(address::ip(&format!("{field}.ip"), ip));
         }
         match (mode, ip.is_empty()) {
@@ -249,11 +251,7 @@ pub(super) fn status(value: &Value) -> Vec<StatusCause> {
             }
             _ => causes.extend(text::optional_choice(&mode_field, mode, &["Proxy", "VIP"])),
         }
-        causes.extend(text::kept_if_any(&format!("{field}.hostname"), name, dns1123_subdomain));
-        if name.parse::<std::net::IpAddr>().is_ok() {
-            let why = "must be a DNS name, not an IP address";
-            causes.push(StatusCause::invalid(format!("{field}.hostname"), quoted(name), why));
-        }
+        causes.extend(address::host(&format!("{field}.hostname"), name));
     }
     causes
 }

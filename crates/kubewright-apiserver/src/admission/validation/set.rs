@@ -185,11 +185,24 @@ pub(super) fn daemon_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     ];
     let counts = COUNTS.into_iter();
     let mut causes: Vec<_> = counts.filter_map(|field| number::not_negative(value, &["status", field])).collect();
-    let collisions = |set: &Value| tree::int(set, &["status", "collisionCount"]);
-    if collisions(value).unwrap_or_default() < collisions(old).unwrap_or_default() {
-        let shown = collisions(value).unwrap_or_default();
-        causes.push(StatusCause::invalid("status.collisionCount", shown, "cannot be decremented"));
-    }
+    causes.extend(workload::fewer_collisions(value, old));
+    causes
+}
+
+/// What is wrong with the status of a stateful set.
+pub(super) fn stateful_status(value: &Value, old: &Value) -> Vec<StatusCause> {
+    const COUNTS: [&str; 7] = [
+        "replicas",
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "collisionCount",
+    ];
+    let replicas = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+    let mut causes = workload::counts(value, &COUNTS, &replicas, "status.readyReplicas");
+    causes.extend(workload::fewer_collisions(value, old));
     causes
 }
 

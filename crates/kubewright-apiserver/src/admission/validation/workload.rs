@@ -76,23 +76,56 @@ pub(super) fn pod_template(value: &Value) -> Vec<StatusCause> {
     pod::template("template", value.get("template").unwrap_or(&Value::Null))
 }
 
-/// What is wrong with the status of a workload: no more pods can be in a state than there are.
-pub(super) fn status(value: &Value) -> Vec<StatusCause> {
+/// What is wrong with the status of a deployment.
+pub(super) fn deployment_status(value: &Value, old: &Value) -> Vec<StatusCause> {
+    const COUNTS: [&str; 8] = [
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ];
+    let mut causes =
+        counts(value, &COUNTS, &["updatedReplicas", "readyReplicas", "availableReplicas"], "readyReplicas");
+    causes.extend(fewer_collisions(value, old));
+    causes
+}
+
+/// What is wrong with the status of a replica set, or of its predecessor.
+pub(super) fn replicas_status(value: &Value) -> Vec<StatusCause> {
+    const COUNTS: [&str; 6] = [
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "terminatingReplicas",
+        "observedGeneration",
+    ];
+    counts(value, &COUNTS, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"], "readyReplicas")
+}
+
+/// What is wrong with the numbers of a status: no more pods can be in a state than there are.
+pub(super) fn counts(value: &Value, all: &[&str], replicas: &[&str], ready: &str) -> Vec<StatusCause> {
     let count = |field: &str| tree::int(value, &["status", field]).unwrap_or_default();
-    const COUNTS: [&str; 5] =
-        ["updatedReplicas", "readyReplicas", "availableReplicas", "fullyLabeledReplicas", "currentReplicas"];
-    let mut causes = Vec::new();
-    for field in ["replicas"].into_iter().chain(COUNTS) {
-        causes.extend(number::not_negative(value, &["status", field]));
-    }
+    let mut causes: Vec<_> = all.iter().filter_map(|field| number::not_negative(value, &["status", field])).collect();
     let why = "cannot be greater than status.replicas";
-    let too_many = COUNTS.into_iter().filter(|field| count(field) > count("replicas"));
+    let too_many = replicas.iter().filter(|field| count(field) > count("replicas"));
     causes.extend(too_many.map(|field| StatusCause::invalid(format!("status.{field}"), count(field), why)));
-    if count("availableReplicas") > count("readyReplicas") {
-        let why = "cannot be greater than readyReplicas";
-        causes.push(StatusCause::invalid("status.availableReplicas", count("availableReplicas"), why));
+    let available = count("availableReplicas");
+    if available > count("readyReplicas") {
+        let why = format!("cannot be greater than {ready}");
+        causes.push(StatusCause::invalid("status.availableReplicas", available, &why));
     }
     causes
+}
+
+/// How often a name was taken already is never counted down.
+pub(super) fn fewer_collisions(value: &Value, old: &Value) -> Option<StatusCause> {
+    let [now, before] = [value, old].map(|set| tree::int(set, &["status", "collisionCount"]).unwrap_or_default());
+    (now < before).then(|| StatusCause::invalid("status.collisionCount", now, "cannot be decremented"))
 }
 
 /// Numbers of the specification that must not be negative.

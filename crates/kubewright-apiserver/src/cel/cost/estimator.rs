@@ -148,6 +148,13 @@ impl Estimator<'_> {
                 let price = if *is_flat { NEW_LIST + 2 } else { NEW_LIST + 3 };
                 plain(value.cost.saturating_mul(2).saturating_add(body.cost).saturating_add(price))
             }
+            Node::Bind { name, value, body } => {
+                let value = self.part(value);
+                let bound = Local { name: name.clone(), path: value.path.clone(), size: value.size };
+                let body = self.within(vec![(bound, value.ty.clone())], body);
+                // The real thing walks over an empty list that it makes for that.
+                Known { cost: value.cost.saturating_add(body.cost).saturating_add(NEW_LIST), ..body }
+            }
         };
         known.ty = ty;
         known.size = known.size.or_else(|| self.size_of(part, &known));

@@ -20,8 +20,10 @@ pub(crate) struct Extent {
     pub(crate) max: u64,
     /// Items of a list, or values of a map.
     pub(crate) items: Option<Box<Extent>>,
-    /// Whether there are keys, whose length nobody limits or counts.
-    pub(crate) has_keys: bool,
+    /// The length of keys, where there are some; zero where nobody limits or counts it.
+    pub(crate) keys: Option<u64>,
+    /// Whether items can be named like fields, and all of them are of one size.
+    pub(crate) has_named_items: bool,
     /// Fields of an object, by the names that expressions use.
     pub(crate) fields: Map<Extent>,
 }
@@ -34,10 +36,9 @@ impl Extent {
         for step in steps {
             here = match step.as_str() {
                 estimator::ITEMS | estimator::VALUES => here.items.as_deref()?,
-                // Keys have no extent of their own.
-                estimator::KEYS => {
-                    return here.has_keys.then_some(0).filter(|_| std::ptr::eq(step, &path[path.len() - 1]));
-                }
+                // There is nothing below a key.
+                estimator::KEYS => return here.keys.filter(|_| std::ptr::eq(step, &path[path.len() - 1])),
+                _ if here.has_named_items => here.items.as_deref()?,
                 name => here.fields.get(name)?,
             };
         }

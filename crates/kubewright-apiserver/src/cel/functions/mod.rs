@@ -18,6 +18,7 @@ use super::value::Value;
 pub(crate) use authorizer::{Check, Stage as CheckStage};
 pub(super) use network::Cidr;
 pub(super) use semver::Version;
+pub(crate) use semver::is_version;
 pub(super) use time::parse_timestamp;
 pub(super) use url::Url;
 

@@ -22,6 +22,11 @@ enum Part {
     Word(String),
 }
 
+/// Whether a text is a version as its specification wants it.
+pub(crate) fn is_version(text: &str) -> bool {
+    Version::parse(text).is_some()
+}
+
 impl Version {
     fn parse(text: &str) -> Option<Version> {
         let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
