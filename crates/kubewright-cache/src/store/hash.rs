@@ -1,4 +1,4 @@
-//! Hashes of keys and index values, by which tries find them.
+//! Hashes of keys and index values, by which tries find them: 32 bits, since a store has fewer objects than that.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -18,17 +18,17 @@ impl Default for Hasher {
 
 impl Hasher {
     /// Of `namespace/name`.
-    pub(crate) fn key(self, namespace: &str, name: &str) -> u64 {
+    pub(crate) fn key(self, namespace: &str, name: &str) -> u32 {
         finish(fold(fold(self.seed, namespace.as_bytes()), name.as_bytes()))
     }
 
     /// Of an object's key.
-    pub(crate) fn object(self, object: &impl Object) -> u64 {
+    pub(crate) fn object(self, object: &impl Object) -> u32 {
         self.key(object.namespace(), object.name())
     }
 
     /// Of one text.
-    pub(crate) fn text(self, text: &str) -> u64 {
+    pub(crate) fn text(self, text: &str) -> u32 {
         finish(fold(self.seed, text.as_bytes()))
     }
 }
@@ -50,6 +50,6 @@ fn multiply(one: u64, two: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-fn finish(state: u64) -> u64 {
-    multiply(state, 0xd6e8_feb8_6659_fd93)
+fn finish(state: u64) -> u32 {
+    multiply(state, 0xd6e8_feb8_6659_fd93) as u32
 }
