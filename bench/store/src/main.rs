@@ -42,6 +42,10 @@ fn main() {
         case("store_get", 2_000_000, &|number| {
             black_box(store.get_by_key(&keys[number as usize & 0xffff]));
         });
+        // The same where objects and keys are in the processor's memory: what the store does, not what it waits for.
+        case("store_get_warm", 2_000_000, &|number| {
+            black_box(store.get_by_key(&keys[number as usize % 1000]));
+        });
         // What peers return here is a list of pointers to the objects, so ours is collected as well.
         case("store_by_index_ns_500", 2000, &|number| {
             black_box(

@@ -98,6 +98,9 @@ fn store_bench(n: u64) {
         bench("store_get", 2_000_000, &mut |i| {
             black_box(r.get(&refs[i as usize & 0xffff]));
         });
+        bench("store_get_warm", 2_000_000, &mut |i| {
+            black_box(r.get(&refs[i as usize % 1000]));
+        });
         // no index in kube-rs: the documented way to the pods of a namespace or node is a filter over everything
         bench("store_filter_ns_500", 50, &mut |i| {
             let ns = format!("payments-{:03}", i % 200);

@@ -1,4 +1,4 @@
-//! Hashes of keys and index values, by which tries find them.
+//! Hashes of keys and index values, by which tries find them: 32 bits, since a store has fewer objects than that.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -18,17 +18,17 @@ impl Default for Hasher {
 
 impl Hasher {
     /// Of `namespace/name`.
-    pub(crate) fn key(self, namespace: &str, name: &str) -> u64 {
+    pub(crate) fn key(self, namespace: &str, name: &str) -> u32 {
         finish(fold(fold(self.seed, namespace.as_bytes()), name.as_bytes()))
     }
 
     /// Of an object's key.
-    pub(crate) fn object(self, object: &impl Object) -> u64 {
+    pub(crate) fn object(self, object: &impl Object) -> u32 {
         self.key(object.namespace(), object.name())
     }
 
     /// Of one text.
-    pub(crate) fn text(self, text: &str) -> u64 {
+    pub(crate) fn text(self, text: &str) -> u32 {
         finish(fold(self.seed, text.as_bytes()))
     }
 }
@@ -38,11 +38,19 @@ const K: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Multiplies words together, eight bytes at a time; the length keeps `a/bc` from `ab/c`.
 fn fold(seed: u64, bytes: &[u8]) -> u64 {
     let mut state = seed ^ (bytes.len() as u64).wrapping_mul(K);
-    let (words, rest) = bytes.as_chunks::<8>();
+    let (words, _) = bytes.as_chunks::<8>();
     words.iter().for_each(|word| state = multiply(state ^ u64::from_le_bytes(*word), K ^ seed));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    multiply(state ^ u64::from_le_bytes(last), K ^ seed)
+    // What is left, with some of what was: to copy it out would take longer.
+    let last = bytes.last_chunk::<8>().map_or_else(|| short(bytes), |last| u64::from_le_bytes(*last));
+    multiply(state ^ last, K ^ seed)
+}
+
+/// All of fewer than eight bytes, whose number is known.
+fn short(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) => u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last)),
+        _ => bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)),
+    }
 }
 
 fn multiply(one: u64, two: u64) -> u64 {
@@ -50,6 +58,31 @@ fn multiply(one: u64, two: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-fn finish(state: u64) -> u64 {
-    multiply(state, 0xd6e8_feb8_6659_fd93)
+fn finish(state: u64) -> u32 {
+    multiply(state, 0xd6e8_feb8_6659_fd93) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_byte_and_where_a_text_ends_counts() {
+        let hasher = Hasher { seed: 7 };
+        let text = "abcdefghijklmnopqrstuvwxyz";
+        let mut hashes = BTreeSet::new();
+        for length in 0..text.len() {
+            hashes.insert(hasher.text(&text[..length]));
+            for at in 0..length {
+                let mut other = text[..length].to_owned();
+                other.replace_range(at..=at, "!");
+                hashes.insert(hasher.text(&other));
+            }
+        }
+        assert_eq!(hashes.len(), (0..text.len()).map(|length| length + 1).sum::<usize>());
+        let keys: BTreeSet<u32> = (0..20).map(|at| hasher.key(&text[..at], &text[at..20])).collect();
+        assert_eq!(keys.len(), 20);
+    }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kubewright_core::{Object, Str};
 
 use super::hash::Hasher;
-use super::trie::{Element, Trie};
+use super::numbers::Numbers;
+use super::trie::Trie;
 
 /// The name of the index by namespace, which listers use.
 #[doc(alias = "NamespaceIndex")]
@@ -99,18 +100,19 @@ pub struct IndexerConflict {
     pub(super) names: Vec<String>,
 }
 
-/// One index: the objects under each value.
+/// One index: the slots of objects under each value.
 pub(super) struct Index<T> {
     pub(super) name: Str,
     function: Function<T>,
     /// Invariant: no bucket is empty.
-    pub(super) buckets: Trie<Bucket<T>>,
+    pub(super) buckets: Trie<Bucket>,
 }
 
-/// The objects of one value.
-pub(super) struct Bucket<T> {
+/// The slots of the objects of one value.
+#[derive(Clone)]
+pub(super) struct Bucket {
     pub(super) value: Str,
-    pub(super) members: Trie<Arc<T>>,
+    members: Numbers,
 }
 
 impl<T> Clone for Index<T> {
@@ -119,17 +121,7 @@ impl<T> Clone for Index<T> {
     }
 }
 
-impl<T> Clone for Bucket<T> {
-    fn clone(&self) -> Self {
-        Bucket { value: self.value.clone(), members: self.members.clone() }
-    }
-}
-
-impl<T> Element for Bucket<T> {
-    fn touch(&self) {}
-}
-
-impl<T: Object> Index<T> {
+impl<T> Index<T> {
     /// The values of an object, each once.
     pub(super) fn values(&self, object: &T) -> Values {
         let mut values = Values::default();
@@ -137,41 +129,32 @@ impl<T: Object> Index<T> {
         values
     }
 
-    pub(super) fn bucket(&self, hasher: Hasher, value: &str) -> Option<&Trie<Arc<T>>> {
-        let bucket = self.buckets.get(hasher.text(value), |bucket| bucket.value == *value)?;
-        Some(&bucket.members)
+    pub(super) fn members(&self, hasher: Hasher, value: &str) -> Option<&Numbers> {
+        self.buckets.find(hasher.text(value), |bucket| (bucket.value == *value).then_some(&bucket.members))
     }
 
-    /// Adds an object, whose key has this hash, under a value, in the place of the one with its key.
-    pub(super) fn enter(&mut self, hasher: Hasher, write: u64, hash: u64, value: &Str, object: Arc<T>) {
-        let at = hasher.text(value);
-        match self.buckets.get_mut(write, at, |bucket| bucket.value == *value) {
-            Some(bucket) => {
-                let key = object.clone();
-                bucket.members.insert(write, hash, object, |other| same_key(&**other, &*key));
-            }
+    /// Adds a slot under a value.
+    pub(super) fn enter(&mut self, hasher: Hasher, value: Str, slot: u32) {
+        let hash = hasher.text(&value);
+        match self.buckets.get_mut(hash, |bucket| bucket.value == value) {
+            Some(bucket) => bucket.members.insert(slot),
             None => {
-                let mut members = Trie::default();
-                members.insert(write, hash, object, |_| false);
-                self.buckets.insert(write, at, Bucket { value: value.clone(), members }, |_| false);
+                let mut members = Numbers::default();
+                members.insert(slot);
+                self.buckets.add(hash, Bucket { value, members });
             }
         }
     }
 
-    /// Removes the object with this key from under a value.
-    pub(super) fn leave(&mut self, hasher: Hasher, write: u64, hash: u64, value: &Str, object: &T) {
-        let at = hasher.text(value);
-        let Some(bucket) = self.buckets.get_mut(write, at, |bucket| bucket.value == *value) else { return };
-        bucket.members.remove(write, hash, |other| same_key(&**other, object));
+    /// Removes a slot from under a value.
+    pub(super) fn leave(&mut self, hasher: Hasher, value: &Str, slot: u32) {
+        let hash = hasher.text(value);
+        let Some(bucket) = self.buckets.get_mut(hash, |bucket| bucket.value == *value) else { return };
+        bucket.members.remove(slot);
         if bucket.members.is_empty() {
-            self.buckets.remove(write, at, |bucket| bucket.value == *value);
+            self.buckets.remove(hash, |bucket| bucket.value == *value);
         }
     }
-}
-
-/// Whether two objects have one key.
-pub(super) fn same_key<T: Object>(one: &T, two: &T) -> bool {
-    one.name() == two.name() && one.namespace() == two.namespace()
 }
 
 /// The values of one object in one index; most have one at most, which takes no allocation.

@@ -8,8 +8,12 @@
 
 mod hash;
 mod index;
+mod numbers;
+mod objects;
 mod query;
+mod slots;
 mod snapshot;
+mod state;
 mod steps;
 mod transaction;
 mod trie;
@@ -21,15 +25,14 @@ use arc_swap::ArcSwap;
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
 
 pub use index::{IndexerConflict, Indexers, NAMESPACE_INDEX, UnknownIndex};
+pub use objects::Objects;
 pub use query::Query;
-pub use snapshot::{Change, Objects, Snapshot};
+pub use snapshot::{Change, Snapshot};
 pub use transaction::Transaction;
 
 use crate::Deleted;
-use hash::Hasher;
-use snapshot::State;
+use state::State;
 use transaction::Writer;
-use trie::Trie;
 
 /// Objects by key and by index. A handle: clones share one store.
 ///
@@ -72,12 +75,7 @@ impl<T: Object> Store<T> {
     /// An empty store with these indices.
     #[must_use]
     pub fn new(indexers: Indexers<T>) -> Self {
-        let state = State {
-            hasher: Hasher::default(),
-            objects: Trie::default(),
-            indices: indexers.into_indices().collect(),
-            version: ResourceVersion::default(),
-        };
+        let state = State::new(indexers.into_indices().collect());
         Store { shared: Arc::new(Shared { published: ArcSwap::from_pointee(state), writer: Mutex::default() }) }
     }
 
@@ -113,7 +111,7 @@ impl<T: Object> Store<T> {
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.shared.published.load().objects.len()
+        self.shared.published.load().slots.len()
     }
 
     /// Whether there are none.

@@ -1,36 +1,54 @@
 //! Changes of a store taken apart, so that they can be played again on another copy of it.
 //!
-//! Index functions are asked once, when a change is made: played again, a step calls nobody's code and gives the same.
+//! Keys are looked up and index functions asked once, when a change is made: played again, a step knows its slot, calls nobody's
+//! code and gives the same.
 
 use std::sync::Arc;
 
 use kubewright_core::{Object, ResourceVersion, Str};
 
-use super::index::same_key;
-use super::snapshot::State;
+use super::state::{Number, State};
 
 /// After so many steps it is cheaper to begin with a new copy, and old objects should not be held until the next write.
 const LIMIT: usize = 512;
 
-/// One change of one trie.
+/// One change of a state.
 pub(super) enum Step<T> {
-    Put { hash: u64, object: Arc<T> },
-    Remove { hash: u64, object: Arc<T> },
-    Enter { index: usize, value: Str, hash: u64, object: Arc<T> },
-    Leave { index: usize, value: Str, hash: u64, object: Arc<T> },
+    /// An object that was not there, its key has this hash, takes a slot.
+    Add {
+        hash: u32,
+        slot: u32,
+        object: Arc<T>,
+    },
+    /// An object takes the place of the one with its key.
+    Set {
+        slot: u32,
+        object: Arc<T>,
+    },
+    Remove {
+        hash: u32,
+        slot: u32,
+    },
+    Enter {
+        index: usize,
+        value: Str,
+        slot: u32,
+    },
+    Leave {
+        index: usize,
+        value: Str,
+        slot: u32,
+    },
 }
 
 impl<T> Clone for Step<T> {
     fn clone(&self) -> Self {
         match self {
-            Step::Put { hash, object } => Step::Put { hash: *hash, object: object.clone() },
-            Step::Remove { hash, object } => Step::Remove { hash: *hash, object: object.clone() },
-            Step::Enter { index, value, hash, object } => {
-                Step::Enter { index: *index, value: value.clone(), hash: *hash, object: object.clone() }
-            }
-            Step::Leave { index, value, hash, object } => {
-                Step::Leave { index: *index, value: value.clone(), hash: *hash, object: object.clone() }
-            }
+            Step::Add { hash, slot, object } => Step::Add { hash: *hash, slot: *slot, object: object.clone() },
+            Step::Set { slot, object } => Step::Set { slot: *slot, object: object.clone() },
+            Step::Remove { hash, slot } => Step::Remove { hash: *hash, slot: *slot },
+            Step::Enter { index, value, slot } => Step::Enter { index: *index, value: value.clone(), slot: *slot },
+            Step::Leave { index, value, slot } => Step::Leave { index: *index, value: value.clone(), slot: *slot },
         }
     }
 }
@@ -83,17 +101,22 @@ impl<T: Object> Log<T> {
 impl<T: Object> State<T> {
     fn apply(&mut self, write: u64, step: Step<T>) -> Option<Arc<T>> {
         match step {
-            Step::Put { hash, object } => {
-                let key = object.clone();
-                self.objects.insert(write, hash, object, |other| same_key(&**other, &*key))
-            }
-            Step::Remove { hash, object } => self.objects.remove(write, hash, |other| same_key(&**other, &*object)),
-            Step::Enter { index, value, hash, object } => {
-                self.indices[index].enter(self.hasher, write, hash, &value, object);
+            Step::Add { hash, slot, object } => {
+                self.table.add(hash, Number::new(slot));
+                self.slots.add(write, slot, object);
                 None
             }
-            Step::Leave { index, value, hash, object } => {
-                self.indices[index].leave(self.hasher, write, hash, &value, &object);
+            Step::Set { slot, object } => self.slots.set(write, slot, object),
+            Step::Remove { hash, slot } => {
+                self.table.remove(hash, |number| *number == Number::new(slot));
+                self.slots.remove(write, slot)
+            }
+            Step::Enter { index, value, slot } => {
+                self.indices[index].enter(self.hasher, value, slot);
+                None
+            }
+            Step::Leave { index, value, slot } => {
+                self.indices[index].leave(self.hasher, &value, slot);
                 None
             }
         }

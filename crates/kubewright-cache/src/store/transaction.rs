@@ -14,7 +14,9 @@ use arc_swap::ArcSwap;
 use kubewright_core::{Object, ResourceVersion};
 
 use super::index::{IndexerConflict, Indexers};
-use super::snapshot::{Snapshot, State};
+use super::slots::Slots;
+use super::snapshot::Snapshot;
+use super::state::State;
 use super::steps::{Log, Step};
 use super::trie::Trie;
 use crate::Deleted;
@@ -40,8 +42,8 @@ pub(super) struct Writer<T> {
 /// The state whose turn is next.
 enum Spare<T> {
     None,
-    /// As the published one.
-    Ready(State<T>),
+    /// As the published one; nobody else has it.
+    Ready(Arc<State<T>>),
     /// Some writes behind, and somebody was reading it.
     Behind(Arc<State<T>>, Vec<Log<T>>),
 }
@@ -62,7 +64,7 @@ impl<T: Object> Writer<T> {
             Spare::Behind(state, logs) => match left(state) {
                 Ok(mut state) => {
                     let version = &published.load().version;
-                    logs.into_iter().for_each(|log| self.steps = log.replay(&mut state, version));
+                    logs.into_iter().for_each(|log| self.steps = log.replay(own(&mut state), version));
                     Some(state)
                 }
                 Err(held) => {
@@ -71,7 +73,7 @@ impl<T: Object> Writer<T> {
                 }
             },
         };
-        let state = state.unwrap_or_else(|| State::clone(&published.load()));
+        let state = state.unwrap_or_else(|| Arc::new(State::clone(&published.load())));
         self.write = ((self.write >> SNAPSHOTS) + 1) << SNAPSHOTS;
         Transaction { state, log: Log::new(self.write, std::mem::take(&mut self.steps)) }
     }
@@ -81,7 +83,7 @@ impl<T: Object> Writer<T> {
         let Transaction { state, log } = transaction;
         self.write = log.write;
         let version = state.version.clone();
-        let before = published.swap(Arc::new(state));
+        let mut before = published.swap(state);
         let spare = std::mem::replace(&mut self.spare, Spare::None);
         if !log.is_complete() {
             return Outdated { _before: Some(before), _spare: spare };
@@ -94,12 +96,12 @@ impl<T: Object> Writer<T> {
             }
             given_up => given_up,
         };
-        self.spare = match Arc::try_unwrap(before) {
-            Ok(mut state) => {
-                self.steps = log.replay(&mut state, &version);
-                Spare::Ready(state)
+        self.spare = match Arc::get_mut(&mut before) {
+            Some(state) => {
+                self.steps = log.replay(state, &version);
+                Spare::Ready(before)
             }
-            Err(before) => Spare::Behind(before, vec![log]),
+            None => Spare::Behind(before, vec![log]),
         };
         Outdated { _before: None, _spare: spare }
     }
@@ -112,20 +114,25 @@ pub(super) struct Outdated<T> {
 }
 
 /// The state, if all readers leave it soon.
-fn left<T>(mut state: Arc<State<T>>) -> Result<State<T>, Arc<State<T>>> {
+fn left<T>(mut state: Arc<State<T>>) -> Result<Arc<State<T>>, Arc<State<T>>> {
     for _ in 0..PATIENCE {
-        match Arc::try_unwrap(state) {
-            Ok(state) => return Ok(state),
-            Err(held) => state = held,
+        if Arc::get_mut(&mut state).is_some() {
+            return Ok(state);
         }
         std::hint::spin_loop();
     }
     Err(state)
 }
 
+/// A state that only the writer has.
+fn own<T>(state: &mut Arc<State<T>>) -> &mut State<T> {
+    Arc::get_mut(state).expect("nobody is given a state before it is published")
+}
+
 /// Changes on their way into a store.
 pub struct Transaction<T> {
-    state: State<T>,
+    /// Nobody else has it.
+    state: Arc<State<T>>,
     log: Log<T>,
 }
 
@@ -138,7 +145,7 @@ impl<T: Object> Transaction<T> {
     /// Adds an object, or puts it in the place of the one with its key, which is returned.
     pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
         self.move_to(object.resource_version());
-        self.state.put(object, &mut self.log)
+        own(&mut self.state).put(object, &mut self.log)
     }
 
     /// Removes an object. A last known state, unlike a final one, does not move the version.
@@ -155,15 +162,17 @@ impl<T: Object> Transaction<T> {
     /// Holds exactly these objects from now on.
     pub fn replace(&mut self, objects: impl IntoIterator<Item = Arc<T>>, version: ResourceVersion) {
         self.log.give_up();
-        self.state.objects = Trie::emptied(self.log.write);
-        self.state.indices.iter_mut().for_each(|index| index.buckets = Trie::default());
-        objects.into_iter().for_each(|object| drop(self.state.put(object, &mut self.log)));
-        self.state.version = version;
+        let state = own(&mut self.state);
+        state.table = Trie::default();
+        state.slots = Slots::default();
+        state.indices.iter_mut().for_each(|index| index.buckets = Trie::default());
+        objects.into_iter().for_each(|object| drop(state.put(object, &mut self.log)));
+        state.version = version;
     }
 
     /// Nothing has changed up to this version.
     pub fn bookmark(&mut self, version: ResourceVersion) {
-        self.state.version = version;
+        own(&mut self.state).version = version;
     }
 
     /// The changes so far, as they will be seen.
@@ -171,27 +180,27 @@ impl<T: Object> Transaction<T> {
         // What changes from now on must not pass for what the snapshot holds.
         self.log.give_up();
         self.log.write += 1;
-        Snapshot { state: Arc::new(self.state.clone()) }
+        Snapshot { state: Arc::new(State::clone(&self.state)) }
     }
 
     pub(super) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        self.state.remove(namespace, name, &mut self.log)
+        own(&mut self.state).remove(namespace, name, &mut self.log)
     }
 
     pub(super) fn add_indexers(&mut self, indexers: Indexers<T>) -> Result<(), IndexerConflict> {
-        let Transaction { state, log } = self;
+        let (state, log) = (own(&mut self.state), &mut self.log);
         let conflicts: Vec<String> =
             indexers.names().filter(|name| state.index(name).is_ok()).map(str::to_owned).collect();
         if !conflicts.is_empty() {
             return Err(IndexerConflict { names: conflicts });
         }
         log.give_up();
-        let objects = state.objects.clone();
+        let slots = state.slots.clone();
         for index in indexers.into_indices() {
             let at = state.indices.len();
             state.indices.push(index);
-            for object in objects.iter() {
-                state.reindex(at, state.hasher.object(&**object), None, Some(object), log);
+            for (slot, object) in slots.entries() {
+                state.reindex(at, slot, None, Some(&**object), log);
             }
         }
         Ok(())
@@ -199,13 +208,13 @@ impl<T: Object> Transaction<T> {
 
     fn move_to(&mut self, version: &str) {
         if !version.is_empty() {
-            self.state.version = version.into();
+            own(&mut self.state).version = version.into();
         }
     }
 }
 
 impl<T: Object> fmt::Debug for Transaction<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction").field("objects", &self.state.objects.len()).finish_non_exhaustive()
+        f.debug_struct("Transaction").field("objects", &self.state.slots.len()).finish_non_exhaustive()
     }
 }

@@ -194,6 +194,43 @@ fn a_snapshot_stays_as_it_is_and_the_store_goes_on_while_it_is_held_and_after() 
     }
 }
 
+// ST-11: objects that leave and come again meet others where they were.
+#[test]
+fn changes_are_by_key_wherever_objects_are_kept() {
+    let store = Store::new(by_values());
+    let all = ["a", "b", "c", "d"].map(|name| valued(name, 1, "x"));
+    store.transaction(|transaction| all.iter().for_each(|object| drop(transaction.put(object.clone()))));
+    let before = store.snapshot();
+    for name in ["a", "b", "c"] {
+        store.delete_key(&key(name));
+    }
+    // The same in other places: one as it was, one changed, one that is new, one gone.
+    store.add(all[1].clone());
+    store.add(valued("a", 2, "y"));
+    store.add(valued("e", 3, "x"));
+    let after = store.snapshot();
+    let mut changes: Vec<String> = before.changes(&after).iter().map(describe).collect();
+    changes.sort();
+    assert_eq!(changes, ["+e@3", "-c@1", "a@1>a@2"]);
+    let mut back: Vec<String> = after.changes(&before).iter().map(describe).collect();
+    back.sort();
+    assert_eq!(back, ["+c@1", "-e@3", "a@2>a@1"]);
+    assert_eq!(named(&before.by_index("values", "x").unwrap().to_vec()), ["a@1", "b@1", "c@1", "d@1"]);
+    assert_eq!(named(&after.by_index("values", "x").unwrap().to_vec()), ["b@1", "d@1", "e@3"]);
+    // All others in other places, and all of them as they were.
+    store.replace(all.iter().rev().cloned(), "4");
+    assert!(before.changes(&store.snapshot()).is_empty());
+}
+
+fn describe(change: &Change<'_, DynamicObject>) -> String {
+    let name = |object: &DynamicObject| format!("{}@{}", object.name(), object.resource_version());
+    match change {
+        Change::Added(new) => format!("+{}", name(new)),
+        Change::Updated { old, new } => format!("{}>{}", name(old), name(new)),
+        Change::Removed(old) => format!("-{}", name(old)),
+    }
+}
+
 fn replay(before: &Snapshot<DynamicObject>, after: &Snapshot<DynamicObject>) -> BTreeMap<ObjectKey, String> {
     let mut view: BTreeMap<ObjectKey, String> =
         before.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect();
@@ -217,23 +254,24 @@ proptest! {
     // ST-4, ST-8, ST-10, ST-11: any history leaves what a plain map would hold, and every index what a scan would find.
     #[test]
     fn the_store_agrees_with_a_plain_map(
-        writes in vec((0..60u8, 0..8u8, 0..10u8), 0..300), cut in 0..300usize,
+        writes in vec((0..60u8, 0..8u8, 0..40u8), 0..400), hold in 1..100usize,
     ) {
         let store = Store::new(by_values());
         let mut model: BTreeMap<String, (u64, String)> = BTreeMap::new();
-        let mut earlier = store.snapshot();
+        // Some are held to the end, and the store goes on.
+        let mut held = vec![(store.snapshot(), model.clone())];
         for (at, &(name, values, what)) in writes.iter().enumerate() {
-            if at == cut {
-                earlier = store.snapshot();
+            if at % hold == 0 {
+                held.push((store.snapshot(), model.clone()));
             }
             let (name, version) = (format!("o{name}"), at as u64);
             let values = ["", "a", "b", "a.b", "c", "b.c", "a.b.c", "b.b"][values as usize].to_owned();
             match what {
-                0..6 => {
+                0..22 => {
                     store.add(valued(&name, version, &values));
                     model.insert(name, (version, values));
                 }
-                6..9 => {
+                22..39 => {
                     store.delete(object(&name, version));
                     model.remove(&name);
                 }
@@ -264,9 +302,18 @@ proptest! {
             .filter(|(_, (_, values))| has(values, "a") && has(values, "b") || has(values, "c"))
             .map(|(name, _)| name.clone()).collect();
         prop_assert_eq!(selected, scan);
-        let view = replay(&earlier, &snapshot);
-        let want: BTreeMap<ObjectKey, String> =
-            model.iter().map(|(name, (version, _))| (key(name), version.to_string())).collect();
-        prop_assert_eq!(view, want);
+        let versions = |model: &BTreeMap<String, (u64, String)>| -> BTreeMap<ObjectKey, String> {
+            model.iter().map(|(name, (version, _))| (key(name), version.to_string())).collect()
+        };
+        for (earlier, then) in &held {
+            let seen: BTreeMap<ObjectKey, String> =
+                earlier.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect();
+            prop_assert_eq!(seen, versions(then));
+            let indexed: usize = ["a", "b", "c"].map(|value| earlier.by_index("values", value).unwrap().len()).iter().sum();
+            let scan = |(_, values): &(u64, String)| ["a", "b", "c"].iter().filter(|value| has(values, value)).count();
+            prop_assert_eq!(indexed, then.values().map(scan).sum::<usize>());
+            prop_assert_eq!(replay(earlier, &snapshot), versions(&model));
+            prop_assert_eq!(replay(&snapshot, earlier), versions(then));
+        }
     }
 }

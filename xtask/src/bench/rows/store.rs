@@ -17,13 +17,15 @@ pub const ROW: Row = Row {
 };
 
 /// Cases as the programs name them, and as the table does.
-const CASES: [(&str, &str); 11] = [
+const CASES: [(&str, &str); 13] = [
     ("store_get", "get"),
+    ("store_get_warm", "get, a thousand keys again and again"),
     ("store_by_index_ns_500", "by_index, 500 hits"),
     ("store_by_index_node_200", "by_index, 200 hits"),
     ("store_list", "list"),
     ("store_list_copied", "list, copied"),
     ("store_get_with_updater", "get under a writer"),
+    ("store_get_warm_with_updater", "get, a thousand keys, under a writer"),
     ("store_by_index_ns_500_with_updater", "by_index, 500 hits, under a writer"),
     ("store_by_index_node_200_with_updater", "by_index, 200 hits, under a writer"),
     ("store_list_with_updater", "list under a writer"),
@@ -66,6 +68,9 @@ fn goals(figures: &Figures, goals: &mut Goals) {
         let (ours, theirs) = (figures.median(case, OURS, "ns/op"), figures.least(&[case], &[GO, KUBE], "ns/op"));
         goals.at_most(&format!("{case}, times the better peer's"), ratio(ours, theirs), 1.0);
     }
-    goals.at_most("get, ns", figures.median("get", OURS, "ns/op"), 100.0);
+    // Of 100,000 objects in any order hardly one is in the processor's memory; of a thousand all are.
+    for case in ["get", "get, a thousand keys again and again"] {
+        goals.at_most(&format!("{case}, ns"), figures.median(case, OURS, "ns/op"), 100.0);
+    }
     goals.at_most("list, ms", figures.median("list", OURS, "ns/op").map(|time| time / 1e6), 1.0);
 }

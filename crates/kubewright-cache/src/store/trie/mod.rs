@@ -1,90 +1,72 @@
 //! A persistent hash trie: a map whose copy costs nothing and shares all that stays the same.
 //!
-//! Each branch takes three bits of the hash; entries lie in leaves of some dozens (`slots`). Branches are narrow because a
+//! Each branch takes three bits of the hash; entries lie in leaves of 2 KB at most (`leaf`). Branches are narrow because a
 //! write copies those that others hold as well, and with each the counts of what it leads to, while reading the few
-//! near the root costs next to nothing: what a look-up waits for is the leaf and the entry. Keys are not stored: whoever
-//! looks something up says how to recognise it. Nodes that nobody else holds are changed in place.
-//!
-//! Each link carries the number of the last write below it. Whoever plays the same writes, with their numbers, on two copies
-//! has two tries that share nothing and yet are known to be the same wherever the numbers are (`differences`).
+//! near the root costs next to nothing. Keys are not stored: whoever looks something up says how to recognise it. Nodes that
+//! nobody else holds are changed in place.
 
-mod differences;
-mod slots;
+mod leaf;
 
 use std::sync::Arc;
 
-pub(super) use slots::Element;
-use slots::{Entry, Slot, Slots};
+use leaf::{Entry, Leaf, Place};
 
 /// Bits of the hash for each branch.
 const BITS: u32 = 3;
 /// Links of a branch.
 const WIDTH: usize = 1 << BITS;
-/// A leaf with more entries becomes a branch, a branch with fewer than half of them a leaf again.
-const LEAF: usize = 48;
 /// Below this depth the hash has no bits left, and leaves grow as they must.
-const DEPTH: u32 = 64 / BITS;
+const DEPTH: u32 = 32 / BITS;
+
+/// A leaf with more entries becomes a branch, a branch with fewer than half of them a leaf again.
+const fn leaf_max<E>() -> usize {
+    2048 / size_of::<Place<E>>()
+}
 
 /// A map by hash. Cloning is O(1).
 pub(crate) struct Trie<E> {
-    root: Link<E>,
-    len: usize,
-}
-
-struct Link<E> {
-    /// Invariant: of two links at one place in copies of one trie, those with equal numbers lead to equal entries.
-    write: u64,
-    node: Node<E>,
+    root: Node<E>,
 }
 
 enum Node<E> {
     Empty,
     /// How many entries, and where they lie.
-    Leaf(u32, Slots<E>),
-    Branch(Arc<[Link<E>; WIDTH]>),
+    Leaf(u32, Leaf<E>),
+    Branch(Arc<[Node<E>; WIDTH]>),
 }
 
-impl<E> Clone for Link<E> {
+impl<E> Clone for Node<E> {
     fn clone(&self) -> Self {
-        let node = match &self.node {
+        match self {
             Node::Empty => Node::Empty,
-            Node::Leaf(count, slots) => Node::Leaf(*count, slots.clone()),
-            Node::Branch(links) => Node::Branch(links.clone()),
-        };
-        Link { write: self.write, node }
+            Node::Leaf(count, leaf) => Node::Leaf(*count, leaf.clone()),
+            Node::Branch(nodes) => Node::Branch(nodes.clone()),
+        }
     }
 }
 
 impl<E> Clone for Trie<E> {
     fn clone(&self) -> Self {
-        Trie { root: self.root.clone(), len: self.len }
+        Trie { root: self.root.clone() }
     }
 }
 
 impl<E> Default for Trie<E> {
     fn default() -> Self {
-        Trie { root: Link { write: 0, node: Node::Empty }, len: 0 }
+        Trie { root: Node::Empty }
     }
 }
 
 impl<E> Trie<E> {
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The entry of this hash that `is_it` recognises.
-    pub(crate) fn get(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<&E> {
-        let (mut link, mut rest) = (&self.root, hash);
+    /// What `look` makes of the entry of this hash that it recognises.
+    pub(crate) fn find<'a, R>(&'a self, hash: u32, look: impl FnMut(&'a E) -> Option<R>) -> Option<R> {
+        let (mut node, mut rest) = (&self.root, hash);
         loop {
-            match &link.node {
+            match node {
                 Node::Empty => return None,
-                Node::Leaf(_, slots) => return slots.at(slots.find(hash, is_it)?),
-                Node::Branch(links) => {
-                    link = &links[rest as usize % WIDTH];
+                Node::Leaf(_, leaf) => return leaf.find(hash, look).map(|(_, found)| found),
+                Node::Branch(nodes) => {
+                    node = &nodes[rest as usize % WIDTH];
                     rest >>= BITS;
                 }
             }
@@ -99,41 +81,29 @@ impl<E> Trie<E> {
     }
 }
 
-impl<E: Element> Trie<E> {
-    /// None, as of this write.
-    pub(crate) fn emptied(write: u64) -> Self {
-        Trie { root: Link { write, node: Node::Empty }, len: 0 }
+impl<E: Clone> Trie<E> {
+    /// Adds an entry. There must be none that would be taken for it.
+    pub(crate) fn add(&mut self, hash: u32, value: E) {
+        self.root.add(0, Entry { hash, value });
     }
 
-    /// Puts `value` in the place of the entry that `is_it` recognises, which is returned, or adds it.
-    pub(crate) fn insert(&mut self, write: u64, hash: u64, value: E, is_it: impl Fn(&E) -> bool) -> Option<E> {
-        let previous = self.root.insert(0, write, Entry { hash, value }, &is_it);
-        self.len += usize::from(previous.is_none());
-        previous
-    }
-
-    /// Takes the entry out that `is_it` recognises.
-    pub(crate) fn remove(&mut self, write: u64, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<E> {
-        // A look first, so that a miss copies nothing.
-        self.get(hash, &is_it)?;
-        let removed = self.root.remove(0, write, hash, &is_it);
-        self.len -= usize::from(removed.is_some());
-        removed
+    /// Takes the entry out that `is_it` recognises, if there is one; to ask for one that is not there may copy its way.
+    pub(crate) fn remove(&mut self, hash: u32, is_it: impl Fn(&E) -> bool) -> Option<E> {
+        self.root.remove(0, hash, &is_it)
     }
 
     /// The entry that `is_it` recognises, to be changed in place.
-    pub(crate) fn get_mut(&mut self, write: u64, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<&mut E> {
-        let (mut link, mut rest) = (&mut self.root, hash);
+    pub(crate) fn get_mut(&mut self, hash: u32, is_it: impl Fn(&E) -> bool) -> Option<&mut E> {
+        let (mut node, mut rest) = (&mut self.root, hash);
         loop {
-            link.write = write;
-            match &mut link.node {
+            match node {
                 Node::Empty => return None,
-                Node::Leaf(_, slots) => {
-                    let at = slots.find(hash, is_it)?;
-                    return slots.at_mut(at);
+                Node::Leaf(_, leaf) => {
+                    let (at, ()) = leaf.find(hash, |entry| is_it(entry).then_some(()))?;
+                    return leaf.at_mut(at);
                 }
-                Node::Branch(links) => {
-                    link = &mut Arc::make_mut(links)[rest as usize % WIDTH];
+                Node::Branch(nodes) => {
+                    node = &mut Arc::make_mut(nodes)[rest as usize % WIDTH];
                     rest >>= BITS;
                 }
             }
@@ -141,107 +111,90 @@ impl<E: Element> Trie<E> {
     }
 }
 
-/// Which link of a branch at this depth a hash belongs to.
-fn slot(hash: u64, depth: u32) -> usize {
+/// Which node below a branch at this depth a hash belongs to.
+fn way(hash: u32, depth: u32) -> usize {
     (hash >> (depth * BITS)) as usize % WIDTH
 }
 
-impl<E: Element> Link<E> {
-    fn insert(&mut self, depth: u32, write: u64, entry: Entry<E>, is_it: &impl Fn(&E) -> bool) -> Option<E> {
-        self.write = write;
-        match &mut self.node {
-            Node::Empty => {
-                self.node = Node::leaf(vec![entry]);
-                None
-            }
-            Node::Leaf(count, slots) => {
-                if let Some(place) = slots.find(entry.hash, is_it).and_then(|at| slots.at_mut(at)) {
-                    return Some(std::mem::replace(place, entry.value));
-                }
+impl<E: Clone> Node<E> {
+    fn add(&mut self, depth: u32, entry: Entry<E>) {
+        match self {
+            Node::Empty => *self = Node::leaf(vec![entry]),
+            Node::Leaf(count, leaf) => {
                 let entries = *count as usize;
-                if entries >= LEAF && depth < DEPTH {
-                    let mut entries = std::mem::replace(slots, Slots::for_entries(0)).into_entries();
+                if entries >= leaf_max::<E>() && depth < DEPTH {
+                    let mut entries = std::mem::replace(leaf, Leaf::for_entries(0)).into_entries();
                     entries.push(entry);
-                    self.node = Node::split(depth, write, entries);
-                    return None;
+                    *self = Node::split(depth, entries);
+                    return;
                 }
-                if slots.is_full(entries) {
-                    slots.resize(entries + 1);
+                if leaf.is_full(entries) {
+                    leaf.resize(entries + 1);
                 }
-                slots.add(entry);
+                leaf.add(entry);
                 *count += 1;
-                None
             }
-            Node::Branch(links) => {
-                let at = slot(entry.hash, depth);
-                Arc::make_mut(links)[at].insert(depth + 1, write, entry, is_it)
-            }
+            Node::Branch(nodes) => Arc::make_mut(nodes)[way(entry.hash, depth)].add(depth + 1, entry),
         }
     }
 
-    fn remove(&mut self, depth: u32, write: u64, hash: u64, is_it: &impl Fn(&E) -> bool) -> Option<E> {
-        self.write = write;
-        match &mut self.node {
+    fn remove(&mut self, depth: u32, hash: u32, is_it: &impl Fn(&E) -> bool) -> Option<E> {
+        match self {
             Node::Empty => None,
-            Node::Leaf(count, slots) => {
+            Node::Leaf(count, leaf) => {
+                let (at, ()) = leaf.find(hash, |entry| is_it(entry).then_some(()))?;
                 *count -= 1;
-                let removed = slots.take(slots.find(hash, is_it)?, *count as usize);
+                let removed = leaf.take(at, *count as usize);
                 if *count == 0 {
-                    self.node = Node::Empty;
+                    *self = Node::Empty;
                 }
                 removed
             }
-            Node::Branch(links) => {
-                let removed = Arc::make_mut(links)[slot(hash, depth)].remove(depth + 1, write, hash, is_it);
-                if let Some(node) = Node::folded(links) {
-                    self.node = node;
+            Node::Branch(nodes) => {
+                let removed = Arc::make_mut(nodes)[way(hash, depth)].remove(depth + 1, hash, is_it);
+                if let Some(node) = Node::folded(nodes) {
+                    *self = node;
                 }
                 removed
             }
         }
     }
-}
 
-impl<E: Element> Node<E> {
     fn leaf(entries: Vec<Entry<E>>) -> Self {
-        let mut slots = Slots::for_entries(entries.len());
+        let mut leaf = Leaf::for_entries(entries.len());
         let count = entries.len() as u32;
-        entries.into_iter().for_each(|entry| slots.add(entry));
-        Node::Leaf(count, slots)
+        entries.into_iter().for_each(|entry| leaf.add(entry));
+        Node::Leaf(count, leaf)
     }
 
-    fn split(depth: u32, write: u64, entries: Vec<Entry<E>>) -> Self {
+    fn split(depth: u32, entries: Vec<Entry<E>>) -> Self {
         let mut parts: [Vec<Entry<E>>; WIDTH] = std::array::from_fn(|_| Vec::new());
-        entries.into_iter().for_each(|entry| parts[slot(entry.hash, depth)].push(entry));
-        let links = parts.map(|part| {
-            let node = match part.len() {
-                0 => Node::Empty,
-                count if count > LEAF && depth + 1 < DEPTH => Node::split(depth + 1, write, part),
-                _ => Node::leaf(part),
-            };
-            Link { write, node }
-        });
-        Node::Branch(Arc::new(links))
+        entries.into_iter().for_each(|entry| parts[way(entry.hash, depth)].push(entry));
+        Node::Branch(Arc::new(parts.map(|part| match part.len() {
+            0 => Node::Empty,
+            count if count > leaf_max::<E>() && depth + 1 < DEPTH => Node::split(depth + 1, part),
+            _ => Node::leaf(part),
+        })))
     }
 
     /// A leaf with all entries of a branch, if they have become few.
-    fn folded(links: &[Link<E>; WIDTH]) -> Option<Self> {
+    fn folded(nodes: &[Node<E>; WIDTH]) -> Option<Self> {
         let mut entries = 0;
-        for link in links {
-            match &link.node {
+        for node in nodes {
+            match node {
                 Node::Empty => {}
                 Node::Leaf(count, _) => entries += *count as usize,
                 Node::Branch(_) => return None,
             }
-            if entries >= LEAF / 2 {
+            if entries >= leaf_max::<E>() / 2 {
                 return None;
             }
         }
         if entries == 0 {
             return Some(Node::Empty);
         }
-        let leaves = links.iter().filter_map(|link| match &link.node {
-            Node::Leaf(_, slots) => Some(slots.clone().into_entries()),
+        let leaves = nodes.iter().filter_map(|node| match node {
+            Node::Leaf(_, leaf) => Some(leaf.clone().into_entries()),
             _ => None,
         });
         Some(Node::leaf(leaves.flatten().collect()))
@@ -250,16 +203,16 @@ impl<E: Element> Node<E> {
 
 /// All entries of a trie.
 pub(crate) struct Iter<'a, E> {
-    stack: Vec<std::slice::Iter<'a, Link<E>>>,
-    leaf: std::slice::Iter<'a, Slot<E>>,
+    stack: Vec<std::slice::Iter<'a, Node<E>>>,
+    leaf: std::slice::Iter<'a, Place<E>>,
 }
 
 impl<'a, E> Iter<'a, E> {
-    fn enter(&mut self, link: &'a Link<E>) {
-        match &link.node {
+    fn enter(&mut self, node: &'a Node<E>) {
+        match node {
             Node::Empty => {}
-            Node::Leaf(_, slots) => self.leaf = slots.iter(),
-            Node::Branch(links) => self.stack.push(links.iter()),
+            Node::Leaf(_, leaf) => self.leaf = leaf.iter(),
+            Node::Branch(nodes) => self.stack.push(nodes.iter()),
         }
     }
 }
@@ -269,11 +222,11 @@ impl<'a, E> Iterator for Iter<'a, E> {
 
     fn next(&mut self) -> Option<&'a E> {
         loop {
-            if let Some(value) = self.leaf.by_ref().find_map(|slot| slot.value.as_ref()) {
+            if let Some(value) = self.leaf.by_ref().find_map(|place| place.value.as_ref()) {
                 return Some(value);
             }
             match self.stack.last_mut()?.next() {
-                Some(link) => self.enter(link),
+                Some(node) => self.enter(node),
                 None => drop(self.stack.pop()),
             }
         }
@@ -283,95 +236,68 @@ impl<'a, E> Iterator for Iter<'a, E> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::num::NonZeroU32;
 
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
 
-    impl Element for (u16, u32) {
-        fn touch(&self) {}
-    }
-
-    fn hash_of(key: u16, collide: bool) -> u64 {
-        let spread = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        if collide { u64::from(key % 7) << 33 } else { spread }
+    fn hash_of(key: u16, collide: bool) -> u32 {
+        let spread = u32::from(key).wrapping_mul(0x9e37_79b9);
+        if collide { u32::from(key % 7) << 17 } else { spread ^ spread >> 16 }
     }
 
     fn contents(trie: &Trie<(u16, u32)>) -> BTreeMap<u16, u32> {
         trie.iter().copied().collect()
     }
 
-    /// What `before` holds after the differences that lead to `after`.
-    fn patched(before: &Trie<(u16, u32)>, after: &Trie<(u16, u32)>) -> BTreeMap<u16, u32> {
-        let mut patched = contents(before);
-        let mut come = Vec::new();
-        before.differences(after, &mut |before, after| {
-            before.iter().for_each(|(key, _)| _ = patched.remove(key));
-            come.extend(after.iter().map(|entry| **entry));
-        });
-        patched.extend(come);
-        patched
-    }
-
     proptest! {
         #[test]
         fn it_agrees_with_a_plain_map_and_copies_stay_as_they_were(
-            writes in vec((0..600u16, any::<bool>()), 0..2500), copy_at in 0..2500usize, collide in any::<bool>(),
+            writes in vec((0..900u16, 0..5u8), 0..4000), copy_at in 0..4000usize, collide in any::<bool>(),
+            emptied in any::<bool>(),
         ) {
             let (mut trie, mut model) = (Trie::default(), BTreeMap::new());
-            // Plays the same writes and shares nothing.
-            let mut twin = Trie::default();
             let mut copy = None;
-            for (at, &(key, put)) in writes.iter().enumerate() {
+            for (at, &(key, what)) in writes.iter().enumerate() {
                 if at == copy_at {
                     copy = Some((trie.clone(), model.clone()));
                 }
-                let (write, hash) = (at as u64 + 1, hash_of(key, collide));
+                let (hash, value) = (hash_of(key, collide), at as u32);
                 let is_it = |entry: &(u16, u32)| entry.0 == key;
-                if put {
-                    let value = at as u32;
-                    let previous = trie.insert(write, hash, (key, value), is_it);
-                    prop_assert_eq!(previous, twin.insert(write, hash, (key, value), is_it));
-                    prop_assert_eq!(previous.map(|entry| entry.1), model.insert(key, value));
+                if what < 3 {
+                    match trie.get_mut(hash, is_it) {
+                        Some(entry) => entry.1 = value,
+                        None => trie.add(hash, (key, value)),
+                    }
+                    model.insert(key, value);
                 } else {
-                    let removed = trie.remove(write, hash, is_it);
-                    prop_assert_eq!(removed, twin.remove(write, hash, is_it));
+                    let removed = trie.remove(hash, is_it);
                     prop_assert_eq!(removed.map(|entry| entry.1), model.remove(&key));
                 }
-                prop_assert_eq!(trie.len(), model.len());
-                prop_assert_eq!(trie.get(hash, is_it).map(|entry| entry.1), model.get(&key).copied());
+                let found = trie.find(hash, |entry| is_it(entry).then_some(entry.1));
+                prop_assert_eq!(found, model.get(&key).copied());
             }
             prop_assert_eq!(contents(&trie), model.clone());
-            twin.differences(&trie, &mut |_, _| panic!("they are the same"));
+            for (key, value) in &model {
+                let found = trie.find(hash_of(*key, collide), |entry| (entry.0 == *key).then_some(entry.1));
+                prop_assert_eq!(found, Some(*value));
+            }
             if let Some((copy, then)) = copy {
                 prop_assert_eq!(contents(&copy), then);
-                prop_assert_eq!(patched(&copy, &trie), model.clone());
-                prop_assert_eq!(patched(&copy, &twin), model);
+            }
+            if emptied {
+                for key in model.keys() {
+                    prop_assert!(trie.remove(hash_of(*key, collide), |entry| entry.0 == *key).is_some());
+                }
+                prop_assert!(matches!(trie.root, Node::Empty));
             }
         }
     }
 
     #[test]
-    fn what_two_copies_have_in_common_is_not_compared() {
-        let mut trie = Trie::default();
-        let mut twin = Trie::default();
-        for key in 0..10_000u16 {
-            for trie in [&mut trie, &mut twin] {
-                trie.insert(u64::from(key) + 1, hash_of(key, false), (key, 0u32), |entry| entry.0 == key);
-            }
-        }
-        for before in [trie.clone(), twin] {
-            let mut changed = trie.clone();
-            changed.insert(20_000, hash_of(7, false), (7, 1), |entry| entry.0 == 7);
-            let mut visits = 0;
-            before.differences(&changed, &mut |_, _| visits += 1);
-            assert!((1..=LEAF).contains(&visits), "{visits}");
-        }
-    }
-
-    #[test]
-    fn links_stay_small() {
-        assert_eq!(size_of::<Link<Arc<str>>>(), 32);
-        assert_eq!(size_of::<Slot<Arc<u8>>>(), 16);
+    fn nodes_and_places_stay_small() {
+        assert_eq!(size_of::<Node<NonZeroU32>>(), 24);
+        assert_eq!(size_of::<Place<NonZeroU32>>(), 8);
     }
 }

@@ -1,0 +1,186 @@
+//! What a store holds at one moment, and how it changes.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use kubewright_core::{Object, ResourceVersion};
+
+use super::hash::Hasher;
+use super::index::{Index, UnknownIndex};
+use super::numbers::Numbers;
+use super::objects::Objects;
+use super::query::Query;
+use super::slots::{Slots, touch};
+use super::steps::{Log, Step};
+use super::trie::Trie;
+
+/// Invariant: `table` has one entry for each object, and an index has its slot under each of its values.
+pub(super) struct State<T> {
+    pub(super) hasher: Hasher,
+    pub(super) table: Trie<Number>,
+    pub(super) slots: Slots<T>,
+    pub(super) indices: Vec<Index<T>>,
+    pub(super) version: ResourceVersion,
+}
+
+/// The number of a slot as tables hold it, with its hash in eight bytes: they are what a look-up by key should find in the
+/// processor's own memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number(NonZeroU32);
+
+impl Number {
+    pub(super) fn new(slot: u32) -> Self {
+        Number(NonZeroU32::MIN.saturating_add(slot))
+    }
+
+    fn slot(self) -> u32 {
+        self.0.get() - 1
+    }
+}
+
+impl<T> Clone for State<T> {
+    fn clone(&self) -> Self {
+        State {
+            hasher: self.hasher,
+            table: self.table.clone(),
+            slots: self.slots.clone(),
+            indices: self.indices.clone(),
+            version: self.version.clone(),
+        }
+    }
+}
+
+impl<T: Object> State<T> {
+    pub(super) fn new(indices: Vec<Index<T>>) -> Self {
+        State {
+            hasher: Hasher::default(),
+            table: Trie::default(),
+            slots: Slots::default(),
+            indices,
+            version: ResourceVersion::default(),
+        }
+    }
+
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
+        self.find(self.hasher.key(namespace, name), namespace, name).map(|(_, object)| object)
+    }
+
+    /// The object of a key with this hash, and its slot.
+    fn find(&self, hash: u32, namespace: &str, name: &str) -> Option<(u32, &Arc<T>)> {
+        self.table.find(hash, |number| {
+            let object = self.slots.get(number.slot())?;
+            // Who gets it will count a reference: that line of memory is waited for together with the one of the key.
+            touch(object);
+            (same(object.name(), name) && same(object.namespace(), namespace)).then_some((number.slot(), object))
+        })
+    }
+
+    pub(super) fn put(&mut self, object: Arc<T>, log: &mut Log<T>) -> Option<Arc<T>> {
+        let hash = self.hasher.object(&*object);
+        let found = self.find(hash, object.namespace(), object.name()).map(|(slot, _)| slot);
+        let slot = found.unwrap_or_else(|| self.slots.next());
+        let step = match found {
+            Some(slot) => Step::Set { slot, object: object.clone() },
+            None => Step::Add { hash, slot, object: object.clone() },
+        };
+        let old = log.apply(self, step);
+        for index in 0..self.indices.len() {
+            self.reindex(index, slot, old.as_deref(), Some(&object), log);
+        }
+        old
+    }
+
+    pub(super) fn remove(&mut self, namespace: &str, name: &str, log: &mut Log<T>) -> Option<Arc<T>> {
+        let hash = self.hasher.key(namespace, name);
+        let (slot, _) = self.find(hash, namespace, name)?;
+        let old = log.apply(self, Step::Remove { hash, slot });
+        for index in 0..self.indices.len() {
+            self.reindex(index, slot, old.as_deref(), None, log);
+        }
+        old
+    }
+
+    /// Lets an index follow a change of the object in a slot. It is not touched where values stay the same.
+    pub(super) fn reindex(&mut self, index: usize, slot: u32, old: Option<&T>, new: Option<&T>, log: &mut Log<T>) {
+        let values = |object: Option<&T>| object.map(|object| self.indices[index].values(object)).unwrap_or_default();
+        let (old, new) = (values(old), values(new));
+        for value in old.iter().filter(|value| !new.has(value)) {
+            log.apply(self, Step::Leave { index, value: value.clone(), slot });
+        }
+        for value in new.iter().filter(|value| !old.has(value)) {
+            log.apply(self, Step::Enter { index, value: value.clone(), slot });
+        }
+    }
+
+    pub(super) fn index(&self, name: &str) -> Result<&Index<T>, UnknownIndex> {
+        self.indices.iter().find(|index| index.name == *name).ok_or_else(|| UnknownIndex { name: name.into() })
+    }
+
+    pub(super) fn by_index(&self, name: &str, value: &str) -> Result<Objects<'_, T>, UnknownIndex> {
+        Ok(match self.index(name)?.members(self.hasher, value) {
+            Some(members) => Objects::some(&self.slots, members),
+            None => Objects::none(&self.slots),
+        })
+    }
+
+    fn members(&self, name: &str, value: &str) -> Option<&Numbers> {
+        self.index(name).ok()?.members(self.hasher, value)
+    }
+
+    /// At most how many objects a query selects.
+    fn bound(&self, query: &Query) -> usize {
+        match query {
+            Query::Index { name, value } => self.members(name, value).map_or(0, Numbers::len),
+            Query::All(queries) => queries.iter().map(|query| self.bound(query)).min().unwrap_or(self.slots.len()),
+            Query::Any(queries) => queries.iter().map(|query| self.bound(query)).sum(),
+        }
+    }
+
+    fn matches(&self, query: &Query, slot: u32) -> bool {
+        match query {
+            Query::Index { name, value } => self.members(name, value).is_some_and(|members| members.has(slot)),
+            Query::All(queries) => queries.iter().all(|query| self.matches(query, slot)),
+            Query::Any(queries) => queries.iter().any(|query| self.matches(query, slot)),
+        }
+    }
+
+    /// Gives the slot of each selected object once: of an intersection the smallest part is walked, of a union each part in
+    /// turn.
+    pub(super) fn walk(&self, query: &Query, give: &mut dyn FnMut(u32)) {
+        match query {
+            Query::Index { name, value } => {
+                self.members(name, value).into_iter().flat_map(Numbers::parts).flatten().for_each(|slot| give(*slot));
+            }
+            Query::All(queries) => {
+                let Some(at) = (0..queries.len()).min_by_key(|&at| self.bound(&queries[at])) else {
+                    return self.slots.entries().for_each(|(slot, _)| give(slot));
+                };
+                let others = queries.iter().enumerate().filter(|(other, _)| *other != at);
+                self.walk(&queries[at], &mut |slot| {
+                    if others.clone().all(|(_, query)| self.matches(query, slot)) {
+                        give(slot);
+                    }
+                });
+            }
+            Query::Any(queries) => {
+                for (at, query) in queries.iter().enumerate() {
+                    self.walk(query, &mut |slot| {
+                        if !queries[..at].iter().any(|earlier| self.matches(earlier, slot)) {
+                            give(slot);
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Whether two objects have one key.
+pub(super) fn same_key<T: Object>(one: &T, two: &T) -> bool {
+    same(one.name(), two.name()) && same(one.namespace(), two.namespace())
+}
+
+/// Whether two texts are equal, without a look at them if they are one.
+fn same(one: &str, two: &str) -> bool {
+    std::ptr::eq(one, two) || one == two
+}
