@@ -66,8 +66,8 @@ impl Encoder<'_> {
     }
 
     fn numbers(&mut self, message: &dyn Message, numbers: Numbers) {
-        for entry in numbers.entries {
-            let (number, target) = (u32::from(entry.number), usize::from(entry.target));
+        for (number, entry) in (0..).zip(numbers).filter(|(_, entry)| **entry != Number::NONE) {
+            let target = usize::from(entry.target);
             match target.checked_sub(usize::from(Number::EMBEDDED)) {
                 None => self.field(number, message.get(target)),
                 Some(table) => {
