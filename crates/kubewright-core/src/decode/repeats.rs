@@ -146,6 +146,7 @@ fn hash(id: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::Repeats;
     use crate::meta::v1::PartialObjectMetadata;
     use crate::protobuf::encode_message;
     use crate::{Decoder, StringPool};
@@ -197,5 +198,14 @@ mod tests {
         let mut object: PartialObjectMetadata = decoder.json(zone.as_bytes()).unwrap();
         decoder.json_into(&mut object, text.as_bytes()).unwrap();
         assert_eq!(object.metadata.labels.len(), 3);
+    }
+
+    #[test]
+    fn fields_are_found_however_many_there_are() {
+        let mut repeats = Repeats::default();
+        for _ in 0..2 {
+            let found = (0..1000).map(|index| repeats.find(0x5555_0000 + 4 * index));
+            assert!(found.eq(0..1000));
+        }
     }
 }

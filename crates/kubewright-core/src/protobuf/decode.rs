@@ -225,20 +225,18 @@ fn decode_items<'a>(
 /// by it, and known again by the bytes of all its items.
 #[inline(always)]
 fn run<'a>(start: &[u8], mut after: &'a [u8]) -> (usize, &'a [u8]) {
-    let (tag, mut count) = (tag_of(start), 1);
-    while let Some(mut rest) = after.strip_prefix(tag)
-        && let Ok(_) = take_bytes(&mut rest)
-    {
-        (after, count) = (rest, count + 1);
+    let (mut rest, mut count) = (start, 1);
+    let Ok(tag) = take_varint(&mut rest) else { return (count, after) };
+    // Most of what follows a run differs in the first byte.
+    while after.first() == start.first() {
+        let mut rest = after;
+        if take_varint(&mut rest).is_ok_and(|next| next == tag) && take_bytes(&mut rest).is_ok() {
+            (after, count) = (rest, count + 1);
+        } else {
+            break;
+        }
     }
     (count, after)
-}
-
-/// The bytes of the tag that `bytes` begin with; other encodings of the same number are possible and not met.
-#[inline(always)]
-fn tag_of(bytes: &[u8]) -> &[u8] {
-    let length = bytes.iter().position(|byte| *byte < 0x80).map_or(bytes.len(), |last| last + 1);
-    &bytes[..length]
 }
 
 /// The next item of a run.
