@@ -66,6 +66,16 @@ impl<T: Clone> List<T> {
         self.room_for_one().push(item);
     }
 
+    /// Appends an empty item, to be filled where it lies.
+    pub(crate) fn push_default(&mut self) -> &mut T
+    where
+        T: Default,
+    {
+        let items = self.room_for_one();
+        items.push(T::default());
+        items.last_mut().expect("pushed the line before")
+    }
+
     /// Inserts an item before `index`.
     ///
     /// # Panics

@@ -107,6 +107,10 @@ impl<V: Clone> Map<V> {
         let key = key.into();
         match self.position(&key) {
             Ok(at) => Some(std::mem::replace(&mut self.entries[at].1, value)),
+            Err(at) if at == self.entries.len() => {
+                self.entries.push((key, value));
+                None
+            }
             Err(at) => {
                 self.entries.insert(at, (key, value));
                 None

@@ -139,8 +139,7 @@ impl<T: Message + Clone + Default> Messages for List<T> {
         self.reserve_exact(additional);
     }
     fn push(&mut self) -> &mut dyn Message {
-        List::push(self, T::default());
-        self.last_mut().expect("pushed the line before")
+        self.push_default()
     }
     fn trim(&mut self) {
         self.shrink_to_fit();

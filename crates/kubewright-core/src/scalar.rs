@@ -111,7 +111,8 @@ impl<T: Scalar + Clone + Default + PartialEq + Send + Sync> Scalar for Map<T> {
         writer.entries(entries, |writer, value| value.encode_json(writer));
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError> {
-        let (key, wire) = entry(wire.bytes()?, decoder)?;
+        let (key, wire) = entry(wire.bytes()?)?;
+        let key = decoder.text(key)?;
         let mut value = T::default();
         if let Some(wire) = wire {
             value.decode_protobuf(wire, decoder)?;
@@ -366,6 +367,28 @@ impl Scalar for IntOrString {
     }
 }
 
+/// Seconds since 1970 where a time is written as most are: whole seconds, which take five bytes from 1978 to 3058.
+#[inline]
+fn whole_seconds(bytes: &[u8]) -> Option<i64> {
+    let [0x08, a, b, c, d, e @ 0..0x80, 0x10, 0] = *bytes else { return None };
+    let groups = [a, b, c, d].map(|group| i64::from(group & 0x7f));
+    let seconds = groups[0] | groups[1] << 7 | groups[2] << 14 | groups[3] << 21 | i64::from(e) << 28;
+    (a & b & c & d >= 0x80).then_some(seconds)
+}
+
+/// Seconds and nanoseconds of a time.
+fn time_parts(bytes: &[u8]) -> Result<(i64, i32), DecodeError> {
+    let (mut fields, mut seconds, mut nanos) = (Fields::new(bytes), 0, 0);
+    while let Some((number, wire)) = fields.next()? {
+        match number {
+            1 => seconds = wire.varint()? as i64,
+            2 => nanos = wire.int32()?,
+            _ => {}
+        }
+    }
+    Ok((seconds, nanos))
+}
+
 /// Times; Go's zero time stands for none: `null` in JSON, an empty message in protobuf.
 macro_rules! times {
     ($($time:ty => $from_parts:expr, $to_parts:expr);*) => { $(
@@ -391,14 +414,10 @@ macro_rules! times {
             }
             fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
                 let bytes = wire.bytes()?;
-                let (mut fields, mut seconds, mut nanos) = (Fields::new(bytes), 0, 0);
-                while let Some((number, wire)) = fields.next()? {
-                    match number {
-                        1 => seconds = wire.varint()? as i64,
-                        2 => nanos = wire.int32()?,
-                        _ => {}
-                    }
-                }
+                let (seconds, nanos) = match whole_seconds(bytes) {
+                    Some(seconds) => (seconds, 0),
+                    None => time_parts(bytes)?,
+                };
                 let time: Option<$time> = if bytes.is_empty() { Some(Default::default()) } else { $from_parts(seconds, nanos) };
                 *self = time.ok_or_else(|| DecodeError::new("time is outside of the years 0 to 9999"))?;
                 Ok(())

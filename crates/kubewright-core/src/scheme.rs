@@ -188,20 +188,12 @@ pub enum ListType {
     Map(&'static [&'static str]),
 }
 
-/// The fields of a message by their protobuf numbers.
-#[derive(Debug, Clone, Copy)]
-pub struct Numbers {
-    /// What each number leads to, ascending.
-    pub entries: &'static [Number],
-    /// For each number from 0 on, the place in `entries` plus one, or 0.
-    pub index: &'static [u8],
-}
+/// The fields of a message by their protobuf numbers: what each number from 0 on leads to.
+pub type Numbers = &'static [Number];
 
-/// A protobuf number and what it leads to; small, because decoding walks these tables.
-#[derive(Debug, Clone, Copy)]
+/// What a protobuf number leads to; small, because decoding walks these tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Number {
-    /// The number.
-    pub number: u16,
     /// The index of a field in [`TypeInfo::fields`]; from [`Number::EMBEDDED`] on, that of a table in
     /// [`TypeInfo::embedded`].
     pub target: u16,
@@ -209,27 +201,20 @@ pub struct Number {
     pub flags: u16,
 }
 
-impl Numbers {
-    /// What `number` leads to.
-    #[inline(always)]
-    pub(crate) fn get(&self, number: u64) -> Option<Number> {
-        let place = *self.index.get(number as usize)?;
-        self.entries.get(usize::from(place).wrapping_sub(1)).copied()
-    }
-}
-
 impl Number {
+    /// A number that leads nowhere.
+    pub const NONE: Number = Number { target: u16::MAX, flags: 0 };
     /// Targets from here on are messages whose fields JSON shows among those of their parent, as Go's embedded structs.
     pub const EMBEDDED: u16 = 0x100;
 
     /// The number of a field.
-    pub const fn field(number: u16, field: u16, flags: u16) -> Self {
-        Number { number, target: field, flags }
+    pub const fn field(field: u16, flags: u16) -> Self {
+        Number { target: field, flags }
     }
 
     /// The number of an embedded message.
-    pub const fn embedded(number: u16, table: u16) -> Self {
-        Number { number, target: Number::EMBEDDED + table, flags: 0 }
+    pub const fn embedded(table: u16) -> Self {
+        Number { target: Number::EMBEDDED + table, flags: 0 }
     }
 }
 

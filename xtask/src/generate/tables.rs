@@ -60,20 +60,17 @@ fn kind(ty: &Type) -> String {
 /// The fields by number; those of embedded structs in tables of their own.
 fn numbers(ty: &Type, mut fields: Vec<(usize, &[u32])>, embedded: &mut Vec<String>) -> String {
     fields.sort_by_key(|(_, path)| path[0]);
-    let mut entries = Vec::new();
-    let mut index = vec![0; fields.last().map_or(0, |(_, path)| path[0] as usize + 1)];
+    let mut entries = vec!["Number::NONE".into(); fields.last().map_or(0, |(_, path)| path[0] as usize + 1)];
     for chunk in fields.chunk_by(|a, b| a.1[0] == b.1[0]) {
-        let number = chunk[0].1[0];
-        index[number as usize] = entries.len() + 1;
-        entries.push(if let [(field, [_])] = chunk {
-            format!("Number::field({number}, {field}, {})", wire_flags(&ty.fields[*field]))
+        entries[chunk[0].1[0] as usize] = if let [(field, [_])] = chunk {
+            format!("Number::field({field}, {})", wire_flags(&ty.fields[*field]))
         } else {
             let inner = numbers(ty, chunk.iter().map(|(index, path)| (*index, &path[1..])).collect(), embedded);
             embedded.push(inner);
-            format!("Number::embedded({number}, {})", embedded.len() - 1)
-        });
+            format!("Number::embedded({})", embedded.len() - 1)
+        };
     }
-    format!("Numbers {{ entries: &[{}], index: &{index:?} }}", entries.join(", "))
+    format!("&[{}]", entries.join(", "))
 }
 
 /// The flags that decoding protobuf asks for.

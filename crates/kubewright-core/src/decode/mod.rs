@@ -15,6 +15,7 @@ use crate::protobuf::{self, Envelope};
 use crate::scheme::{FieldInfo, Flags};
 use crate::shared::Sharing;
 use crate::{Str, json};
+pub(crate) use repeats::Missed;
 use repeats::Repeats;
 
 /// How deep objects may be nested in each other. The deepest real ones are schemas of custom resources.
@@ -186,8 +187,8 @@ impl Decoder {
     #[inline]
     pub fn set_text(&mut self, place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
         match &mut self.pool {
-            Some(pool) if pool.takes(bytes.len()) => pool.intern(place, bytes),
-            _ => set_new_text(place, bytes),
+            Some(pool) => pool.set(place, bytes),
+            None => set_new_text(place, bytes),
         }
     }
 
@@ -204,35 +205,35 @@ impl Decoder {
         &mut self.lengths.0[(address / size_of::<FieldInfo>()) % 256]
     }
 
-    /// Gives an empty `place` the value that `field` had when it was decoded from these `bytes`.
+    /// Gives an empty `place` the value that the field `id` had when it was decoded from these `bytes`. Returns their length.
     #[inline]
-    pub(crate) fn recall(&mut self, field: usize, place: &mut dyn Sharing, bytes: &[u8]) -> bool {
+    pub(crate) fn recall(&mut self, id: usize, place: &mut dyn Sharing, bytes: &[u8]) -> Result<u32, Missed> {
         match &mut self.repeats {
             Some(repeats) if Repeats::takes(bytes.len(), self.depth) => {
-                repeats.recall(field, place, |seen| seen == bytes).is_some()
+                repeats.recall(id, place, |seen| is_same(seen, bytes))
             }
-            _ => false,
+            _ => Err(Missed::IGNORED),
         }
     }
 
-    /// As [`recall`](Self::recall), where the end of the value is yet to be found in `text`. Returns its length.
+    /// As [`recall`](Self::recall), where the end of the value is yet to be found in `text`.
     #[inline]
-    pub(crate) fn recall_start(&mut self, field: usize, place: &mut dyn Sharing, text: &[u8]) -> Option<usize> {
+    pub(crate) fn recall_start(&mut self, id: usize, place: &mut dyn Sharing, text: &[u8]) -> Result<u32, Missed> {
         match &mut self.repeats {
             Some(repeats) if Repeats::takes(text.len().min(64), self.depth) => {
-                repeats.recall(field, place, |seen| text.starts_with(seen))
+                repeats.recall(id, place, |seen| text.starts_with(seen))
             }
-            _ => None,
+            _ => Err(Missed::IGNORED),
         }
     }
 
-    /// Remembers the value that `field` got from `bytes`.
+    /// Remembers the value that a field, which could not be recalled, got from `bytes`.
     #[inline]
-    pub(crate) fn remember(&mut self, field: usize, place: &mut dyn Sharing, bytes: &[u8]) {
+    pub(crate) fn remember(&mut self, missed: Missed, place: &mut dyn Sharing, bytes: &[u8]) {
         if let Some(repeats) = &mut self.repeats
             && Repeats::takes(bytes.len(), self.depth)
         {
-            repeats.remember(field, bytes, place);
+            repeats.remember(missed, bytes, place);
         }
     }
 
@@ -241,14 +242,16 @@ impl Decoder {
     }
 
     /// Goes one object deeper; the caller calls `leave` when it is done, unless decoding failed.
+    #[inline]
     pub(crate) fn enter(&mut self) -> Result<(), DecodeError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(DecodeError::new(format!("nested deeper than {MAX_DEPTH} objects")));
+            return Err(too_deep());
         }
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn leave(&mut self) {
         self.depth -= 1;
     }
@@ -303,7 +306,18 @@ impl Decoder {
     }
 }
 
-#[inline]
+/// Whether two values of more than seven bytes are the same. Those of one field often have the same length and begin alike, and
+/// end differently.
+#[inline(always)]
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.last_chunk::<8>() == b.last_chunk::<8>() && a == b
+}
+
+#[cold]
+fn too_deep() -> DecodeError {
+    DecodeError::new(format!("nested deeper than {MAX_DEPTH} objects"))
+}
+
 fn set_new_text(place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => {

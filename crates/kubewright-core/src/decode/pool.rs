@@ -1,29 +1,40 @@
-//! Stores long strings that repeat from object to object once.
+//! Stores long strings that repeat from object to object once, and knows short ones again.
 //!
 //! Pods of one ReplicaSet, and all pods of a node, share most of their text. The pool is a cache of
 //! fixed size, not a table of everything: a string that does not come again is pushed out by later
 //! ones, so that names and uids, which never repeat, cost nothing lasting. Objects of one owner come
-//! close together in a list, which is when it pays.
+//! close together in a list, which is when it pays. Short strings lie in the objects themselves; what is
+//! saved with `Always` and `ClusterFirst` is to look whether they are text.
 
 use std::fmt;
 
 use super::DecodeError;
 use crate::Str;
 
-/// Shorter strings lie inline, longer ones (configuration, scripts) seldom repeat and are slow to compare.
-const LENGTHS: std::ops::RangeInclusive<usize> = 17..=256;
+/// Longer ones (configuration, scripts) seldom repeat and are slow to compare.
+const LONGEST: usize = 256;
+/// Longer strings than this do not lie inline.
+const INLINE: usize = 16;
 /// Sets of two strings to begin with, and at the most: 5 KiB growing to 160 KiB.
 const FEWEST_SETS: usize = 1 << 7;
 const MOST_SETS: usize = 1 << 12;
 
 /// Long strings that were decoded lately.
 ///
-/// Holds at most 8,192 strings of at most 256 bytes.
+/// Holds at most 8,192 strings of at most 256 bytes, and 256 short ones.
 #[derive(Clone)]
 pub struct StringPool {
     /// Invariant: a power of two.
     sets: Vec<Set>,
     misses: usize,
+    short: Box<[Short; 256]>,
+}
+
+/// A string of up to 15 bytes, and what [`words`] makes of it.
+#[derive(Clone, Default)]
+struct Short {
+    words: (u64, u64),
+    text: Str,
 }
 
 /// Two strings whose hashes end alike, the newer first, with the other ends of their hashes, so that a string
@@ -43,34 +54,56 @@ impl Set {
 
 impl Default for StringPool {
     fn default() -> Self {
-        StringPool { sets: vec![Set::default(); FEWEST_SETS], misses: 0 }
+        StringPool {
+            sets: vec![Set::default(); FEWEST_SETS],
+            misses: 0,
+            short: Box::new(std::array::from_fn(|_| Short::default())),
+        }
     }
 }
 
 impl StringPool {
-    /// Whether strings of this length are pooled.
+    /// Sets `place` to the text of `bytes`: the one in the pool, or a new one that is now in the pool.
     #[inline]
-    pub(crate) fn takes(&self, length: usize) -> bool {
-        LENGTHS.contains(&length)
+    pub(crate) fn set(&mut self, place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
+        if bytes.len() >= INLINE {
+            return self.set_long(place, bytes);
+        }
+        let words = words(bytes);
+        let short = &mut self.short[usize::from(short_hash(words))];
+        if short.words == words {
+            *place = short.text.clone();
+            return Ok(());
+        }
+        set_new_short(short, words, place, bytes)
     }
 
-    /// Sets `place` to the text of `bytes`: the one in the pool, or a new one that is now in the pool.
-    pub(crate) fn intern(&mut self, place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
+    fn set_long(&mut self, place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
+        if bytes.len() == INLINE || bytes.len() > LONGEST {
+            return super::set_new_text(place, bytes);
+        }
         let hash = hash(bytes);
         let (at, high) = (self.set_of(hash), (hash >> 32) as u32);
-        let set = &mut self.sets[at];
-        if set.hashes[0] == high && set.texts[0].as_bytes() == bytes {
+        let set = &self.sets[at];
+        if set.hashes[0] == high && is_same(set.texts[0].as_bytes(), bytes) {
             *place = set.texts[0].clone();
             return Ok(());
         }
+        self.set_other(place, bytes, at, high)
+    }
+
+    /// As `set`, for a text that is not the newer one of its set.
+    #[inline(never)]
+    fn set_other(&mut self, place: &mut Str, bytes: &[u8], at: usize, high: u32) -> Result<(), DecodeError> {
+        let set = &mut self.sets[at];
         set.swap();
         if set.hashes[0] == high && set.texts[0].as_bytes() == bytes {
             *place = set.texts[0].clone();
             return Ok(());
         }
-        super::set_new_text(&mut set.texts[0], bytes)?;
+        super::set_new_text(place, bytes)?;
+        set.texts[0] = place.clone();
         set.hashes[0] = high;
-        *place = set.texts[0].clone();
         self.misses += 1;
         if self.misses > 4 * self.sets.len() {
             self.grow();
@@ -78,6 +111,7 @@ impl StringPool {
         Ok(())
     }
 
+    #[inline]
     fn set_of(&self, hash: u64) -> usize {
         hash as usize & (self.sets.len() - 1)
     }
@@ -90,7 +124,7 @@ impl StringPool {
         }
         let room = vec![Set::default(); self.sets.len() * 2];
         for Set { texts: [newer, older], .. } in std::mem::replace(&mut self.sets, room) {
-            for text in [older, newer] {
+            for text in [older, newer].into_iter().filter(|text| !text.is_empty()) {
                 let hash = hash(text.as_bytes());
                 let at = self.set_of(hash);
                 let set = &mut self.sets[at];
@@ -107,19 +141,69 @@ impl fmt::Debug for StringPool {
     }
 }
 
-/// Multiplies words together. An attacker who finds collisions gains only misses.
+#[inline(never)]
+fn set_new_short(short: &mut Short, words: (u64, u64), place: &mut Str, bytes: &[u8]) -> Result<(), DecodeError> {
+    // Whole words are looked at more quickly than single bytes.
+    let padded = Padded([words.0, words.1 << 8 >> 8].map(u64::to_le_bytes));
+    match std::str::from_utf8(padded.0.as_flattened()) {
+        Ok(text) if bytes.len() >= 4 => *place = text[..bytes.len()].into(),
+        _ => super::set_new_text(place, bytes)?,
+    }
+    *short = Short { words, text: place.clone() };
+    Ok(())
+}
+
+#[repr(align(8))]
+struct Padded([[u8; 8]; 2]);
+
+/// Whether two texts are the same, of which the second has more than 16 bytes.
+#[inline(always)]
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let pair = |bytes: &[u8; 16]| u128::from_le_bytes(*bytes);
+    a.len() == b.len()
+        && a.last_chunk().map(pair) == b.last_chunk().map(pair)
+        && a.as_chunks().0.iter().zip(b.as_chunks().0).all(|(a, b)| pair(a) == pair(b))
+}
+
+/// Up to 15 bytes as two words, with their number at the end, so that different strings have different words. Of the empty
+/// string both are zero.
+#[inline(always)]
+fn words(bytes: &[u8]) -> (u64, u64) {
+    let length = bytes.len();
+    let count = (length as u64) << 56;
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        // The last word overlaps the first one; what is in both is shifted out.
+        let last = u64::from_le_bytes(*last) >> 8 >> (8 * (15 - length.min(15)));
+        (u64::from_le_bytes(*first), last | count)
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let [first, last] = [first, last].map(|half| u64::from(u32::from_le_bytes(*half)));
+        (first | last << (8 * (length & 7) - 32), count)
+    } else if let [first, .., last] = bytes {
+        (u64::from(*first) | u64::from(bytes[length / 2]) << 8 | u64::from(*last) << 16, count)
+    } else {
+        (bytes.first().copied().map_or(0, u64::from), count)
+    }
+}
+
+#[inline(always)]
+fn short_hash((first, last): (u64, u64)) -> u8 {
+    ((first ^ last.rotate_left(29)).wrapping_mul(K) >> 56) as u8
+}
+
+const K: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Multiplies words together, of more than 16 bytes. An attacker who finds collisions gains only misses.
 fn hash(bytes: &[u8]) -> u64 {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut state = bytes.len() as u64;
-    let mut fold = |word: u64| {
-        let product = u128::from(state ^ word) * u128::from(K);
+    let mut fold = |pair: &[u8; 16]| {
+        let pair = u128::from_le_bytes(*pair);
+        let product = u128::from(state ^ pair as u64) * u128::from(K ^ (pair >> 64) as u64);
         state = product as u64 ^ (product >> 64) as u64;
     };
-    let (words, rest) = bytes.as_chunks::<8>();
-    words.iter().for_each(|word| fold(u64::from_le_bytes(*word)));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    fold(u64::from_le_bytes(last));
+    let (pairs, _) = bytes.as_chunks();
+    pairs.iter().for_each(&mut fold);
+    // The last ones overlap those before.
+    bytes.last_chunk().into_iter().for_each(fold);
     state
 }
 
@@ -132,9 +216,28 @@ mod tests {
         let mut pool = StringPool::default();
         let text = "registry.example.com/shop/web:1.0";
         let [mut first, mut second] = [Str::new(), Str::new()];
-        pool.intern(&mut first, text.as_bytes()).unwrap();
-        pool.intern(&mut second, text.as_bytes()).unwrap();
+        pool.set(&mut first, text.as_bytes()).unwrap();
+        pool.set(&mut second, text.as_bytes()).unwrap();
         assert!(std::ptr::eq(first.as_str(), second.as_str()));
+    }
+
+    #[test]
+    fn short_strings_are_told_apart_and_known_again() {
+        let mut pool = StringPool::default();
+        let texts =
+            ["", "\0", "a", "ab", "abc", "aXc", "abcd", "abcdefg", "abcdefgh", "abcdefghi", "abcdefghijklmno", "é"];
+        let long = ["abcdefghijklmnop", "abcdefghijklmnopq"];
+        for text in texts.iter().chain(&long).chain(&texts) {
+            let mut place = Str::from("before");
+            pool.set(&mut place, text.as_bytes()).unwrap();
+            assert_eq!(place, *text);
+        }
+        let mut all: Vec<_> = texts.iter().map(|text| words(text.as_bytes())).collect();
+        all.sort_unstable();
+        assert!(all.is_sorted_by(|a, b| a < b), "different strings have different words");
+        for _ in 0..2 {
+            assert!(pool.set(&mut Str::new(), b"ab\xff").is_err(), "what is not text is not remembered");
+        }
     }
 
     #[test]
@@ -143,7 +246,7 @@ mod tests {
         for i in 0..200_000 {
             let text = format!("containerd://{i:064x}");
             let mut pooled = Str::new();
-            pool.intern(&mut pooled, text.as_bytes()).unwrap();
+            pool.set(&mut pooled, text.as_bytes()).unwrap();
             assert_eq!(pooled, text);
         }
         assert_eq!(pool.sets.len(), MOST_SETS);

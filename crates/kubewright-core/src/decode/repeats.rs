@@ -6,9 +6,7 @@
 //! known, and in JSON the text of an object or array tells its own end, so that a comparison with the text ahead
 //! answers at once. Fields whose values never repeat, such as those of a status, are hardly remembered after a while.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::shared::{Kept, Sharing};
 
@@ -27,18 +25,34 @@ const SAMPLE: i8 = 64;
 
 /// The last values of each field.
 #[derive(Default)]
-pub(crate) struct Repeats(HashMap<usize, Field, BuildHasherDefault<AddressHasher>>);
+pub(crate) struct Repeats {
+    fields: Vec<Field>,
+    /// Where a field is in `fields`, plus one, by its hash or in the next place that was free. Invariant: the length is a power
+    /// of two, or zero, and no less than half of the places are free.
+    places: Vec<u32>,
+}
 
 impl fmt::Debug for Repeats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Repeats").field("fields", &self.0.len()).finish_non_exhaustive()
+        f.debug_struct("Repeats").field("fields", &self.fields.len()).finish_non_exhaustive()
     }
 }
 
 struct Field {
+    id: usize,
     credit: i8,
     /// The one that was met last comes first.
     values: Vec<(Vec<u8>, Kept)>,
+}
+
+/// A value that was not known again: the field whose it is, if it shall be remembered. One word with the length of a value
+/// that was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Missed(u32);
+
+impl Missed {
+    /// A value that is not remembered.
+    pub(crate) const IGNORED: Missed = Missed(u32::MAX);
 }
 
 impl Repeats {
@@ -48,31 +62,38 @@ impl Repeats {
         (SHORTEST..=LONGEST).contains(&length) && depth <= DEEPEST
     }
 
-    /// Gives `place` a value of `field` whose bytes satisfy `is`, and returns their length.
+    /// Gives `place` a value of the field `id` whose bytes satisfy `is`, and returns their length.
     #[inline]
     pub(crate) fn recall(
         &mut self,
-        field: usize,
+        id: usize,
         place: &mut dyn Sharing,
         is: impl Fn(&[u8]) -> bool,
-    ) -> Option<usize> {
-        let field = self.0.get_mut(&field)?;
-        let at = field.values.iter().position(|(bytes, _)| is(bytes))?;
-        field.values[..=at].rotate_right(1);
-        field.credit = field.credit.saturating_add(2).clamp(2, CREDIT);
+    ) -> Result<u32, Missed> {
+        let index = self.find(id);
+        let field = &mut self.fields[index];
+        let Some(at) = field.values.iter().position(|(bytes, _)| is(bytes)) else {
+            field.credit -= 1;
+            return match field.credit {
+                0.. => Err(Missed(index as u32)),
+                credit if credit > -SAMPLE => Err(Missed::IGNORED),
+                _ => {
+                    field.credit = 0;
+                    Err(Missed(index as u32))
+                }
+            };
+        };
+        if at > 0 {
+            field.values[..=at].rotate_right(1);
+        }
+        field.credit = (field.credit + 2).clamp(2, CREDIT);
         let (bytes, kept) = &field.values[0];
-        place.adopt(kept).then_some(bytes.len())
+        if place.adopt(kept) { Ok(bytes.len() as u32) } else { Err(Missed::IGNORED) }
     }
 
-    /// Remembers what `field` was, in `place`, and which bytes it was decoded from.
-    pub(crate) fn remember(&mut self, field: usize, bytes: &[u8], place: &mut dyn Sharing) {
-        let field = self.0.entry(field).or_insert_with(|| Field { credit: CREDIT, values: Vec::new() });
-        field.credit -= 1;
-        match field.credit {
-            0.. => {}
-            credit if credit > -SAMPLE => return,
-            _ => field.credit = 0,
-        }
+    /// Remembers what a field was, in `place`, and which bytes it was decoded from.
+    pub(crate) fn remember(&mut self, missed: Missed, bytes: &[u8], place: &mut dyn Sharing) {
+        let Some(field) = self.fields.get_mut(missed.0 as usize) else { return };
         let mut room = match field.values.len() {
             WAYS => field.values.pop().map(|(room, _)| room).unwrap_or_default(),
             _ => Vec::new(),
@@ -81,26 +102,51 @@ impl Repeats {
         room.extend_from_slice(bytes);
         field.values.insert(0, (room, place.share()));
     }
+
+    /// Where the field is, which is made where there was none.
+    #[inline]
+    fn find(&mut self, id: usize) -> usize {
+        let mut at = hash(id);
+        while let Some(place) = self.places.get(at & self.places.len().wrapping_sub(1)) {
+            match self.fields.get((*place as usize).wrapping_sub(1)) {
+                Some(field) if field.id == id => return *place as usize - 1,
+                Some(_) => at += 1,
+                None => break,
+            }
+        }
+        self.add(id)
+    }
+
+    #[cold]
+    fn add(&mut self, id: usize) -> usize {
+        self.fields.push(Field { id, credit: CREDIT, values: Vec::new() });
+        if self.fields.len() * 2 > self.places.len() {
+            self.places = vec![0; (self.places.len() * 2).max(256)];
+            (1..self.fields.len()).for_each(|count| self.index(count));
+        }
+        self.index(self.fields.len());
+        self.fields.len() - 1
+    }
+
+    /// Notes the place of the last of the first `count` fields.
+    fn index(&mut self, count: usize) {
+        let mask = self.places.len() - 1;
+        let mut at = hash(self.fields[count - 1].id) & mask;
+        while self.places[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        self.places[at] = u32::try_from(count).expect("there are fewer fields in all tables");
+    }
 }
 
-/// Spreads the addresses of tables, which is all that is hashed.
-#[derive(Default)]
-pub(crate) struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
-    }
-    fn write_usize(&mut self, address: usize) {
-        self.0 = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// Spreads the addresses of tables.
+fn hash(id: usize) -> usize {
+    ((id as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Repeats;
     use crate::meta::v1::PartialObjectMetadata;
     use crate::protobuf::encode_message;
     use crate::{Decoder, StringPool};
@@ -152,5 +198,14 @@ mod tests {
         let mut object: PartialObjectMetadata = decoder.json(zone.as_bytes()).unwrap();
         decoder.json_into(&mut object, text.as_bytes()).unwrap();
         assert_eq!(object.metadata.labels.len(), 3);
+    }
+
+    #[test]
+    fn fields_are_found_however_many_there_are() {
+        let mut repeats = Repeats::default();
+        for _ in 0..2 {
+            let found = (0..1000).map(|index| repeats.find(0x5555_0000 + 4 * index));
+            assert!(found.eq(0..1000));
+        }
     }
 }

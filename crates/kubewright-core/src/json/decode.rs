@@ -66,14 +66,17 @@ impl Reader<'_, '_> {
         let Some(place) = slot.sharing().filter(|place| place.vacant()) else { return self.value(&mut slot, field) };
         let id = std::ptr::from_ref(field).addr();
         let start = self.rest();
-        if let Some(length) = self.decoder.recall_start(id, place, start) {
-            self.advance(length);
-            return Ok(());
-        }
+        let missed = match self.decoder.recall_start(id, place, start) {
+            Ok(length) => {
+                self.advance(length as usize);
+                return Ok(());
+            }
+            Err(missed) => missed,
+        };
         self.value(&mut slot, field)?;
         let text = &start[..start.len() - self.rest().len()];
         if let Some(place) = slot.sharing() {
-            self.decoder.remember(id, place, text);
+            self.decoder.remember(missed, place, text);
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! Decodes protobuf into messages, driven by their tables.
 
-use crate::Str;
-use crate::decode::{DecodeError, Decoder};
-use crate::message::{Message, SharedMessage, Slot};
+use crate::decode::{DecodeError, Decoder, Missed};
+use crate::message::{Message, MessageMap, Messages, Scalar, SharedMessage, Slot};
 use crate::protobuf::wire::{Fields, Wire, varint};
 use crate::scheme::{Flags, Number, Numbers};
+use crate::{List, Map, Str};
 
 /// Takes a message over `message`, whose fields keep what the bytes don't mention.
 pub fn decode_message(message: &mut dyn Message, bytes: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
@@ -15,8 +15,9 @@ pub fn decode_message(message: &mut dyn Message, bytes: &[u8], decoder: &mut Dec
     Ok(())
 }
 
-/// The loop that all time is spent in. Values stay in registers here: an enum that goes through memory between a
-/// writer of its parts and a reader of the whole stalls the processor for longer than the work itself takes.
+/// The loop that all time is spent in. Values stay in registers here, for which there must be few of them: what most
+/// fields do without is in functions of its own. An enum that goes through memory between a writer of its parts and a
+/// reader of the whole stalls the processor for longer than the work itself takes.
 fn decode_numbers(
     message: &mut dyn Message,
     numbers: Numbers,
@@ -25,57 +26,53 @@ fn decode_numbers(
 ) -> Result<(), DecodeError> {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let before = rest;
+        let start = rest;
         let tag = take_varint(&mut rest)?;
-        let found = numbers.get(tag >> 3);
-        if tag & 7 != 2 {
-            rest = decode_number(message, found, before, decoder)?;
-            continue;
-        }
-        let length = take_varint(&mut rest)?;
-        let Some((bytes, after)) = rest.split_at_checked(length as usize) else { return Err(DecodeError::truncated()) };
-        rest = after;
-        let Some(entry) = found else {
-            if tag >> 3 == 0 {
-                return Err(DecodeError::new("field number out of range"));
+        let number = match numbers.get((tag >> 3) as usize) {
+            Some(number) if number.target < Number::EMBEDDED => number,
+            other => {
+                rest = decode_other(message, other, start, decoder)?;
+                continue;
             }
-            continue;
         };
-        if entry.flags != 0
-            && (bytes.is_empty() && entry.flags & Flags::ABSENT_IF_ZERO != 0
-                || entry.flags & Flags::MANAGED_FIELDS != 0 && decoder.skips_managed_fields())
-        {
-            continue;
-        }
-        let field = numbers.index.as_ptr().addr() + (tag >> 3) as usize;
-        let done = if entry.target >= Number::EMBEDDED {
-            let inner = message.scheme().embedded[usize::from(entry.target - Number::EMBEDDED)];
-            decode_numbers(message, inner, bytes, decoder)
-        } else {
-            match message.slot(usize::from(entry.target)) {
-                Slot::OptStr(place) => decoder.set_field(place.insert(Str::new()), bytes, entry.flags),
-                Slot::Str(place) => decoder.set_field(place, bytes, entry.flags),
-                Slot::Message(inner) => decode_message(inner, bytes, decoder),
-                Slot::Shared(place) => decode_shared(place, field, bytes, decoder),
-                slot if entry.flags & Flags::REPEATED != 0 => {
-                    rest = before;
-                    decode_items(slot, field, &mut rest, decoder)
-                }
-                Slot::Scalar(scalar) => scalar.decode_protobuf(Wire::Bytes(bytes), decoder),
-                Slot::None => Ok(()),
-                _ => Wire::Bytes(bytes).varint().map(|_| ()),
+        let done = if tag & 7 == 2 {
+            let value = take_bytes(&mut rest)?;
+            if value.is_empty() && number.flags & Flags::ABSENT_IF_ZERO != 0 {
+                continue;
             }
+            if number.flags & Flags::REPEATED != 0 {
+                rest = decode_items(message, number, start, rest, decoder)?;
+                continue;
+            }
+            match message.slot(usize::from(number.target)) {
+                Slot::OptStr(place) => decoder.set_field(place.insert(Str::new()), value, number.flags),
+                Slot::Str(place) => decoder.set_field(place, value, number.flags),
+                Slot::Message(inner) => decode_message(inner, value, decoder),
+                Slot::Shared(place) => decode_shared(place, number, value, decoder),
+                Slot::Scalar(scalar) => scalar.decode_protobuf(Wire::Bytes(value), decoder),
+                Slot::None => Ok(()),
+                _ => Wire::Bytes(value).varint().map(|_| ()),
+            }
+        } else if tag & 7 == 0 {
+            let value = take_varint(&mut rest)?;
+            if value == 0 && number.flags & Flags::ABSENT_IF_ZERO != 0 {
+                continue;
+            }
+            decode_number(message.slot(usize::from(number.target)), value, decoder)
+        } else {
+            rest = decode_other(message, Some(number), start, decoder)?;
+            continue;
         };
         if let Err(error) = done {
-            return Err(name_field(error, message, entry));
+            return Err(name_field(error, message, number));
         }
     }
     Ok(())
 }
 
 #[cold]
-fn name_field(error: DecodeError, message: &dyn Message, entry: Number) -> DecodeError {
-    match message.scheme().fields.get(usize::from(entry.target)) {
+fn name_field(error: DecodeError, message: &dyn Message, number: &Number) -> DecodeError {
+    match message.scheme().fields.get(usize::from(number.target)) {
         Some(field) => error.within_field(field.name),
         None => error,
     }
@@ -94,149 +91,270 @@ fn take_varint(rest: &mut &[u8]) -> Result<u64, DecodeError> {
             Ok(u64::from(*a & 0x7f) | u64::from(*b) << 7)
         }
         _ => {
-            let (value, length) = varint(rest)?.ok_or_else(DecodeError::truncated)?;
-            *rest = &rest[length..];
+            let (value, after) = long_varint(rest)?;
+            *rest = after;
             Ok(value)
         }
     }
 }
 
-/// Takes a number or a value of fixed size, with its tag, and returns the bytes after it.
-fn decode_number<'a>(
+#[inline(never)]
+fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
+    let (value, length) = varint(bytes)?.ok_or_else(DecodeError::truncated)?;
+    Ok((value, &bytes[length..]))
+}
+
+/// The bytes that a length stands before.
+#[inline(always)]
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
+    let length = take_varint(rest)?;
+    let Some((bytes, after)) = rest.split_at_checked(length as usize) else { return Err(DecodeError::truncated()) };
+    *rest = after;
+    Ok(bytes)
+}
+
+#[inline(always)]
+fn decode_number(slot: Slot<'_>, value: u64, decoder: &mut Decoder) -> Result<(), DecodeError> {
+    match slot {
+        Slot::OptBool(place) => *place = Some(value != 0),
+        Slot::Bool(place) => *place = value != 0,
+        // Wider encodings keep the low bits, as everywhere in protobuf.
+        Slot::OptInt32(place) => *place = Some(value as i32),
+        Slot::Int32(place) => *place = value as i32,
+        Slot::OptInt64(place) => *place = Some(value as i64),
+        Slot::Int64(place) => *place = value as i64,
+        Slot::Scalar(scalar) => return scalar.decode_protobuf(Wire::Varint(value), decoder),
+        Slot::None => {}
+        _ => return Wire::Varint(value).bytes().map(|_| ()),
+    }
+    Ok(())
+}
+
+/// Takes what is seldom met and begins with its tag at `start`: a field that is not known, a value of fixed size, or a message
+/// whose fields are among those of `message`. Returns the bytes after it.
+#[inline(never)]
+fn decode_other<'a>(
     message: &mut dyn Message,
-    found: Option<Number>,
-    bytes: &'a [u8],
+    number: Option<&Number>,
+    start: &'a [u8],
     decoder: &mut Decoder,
 ) -> Result<&'a [u8], DecodeError> {
-    let mut fields = Fields { rest: bytes };
+    let mut fields = Fields::new(start);
     let (_, wire) = fields.next()?.ok_or_else(DecodeError::truncated)?;
-    let Some(entry) = found else { return Ok(fields.rest) };
-    if wire.is_zero() && entry.flags & Flags::ABSENT_IF_ZERO != 0 {
-        return Ok(fields.rest);
+    let Some(number) = number.filter(|number| **number != Number::NONE) else { return Ok(fields.rest) };
+    if let Some(table) = number.target.checked_sub(Number::EMBEDDED) {
+        let inner = message.scheme().embedded[usize::from(table)];
+        decode_numbers(message, inner, wire.bytes()?, decoder)?;
+    } else if !(wire.is_zero() && number.flags & Flags::ABSENT_IF_ZERO != 0) {
+        let done = match message.slot(usize::from(number.target)) {
+            Slot::Scalar(scalar) => scalar.decode_protobuf(wire, decoder),
+            Slot::None => Ok(()),
+            _ => wire.varint().map(|_| ()),
+        };
+        if let Err(error) = done {
+            return Err(name_field(error, message, number));
+        }
     }
-    let mut done = Ok(());
-    match (wire, message.slot(usize::from(entry.target))) {
-        (Wire::Varint(value), Slot::OptBool(place)) => *place = Some(value != 0),
-        (Wire::Varint(value), Slot::Bool(place)) => *place = value != 0,
-        // Wider encodings keep the low bits, as everywhere in protobuf.
-        (Wire::Varint(value), Slot::OptInt32(place)) => *place = Some(value as i32),
-        (Wire::Varint(value), Slot::Int32(place)) => *place = value as i32,
-        (Wire::Varint(value), Slot::OptInt64(place)) => *place = Some(value as i64),
-        (Wire::Varint(value), Slot::Int64(place)) => *place = value as i64,
-        (_, Slot::Scalar(scalar)) => done = scalar.decode_protobuf(wire, decoder),
-        (_, Slot::None) => {}
-        (Wire::Varint(_), _) => done = wire.bytes().map(|_| ()),
-        _ => done = wire.varint().map(|_| ()),
-    }
-    match done {
-        Ok(()) => Ok(fields.rest),
-        Err(error) => Err(name_field(error, message, entry)),
-    }
+    Ok(fields.rest)
 }
 
 /// Takes an object that may have come before.
+#[inline(never)]
 fn decode_shared(
     place: &mut dyn SharedMessage,
-    field: usize,
+    number: &Number,
     bytes: &[u8],
     decoder: &mut Decoder,
 ) -> Result<(), DecodeError> {
     if !place.vacant() {
         return decode_message(place.message(), bytes, decoder);
     }
-    if decoder.recall(field, place, bytes) {
-        return Ok(());
-    }
+    let Err(missed) = decoder.recall(id(number), place, bytes) else { return Ok(()) };
     decode_message(place.message(), bytes, decoder)?;
-    decoder.remember(field, place, bytes);
-    Ok(())
-}
-
-/// Takes all items of a list or map that stand together, which mostly is all there are; `rest` begins with the first.
-fn decode_items(mut slot: Slot<'_>, field: usize, rest: &mut &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
-    let (count, after) = run(rest);
-    let bytes = &rest[..rest.len() - after.len()];
-    let fresh = slot.sharing().is_some_and(|place| place.vacant());
-    if fresh && slot.sharing().is_some_and(|place| decoder.recall(field, place, bytes)) {
-        *rest = after;
-        return Ok(());
-    }
-    match &mut slot {
-        Slot::Messages(list) if fresh => list.reserve(count),
-        Slot::Strs(list) if fresh => list.reserve_exact(count),
-        Slot::StrMap(map) if fresh => map.reserve_exact(count),
-        Slot::Scalar(scalar) if fresh => scalar.reserve(count),
-        _ => {}
-    }
-    while rest.len() > after.len() {
-        take_varint(rest)?;
-        let length = take_varint(rest)?;
-        let Some((item, next)) = rest.split_at_checked(length as usize) else { return Err(DecodeError::truncated()) };
-        *rest = next;
-        decode_item(&mut slot, item, decoder)?;
-    }
-    if fresh && let Some(place) = slot.sharing() {
-        decoder.remember(field, place, bytes);
+    if missed != Missed::IGNORED {
+        decoder.remember(missed, place, bytes);
     }
     Ok(())
 }
 
-fn decode_item(slot: &mut Slot<'_>, bytes: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
-    match slot {
-        Slot::Messages(list) => {
-            let index = list.len();
-            decode_message(list.push(), bytes, decoder).map_err(|error| error.within_item(index))
+/// What tells a field from all others: there is one table of numbers for each type.
+fn id(number: &Number) -> usize {
+    std::ptr::from_ref(number).addr()
+}
+
+/// Takes all items of a list or map that stand together, which mostly is all there are, and returns the bytes after them.
+/// The first one begins at `start`, and `after` follows it.
+#[inline(never)]
+fn decode_items<'a>(
+    message: &mut dyn Message,
+    number: &Number,
+    start: &'a [u8],
+    after: &'a [u8],
+    decoder: &mut Decoder,
+) -> Result<&'a [u8], DecodeError> {
+    if number.flags & Flags::MANAGED_FIELDS != 0 && decoder.skips_managed_fields() {
+        return Ok(after);
+    }
+    let (count, after) = run(start, after);
+    let bytes = &start[..start.len() - after.len()];
+    let mut slot = message.slot(usize::from(number.target));
+    // Only a list that was empty is made at its right size: what comes in many runs must not grow by so little each time.
+    let (mut room, mut missed) = (0, Missed::IGNORED);
+    if let Some(place) = slot.sharing()
+        && place.vacant()
+    {
+        match decoder.recall(id(number), place, bytes) {
+            Ok(_) => return Ok(after),
+            Err(value) => (room, missed) = (count, value),
         }
-        Slot::Scalar(scalar) => scalar.decode_protobuf(Wire::Bytes(bytes), decoder),
-        Slot::StrMap(map) => {
-            let (key, value) = entry(bytes, decoder)?;
-            let value = match value {
-                Some(wire) => decoder.text(wire.bytes()?)?,
-                None => Str::new(),
-            };
-            map.insert(key, value);
-            Ok(())
-        }
-        Slot::Strs(list) => {
-            let index = list.len();
-            list.push(decoder.text(bytes).map_err(|error| error.within_item(index))?);
-            Ok(())
-        }
-        Slot::MessageMap(map) => {
-            let (key, value) = entry(bytes, decoder)?;
-            let message = map.get_or_insert(key.clone());
-            match value {
-                Some(wire) => decode_message(message, wire.bytes()?, decoder).map_err(|error| error.within_field(&key)),
-                None => Ok(()),
+    }
+    match decode_run(&mut slot, room, bytes, decoder) {
+        Err(error) => Err(name_field(error, message, number)),
+        Ok(()) => {
+            if missed != Missed::IGNORED
+                && let Some(place) = slot.sharing()
+            {
+                decoder.remember(missed, place, bytes);
             }
+            Ok(after)
         }
-        Slot::None => Ok(()),
-        _ => Wire::Bytes(bytes).varint().map(|_| ()),
     }
 }
 
 /// How many fields stand together that have the tag of the first, and what follows them. A list is made at its right size
 /// by it, and known again by the bytes of all its items.
-fn run(bytes: &[u8]) -> (usize, &[u8]) {
-    let (mut rest, mut after, mut count, mut tag) = (bytes, bytes, 0, None);
-    while !rest.is_empty() && take_varint(&mut rest).is_ok_and(|next| *tag.get_or_insert(next) == next) {
-        let Ok(length) = take_varint(&mut rest) else { break };
-        let Some((_, next)) = rest.split_at_checked(length as usize) else { break };
-        (rest, after, count) = (next, next, count + 1);
+#[inline(always)]
+fn run<'a>(start: &[u8], mut after: &'a [u8]) -> (usize, &'a [u8]) {
+    let (mut rest, mut count) = (start, 1);
+    let Ok(tag) = take_varint(&mut rest) else { return (count, after) };
+    // Most of what follows a run differs in the first byte.
+    while after.first() == start.first() {
+        let mut rest = after;
+        if take_varint(&mut rest).is_ok_and(|next| next == tag) && take_bytes(&mut rest).is_ok() {
+            (after, count) = (rest, count + 1);
+        } else {
+            break;
+        }
     }
     (count, after)
 }
 
+/// The next item of a run.
+#[inline(always)]
+fn next_item<'a>(run: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
+    take_varint(run)?;
+    take_bytes(run)
+}
+
+/// Takes the items of a run, for which there shall be room.
+#[inline(never)]
+fn decode_run(slot: &mut Slot<'_>, room: usize, run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
+    match slot {
+        Slot::Messages(list) => decode_messages(*list, room, run, decoder),
+        Slot::Strs(list) => decode_strs(list, room, run, decoder),
+        Slot::StrMap(map) => decode_str_map(map, room, run, decoder),
+        Slot::MessageMap(map) => decode_message_map(*map, run, decoder),
+        Slot::Scalar(scalar) => decode_scalars(*scalar, room, run, decoder),
+        Slot::None => Ok(()),
+        _ => Wire::Bytes(run).varint().map(|_| ()),
+    }
+}
+
+fn decode_messages(
+    list: &mut dyn Messages,
+    room: usize,
+    mut run: &[u8],
+    decoder: &mut Decoder,
+) -> Result<(), DecodeError> {
+    list.reserve(room);
+    while !run.is_empty() {
+        let item = next_item(&mut run)?;
+        if let Err(error) = decode_message(list.push(), item, decoder) {
+            return Err(error.within_item(list.len() - 1));
+        }
+    }
+    Ok(())
+}
+
+fn decode_strs(list: &mut List<Str>, room: usize, mut run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
+    list.reserve_exact(room);
+    while !run.is_empty() {
+        let item = next_item(&mut run)?;
+        if let Err(error) = decoder.set_text(list.push_default(), item) {
+            return Err(error.within_item(list.len() - 1));
+        }
+    }
+    Ok(())
+}
+
+fn decode_str_map(map: &mut Map<Str>, room: usize, mut run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
+    map.reserve_exact(room);
+    while !run.is_empty() {
+        let (mut key, mut text) = (Str::new(), Str::new());
+        let (name, value) = entry(next_item(&mut run)?)?;
+        decoder.set_text(&mut key, name)?;
+        if let Some(value) = value {
+            decoder.set_text(&mut text, value.bytes()?)?;
+        }
+        map.insert(key, text);
+    }
+    Ok(())
+}
+
+fn decode_message_map(map: &mut dyn MessageMap, mut run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
+    while !run.is_empty() {
+        let (key, value) = entry(next_item(&mut run)?)?;
+        let key = decoder.text(key)?;
+        let message = map.get_or_insert(key.clone());
+        if let Some(value) = value {
+            decode_message(message, value.bytes()?, decoder).map_err(|error| error.within_field(&key))?;
+        }
+    }
+    Ok(())
+}
+
+fn decode_scalars(
+    scalar: &mut dyn Scalar,
+    room: usize,
+    mut run: &[u8],
+    decoder: &mut Decoder,
+) -> Result<(), DecodeError> {
+    scalar.reserve(room);
+    while !run.is_empty() {
+        scalar.decode_protobuf(Wire::Bytes(next_item(&mut run)?), decoder)?;
+    }
+    Ok(())
+}
+
 /// Key and value of an entry of a map.
-pub(crate) fn entry<'a>(bytes: &'a [u8], decoder: &mut Decoder) -> Result<(Str, Option<Wire<'a>>), DecodeError> {
+#[inline]
+pub(crate) fn entry(bytes: &[u8]) -> Result<(&[u8], Option<Wire<'_>>), DecodeError> {
+    if let Some((key, value)) = plain_entry(bytes) {
+        return Ok((key, Some(Wire::Bytes(value))));
+    }
+    any_entry(bytes)
+}
+
+#[cold]
+fn any_entry(bytes: &[u8]) -> Result<(&[u8], Option<Wire<'_>>), DecodeError> {
     let mut fields = Fields::new(bytes);
-    let (mut key, mut value) = (Str::new(), None);
+    let (mut key, mut value) = (&[][..], None);
     while let Some((number, wire)) = fields.next()? {
         match number {
-            1 => key = decoder.text(wire.bytes()?)?,
+            1 => key = wire.bytes()?,
             2 => value = Some(wire),
             _ => {}
         }
     }
     Ok((key, value))
+}
+
+/// An entry as all are written: a key, and then a value of bytes.
+#[inline(always)]
+fn plain_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = bytes.strip_prefix(&[0x0a])?;
+    let key = take_bytes(&mut rest).ok()?;
+    let mut rest = rest.strip_prefix(&[0x12])?;
+    let value = take_bytes(&mut rest).ok()?;
+    rest.is_empty().then_some((key, value))
 }

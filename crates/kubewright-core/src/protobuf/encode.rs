@@ -66,14 +66,13 @@ impl Encoder<'_> {
     }
 
     fn numbers(&mut self, message: &dyn Message, numbers: Numbers) {
-        for entry in numbers.entries {
-            let (number, target) = (u32::from(entry.number), usize::from(entry.target));
-            match target.checked_sub(usize::from(Number::EMBEDDED)) {
-                None => self.field(number, message.get(target)),
-                Some(table) => {
-                    let inner = message.scheme().embedded[table];
-                    self.delimited(number, |encoder| encoder.numbers(message, inner));
-                }
+        for (number, entry) in numbers.iter().enumerate() {
+            let (number, target) = (number as u32, usize::from(entry.target));
+            if entry.target < Number::EMBEDDED {
+                self.field(number, message.get(target));
+            } else if *entry != Number::NONE {
+                let inner = message.scheme().embedded[target - usize::from(Number::EMBEDDED)];
+                self.delimited(number, |encoder| encoder.numbers(message, inner));
             }
         }
     }

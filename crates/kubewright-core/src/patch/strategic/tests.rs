@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::scheme::{FieldInfo, Flags, ListType, Numbers, Rules, Type};
+use crate::scheme::{FieldInfo, Flags, ListType, Rules, Type};
 
 const MERGE_BY_NAME: Rules = Rules { patch: &["merge"], merge_key: Some("name"), ..Rules::NONE };
 const MERGE: Rules = Rules { list: ListType::Set, patch: &["merge"], ..Rules::NONE };
@@ -21,7 +21,7 @@ static ITEM: TypeInfo = TypeInfo {
         field("inner", Type::List(&Type::Message(&ITEM)), &MERGE_BY_NAME),
         field("args", Type::List(&Type::String), &Rules::NONE),
     ],
-    numbers: Numbers { entries: &[], index: &[] },
+    numbers: &[],
     embedded: &[],
     atomic: false,
     union: None,
@@ -42,7 +42,7 @@ static THING: TypeInfo = TypeInfo {
         field("whole", Type::Message(&ITEM), &REPLACE),
         field("lists", Type::List(&Type::String), &MERGE),
     ],
-    numbers: Numbers { entries: &[], index: &[] },
+    numbers: &[],
     embedded: &[],
     atomic: false,
     union: None,
