@@ -3,8 +3,12 @@
 //! A store is a pointer to a [`Snapshot`] that does not change while anybody looks at it. A writer makes the next one and moves
 //! the pointer once for a whole batch of writes. So a reader never waits, neither for a writer nor for another
 //! reader, sees each batch whole or not at all, and copies no object. How the next one is made without copying much is the
-//! matter of `transaction`. Keys are those of the objects and are not stored again: an object costs about 28 bytes, and as
-//! many for each value in an index; twice that where it was written since the last big change.
+//! matter of `transaction`.
+//!
+//! Each object has a slot (`slots`). A table of hashes leads from a key to the number of the slot (`trie`), an index from a value
+//! to many numbers (`numbers`), so that an update writes one slot and nothing else while its index values stay the same. Keys are
+//! those of the objects and are not stored again: an object costs about 22 bytes, and 4 to 8 for each value in an index; twice that
+//! where it was written since the last big change.
 
 mod hash;
 mod index;

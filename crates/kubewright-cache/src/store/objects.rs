@@ -78,6 +78,17 @@ impl<'a, T> Iterator for Objects<'a, T> {
         next
     }
 
+    // What `for_each` and others come to: a loop over each chunk, without a question after each object where it ends.
+    fn fold<B, F: FnMut(B, &'a Arc<T>) -> B>(self, start: B, mut with: F) -> B {
+        match self.walk {
+            Walk::All(iter) => iter.fold(start, with),
+            Walk::Some(part, rest) => part
+                .chain(rest.iter().flat_map(|run| run.iter()))
+                .filter_map(|slot| self.slots.get(*slot))
+                .fold(start, &mut with),
+        }
+    }
+
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.remaining, Some(self.remaining))
     }

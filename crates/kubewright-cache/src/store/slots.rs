@@ -237,6 +237,16 @@ impl<'a, T> Iterator for Iter<'a, T> {
             self.advance()?;
         }
     }
+
+    fn fold<B, F: FnMut(B, &'a Arc<T>) -> B>(mut self, start: B, mut with: F) -> B {
+        let mut folded = start;
+        loop {
+            folded = self.chunk.by_ref().flatten().fold(folded, &mut with);
+            if self.advance().is_none() {
+                return folded;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
