@@ -176,6 +176,11 @@ macro_rules! object_metadata {
         fn resource_version(&self) -> &str {
             self.metadata.resource_version.as_deref().unwrap_or_default()
         }
+        // Shares the texts, where the default copies them.
+        fn key(&self) -> $crate::ObjectKey {
+            let (namespace, name) = (self.metadata.namespace.clone(), self.metadata.name.clone());
+            $crate::ObjectKey { namespace: namespace.unwrap_or_default(), name: name.unwrap_or_default() }
+        }
         fn generation(&self) -> Option<i64> {
             self.metadata.generation
         }
