@@ -1,4 +1,4 @@
-//! Controllers of kubewright, measured: `serve OBJECTS [KUBECONFIG]`, `noop URL SECONDS`, `latency [URL]`, `storm OBJECTS`. Prints a line of JSON.
+//! Controllers of kubewright, measured: `serve OBJECTS`, `noop URL SECONDS`, `latency [URL]`, `storm OBJECTS`. Prints a line of JSON.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,8 +25,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
     runtime.block_on(async {
         match words.as_slice() {
-            ["serve", objects] => serve(objects.parse().expect("a number"), None).await,
-            ["serve", objects, kubeconfig] => serve(objects.parse().expect("a number"), Some(kubeconfig)).await,
+            ["serve", objects] => serve(objects.parse().expect("a number")).await,
             ["noop", url, seconds] => noop(&client(url), seconds.parse().expect("a number")).await,
             ["latency", url] => latency(&client(url)).await,
             ["latency"] => {
@@ -35,7 +34,7 @@ fn main() {
                 latency(&server.client()).await;
             }
             ["storm", objects] => storm(objects.parse().expect("a number")).await,
-            _ => panic!("serve OBJECTS [KUBECONFIG], noop URL SECONDS, latency [URL] or storm OBJECTS"),
+            _ => panic!("serve OBJECTS, noop URL SECONDS, latency [URL] or storm OBJECTS"),
         }
     });
 }
@@ -54,14 +53,10 @@ async fn create(client: &Client, objects: usize) {
     }
 }
 
-/// Serves so many config maps until the input ends: over plain HTTP, or over TLS as a file then says.
-async fn serve(objects: usize, kubeconfig: Option<&str>) {
-    let server = ApiServer::in_memory().listen(([127, 0, 0, 1], 0).into());
-    let server = if kubeconfig.is_some() { server } else { server.plain_http() };
-    let server = server.start().await.expect("a server");
-    if let Some(path) = kubeconfig {
-        std::fs::write(path, server.kubeconfig()).expect("a file that can be written");
-    }
+/// Serves so many config maps until the input ends.
+async fn serve(objects: usize) {
+    let server =
+        ApiServer::in_memory().listen(([127, 0, 0, 1], 0).into()).plain_http().start().await.expect("a server");
     create(&server.client(), objects).await;
     println!("{}", server.url().expect("it listens"));
     let _ = tokio::io::stdin().read(&mut [0]).await;

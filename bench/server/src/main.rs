@@ -1,4 +1,5 @@
 //! Drives whatever server `KUBECONFIG` names: `ready`, `creates CLIENTS SECONDS` and `fanout WATCHERS EVENTS`. Prints a line of JSON.
+//! `serve KUBECONFIG` is the embedded server, in a program without peers, whose features would be built into what it shares with them.
 //!
 //! The driver takes its share of the cores, alike for all servers. What a server spends itself is read from outside, for all processes
 //! that `SERVER_PIDS` names, and for the time between two moments that only the driver knows.
@@ -8,9 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kubewright::api::core::v1::ConfigMap;
+use kubewright::apiserver::ApiServer;
 use kubewright::options::{ListOptions, WatchOptions};
 use kubewright::stream::WatchEvent;
 use kubewright::{Api, Client, Config, Object};
+use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 
 fn main() {
@@ -20,9 +23,18 @@ fn main() {
     match words.first().map(String::as_str) {
         Some("ready") => runtime.block_on(ready()),
         Some("creates") => runtime.block_on(creates(number(1), Duration::from_secs(number(2) as u64))),
+        Some("serve") => runtime.block_on(serve(words.get(1).expect("a file to write"))),
         Some("fanout") => runtime.block_on(fanout(number(1), number(2))),
-        _ => panic!("ready, creates CLIENTS SECONDS, or fanout WATCHERS EVENTS"),
+        _ => panic!("serve KUBECONFIG, ready, creates CLIENTS SECONDS, or fanout WATCHERS EVENTS"),
     }
+}
+
+/// Serves over TLS, as a file then says, until the input ends.
+async fn serve(kubeconfig: &str) {
+    let server = ApiServer::in_memory().listen(([127, 0, 0, 1], 0).into()).start().await.expect("a server");
+    std::fs::write(kubeconfig, server.kubeconfig()).expect("a file that can be written");
+    println!("{}", server.url().expect("it listens"));
+    let _ = tokio::io::stdin().read(&mut [0]).await;
 }
 
 fn maps() -> Api<ConfigMap> {

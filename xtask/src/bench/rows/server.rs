@@ -16,7 +16,7 @@ pub const ROW: Row = Row {
     name: "server",
     title: "Embedded server: start, idle memory, creates, watch fan-out",
     charted: "creates/s",
-    packages: &["bench-controller", "bench-server"],
+    packages: &["bench-server"],
     go: &[],
     play,
     goals,
@@ -47,7 +47,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
 fn play_round(session: &Session, figures: &mut Figures, assets: Option<&Path>, folder: &Path) -> Result<(), String> {
     // Over TLS, and so HTTP/2, as the real one is asked.
     let kubeconfig = folder.join("kubeconfig-embedded");
-    let server = Server::start(session.programs.rust("bench-controller").args(["serve", "0"]).arg(&kubeconfig))?;
+    let server = Server::start(session.programs.rust("bench-server").arg("serve").arg(&kubeconfig))?;
     figures.add(CASE, OURS, "start ms", server.took.as_secs_f64() * 1e3);
     let (cpu, memory) = (|| server.process.cpu_seconds(), || server.process.resident_mib());
     let ids = server.process.id().to_string();
