@@ -1,5 +1,7 @@
 //! Requests for certificates: what is asked for, what was decided, and the certificate.
 
+use kubewright_api::certificates::v1::CertificateSigningRequestSpec;
+use kubewright_core::message::Message;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
 use kubewright_core::{ByteString, Value};
@@ -12,32 +14,6 @@ use crate::authentication::is_one_sequence;
 use crate::object::tree;
 use crate::registry::Part;
 
-/// What a certificate may be good for, in the order of messages.
-const USAGES: [&str; 23] = [
-    "any",
-    "cert sign",
-    "client auth",
-    "code signing",
-    "content commitment",
-    "crl sign",
-    "data encipherment",
-    "decipher only",
-    "digital signature",
-    "email protection",
-    "encipher only",
-    "ipsec end system",
-    "ipsec tunnel",
-    "ipsec user",
-    "key agreement",
-    "key encipherment",
-    "microsoft sgc",
-    "netscape sgc",
-    "ocsp signing",
-    "s/mime",
-    "server auth",
-    "signing",
-    "timestamping",
-];
 /// Conditions that are there or not, and never false.
 const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
 /// The longest domain of who signs, and of all its name, in bytes.
@@ -60,8 +36,13 @@ pub(super) fn request(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     if old.is_none() {
         let texts: Vec<&str> = usages.iter().filter_map(Value::as_str).collect();
+        // What a certificate may be good for is in the description.
+        let known = CertificateSigningRequestSpec::default()
+            .scheme()
+            .field("usages")
+            .map_or(&[][..], |field| field.rules.item_values);
         let unknown = texts.iter().enumerate();
-        causes.extend(unknown.filter_map(|(at, usage)| number::one_of(format!("spec.usages[{at}]"), usage, &USAGES)));
+        causes.extend(unknown.filter_map(|(at, usage)| number::one_of(format!("spec.usages[{at}]"), usage, known)));
         let repeated = (0..texts.len()).filter(|at| texts[..*at].contains(&texts[*at]));
         causes.extend(repeated.map(|at| StatusCause::duplicate(format!("spec.usages[{at}]"), quoted(texts[at]))));
     }
