@@ -114,6 +114,7 @@ impl<T: Object> ListWatch<T> {
 
 impl ListWatch<PartialObjectMetadata> {
     /// Only the metadata of all objects of `api`.
+    #[inline]
     pub fn of_metadata(api: MetadataApi) -> Self {
         Self::over(Box::new(api))
     }

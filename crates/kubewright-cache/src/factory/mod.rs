@@ -204,6 +204,7 @@ impl SharedInformerFactory {
 
     /// The informer of a resource that is given at run time.
     #[doc(alias = "NewDynamicSharedInformerFactory")]
+    #[inline] // Compiled where it is asked for, as those by name.
     pub fn dynamic(
         &self,
         resource: GroupVersionResource,
@@ -223,6 +224,7 @@ impl SharedInformerFactory {
 
     /// The informer of the metadata of a resource.
     #[doc(alias = "NewSharedInformerFactory")]
+    #[inline]
     pub fn metadata(
         &self,
         resource: GroupVersionResource,

@@ -11,6 +11,7 @@ mod merge_patch;
 mod strategic;
 
 pub use create::{create_json_patch, create_merge_patch};
+#[cfg(feature = "apply")]
 pub(crate) use equal::equal;
 pub use error::PatchError;
 pub use json_patch::{MAX_JSON_PATCH_OPERATIONS, json_patch};

@@ -24,36 +24,42 @@ impl SharedInformerFactory {
 impl AdmissionregistrationV1Informers<'_> {
     /// The informer of `mutatingadmissionpolicies`.
     #[doc(alias = "MutatingAdmissionPolicies")]
+    #[inline]
     pub fn mutating_admission_policies(&self) -> InformerHandle<MutatingAdmissionPolicy> {
         self.0.informer()
     }
 
     /// The informer of `mutatingadmissionpolicybindings`.
     #[doc(alias = "MutatingAdmissionPolicyBindings")]
+    #[inline]
     pub fn mutating_admission_policy_bindings(&self) -> InformerHandle<MutatingAdmissionPolicyBinding> {
         self.0.informer()
     }
 
     /// The informer of `mutatingwebhookconfigurations`.
     #[doc(alias = "MutatingWebhookConfigurations")]
+    #[inline]
     pub fn mutating_webhook_configurations(&self) -> InformerHandle<MutatingWebhookConfiguration> {
         self.0.informer()
     }
 
     /// The informer of `validatingadmissionpolicies`.
     #[doc(alias = "ValidatingAdmissionPolicies")]
+    #[inline]
     pub fn validating_admission_policies(&self) -> InformerHandle<ValidatingAdmissionPolicy> {
         self.0.informer()
     }
 
     /// The informer of `validatingadmissionpolicybindings`.
     #[doc(alias = "ValidatingAdmissionPolicyBindings")]
+    #[inline]
     pub fn validating_admission_policy_bindings(&self) -> InformerHandle<ValidatingAdmissionPolicyBinding> {
         self.0.informer()
     }
 
     /// The informer of `validatingwebhookconfigurations`.
     #[doc(alias = "ValidatingWebhookConfigurations")]
+    #[inline]
     pub fn validating_webhook_configurations(&self) -> InformerHandle<ValidatingWebhookConfiguration> {
         self.0.informer()
     }

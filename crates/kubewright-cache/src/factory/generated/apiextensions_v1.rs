@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl ApiextensionsV1Informers<'_> {
     /// The informer of `customresourcedefinitions`.
     #[doc(alias = "CustomResourceDefinitions")]
+    #[inline]
     pub fn custom_resource_definitions(&self) -> InformerHandle<CustomResourceDefinition> {
         self.0.informer()
     }

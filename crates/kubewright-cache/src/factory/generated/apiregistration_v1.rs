@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl ApiregistrationV1Informers<'_> {
     /// The informer of `apiservices`.
     #[doc(alias = "APIServices")]
+    #[inline]
     pub fn api_services(&self) -> InformerHandle<APIService> {
         self.0.informer()
     }

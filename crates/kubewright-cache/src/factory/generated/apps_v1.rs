@@ -21,30 +21,35 @@ impl SharedInformerFactory {
 impl AppsV1Informers<'_> {
     /// The informer of `controllerrevisions`.
     #[doc(alias = "ControllerRevisions")]
+    #[inline]
     pub fn controller_revisions(&self) -> InformerHandle<ControllerRevision> {
         self.0.informer()
     }
 
     /// The informer of `daemonsets`.
     #[doc(alias = "DaemonSets")]
+    #[inline]
     pub fn daemon_sets(&self) -> InformerHandle<DaemonSet> {
         self.0.informer()
     }
 
     /// The informer of `deployments`.
     #[doc(alias = "Deployments")]
+    #[inline]
     pub fn deployments(&self) -> InformerHandle<Deployment> {
         self.0.informer()
     }
 
     /// The informer of `replicasets`.
     #[doc(alias = "ReplicaSets")]
+    #[inline]
     pub fn replica_sets(&self) -> InformerHandle<ReplicaSet> {
         self.0.informer()
     }
 
     /// The informer of `statefulsets`.
     #[doc(alias = "StatefulSets")]
+    #[inline]
     pub fn stateful_sets(&self) -> InformerHandle<StatefulSet> {
         self.0.informer()
     }

@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl AutoscalingV2Informers<'_> {
     /// The informer of `horizontalpodautoscalers`.
     #[doc(alias = "HorizontalPodAutoscalers")]
+    #[inline]
     pub fn horizontal_pod_autoscalers(&self) -> InformerHandle<HorizontalPodAutoscaler> {
         self.0.informer()
     }

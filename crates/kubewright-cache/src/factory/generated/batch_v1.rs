@@ -21,12 +21,14 @@ impl SharedInformerFactory {
 impl BatchV1Informers<'_> {
     /// The informer of `cronjobs`.
     #[doc(alias = "CronJobs")]
+    #[inline]
     pub fn cron_jobs(&self) -> InformerHandle<CronJob> {
         self.0.informer()
     }
 
     /// The informer of `jobs`.
     #[doc(alias = "Jobs")]
+    #[inline]
     pub fn jobs(&self) -> InformerHandle<Job> {
         self.0.informer()
     }

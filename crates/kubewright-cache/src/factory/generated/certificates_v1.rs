@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl CertificatesV1Informers<'_> {
     /// The informer of `certificatesigningrequests`.
     #[doc(alias = "CertificateSigningRequests")]
+    #[inline]
     pub fn certificate_signing_requests(&self) -> InformerHandle<CertificateSigningRequest> {
         self.0.informer()
     }

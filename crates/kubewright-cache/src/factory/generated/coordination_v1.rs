@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl CoordinationV1Informers<'_> {
     /// The informer of `leases`.
     #[doc(alias = "Leases")]
+    #[inline]
     pub fn leases(&self) -> InformerHandle<Lease> {
         self.0.informer()
     }

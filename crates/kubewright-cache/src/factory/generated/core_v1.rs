@@ -24,90 +24,105 @@ impl SharedInformerFactory {
 impl CoreV1Informers<'_> {
     /// The informer of `configmaps`.
     #[doc(alias = "ConfigMaps")]
+    #[inline]
     pub fn config_maps(&self) -> InformerHandle<ConfigMap> {
         self.0.informer()
     }
 
     /// The informer of `endpoints`.
     #[doc(alias = "Endpoints")]
+    #[inline]
     pub fn endpoints(&self) -> InformerHandle<Endpoints> {
         self.0.informer()
     }
 
     /// The informer of `events`.
     #[doc(alias = "Events")]
+    #[inline]
     pub fn events(&self) -> InformerHandle<Event> {
         self.0.informer()
     }
 
     /// The informer of `limitranges`.
     #[doc(alias = "LimitRanges")]
+    #[inline]
     pub fn limit_ranges(&self) -> InformerHandle<LimitRange> {
         self.0.informer()
     }
 
     /// The informer of `namespaces`.
     #[doc(alias = "Namespaces")]
+    #[inline]
     pub fn namespaces(&self) -> InformerHandle<Namespace> {
         self.0.informer()
     }
 
     /// The informer of `nodes`.
     #[doc(alias = "Nodes")]
+    #[inline]
     pub fn nodes(&self) -> InformerHandle<Node> {
         self.0.informer()
     }
 
     /// The informer of `persistentvolumeclaims`.
     #[doc(alias = "PersistentVolumeClaims")]
+    #[inline]
     pub fn persistent_volume_claims(&self) -> InformerHandle<PersistentVolumeClaim> {
         self.0.informer()
     }
 
     /// The informer of `persistentvolumes`.
     #[doc(alias = "PersistentVolumes")]
+    #[inline]
     pub fn persistent_volumes(&self) -> InformerHandle<PersistentVolume> {
         self.0.informer()
     }
 
     /// The informer of `pods`.
     #[doc(alias = "Pods")]
+    #[inline]
     pub fn pods(&self) -> InformerHandle<Pod> {
         self.0.informer()
     }
 
     /// The informer of `podtemplates`.
     #[doc(alias = "PodTemplates")]
+    #[inline]
     pub fn pod_templates(&self) -> InformerHandle<PodTemplate> {
         self.0.informer()
     }
 
     /// The informer of `replicationcontrollers`.
     #[doc(alias = "ReplicationControllers")]
+    #[inline]
     pub fn replication_controllers(&self) -> InformerHandle<ReplicationController> {
         self.0.informer()
     }
 
     /// The informer of `resourcequotas`.
     #[doc(alias = "ResourceQuotas")]
+    #[inline]
     pub fn resource_quotas(&self) -> InformerHandle<ResourceQuota> {
         self.0.informer()
     }
 
     /// The informer of `secrets`.
     #[doc(alias = "Secrets")]
+    #[inline]
     pub fn secrets(&self) -> InformerHandle<Secret> {
         self.0.informer()
     }
 
     /// The informer of `serviceaccounts`.
     #[doc(alias = "ServiceAccounts")]
+    #[inline]
     pub fn service_accounts(&self) -> InformerHandle<ServiceAccount> {
         self.0.informer()
     }
 
     /// The informer of `services`.
     #[doc(alias = "Services")]
+    #[inline]
     pub fn services(&self) -> InformerHandle<Service> {
         self.0.informer()
     }

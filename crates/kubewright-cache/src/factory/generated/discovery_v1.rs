@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl DiscoveryV1Informers<'_> {
     /// The informer of `endpointslices`.
     #[doc(alias = "EndpointSlices")]
+    #[inline]
     pub fn endpoint_slices(&self) -> InformerHandle<EndpointSlice> {
         self.0.informer()
     }

@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl EventsV1Informers<'_> {
     /// The informer of `events`.
     #[doc(alias = "Events")]
+    #[inline]
     pub fn events(&self) -> InformerHandle<Event> {
         self.0.informer()
     }

@@ -21,12 +21,14 @@ impl SharedInformerFactory {
 impl FlowcontrolV1Informers<'_> {
     /// The informer of `flowschemas`.
     #[doc(alias = "FlowSchemas")]
+    #[inline]
     pub fn flow_schemas(&self) -> InformerHandle<FlowSchema> {
         self.0.informer()
     }
 
     /// The informer of `prioritylevelconfigurations`.
     #[doc(alias = "PriorityLevelConfigurations")]
+    #[inline]
     pub fn priority_level_configurations(&self) -> InformerHandle<PriorityLevelConfiguration> {
         self.0.informer()
     }

@@ -21,30 +21,35 @@ impl SharedInformerFactory {
 impl NetworkingV1Informers<'_> {
     /// The informer of `ingressclasses`.
     #[doc(alias = "IngressClasses")]
+    #[inline]
     pub fn ingress_classes(&self) -> InformerHandle<IngressClass> {
         self.0.informer()
     }
 
     /// The informer of `ingresses`.
     #[doc(alias = "Ingresses")]
+    #[inline]
     pub fn ingresses(&self) -> InformerHandle<Ingress> {
         self.0.informer()
     }
 
     /// The informer of `ipaddresses`.
     #[doc(alias = "IPAddresses")]
+    #[inline]
     pub fn ip_addresses(&self) -> InformerHandle<IPAddress> {
         self.0.informer()
     }
 
     /// The informer of `networkpolicies`.
     #[doc(alias = "NetworkPolicies")]
+    #[inline]
     pub fn network_policies(&self) -> InformerHandle<NetworkPolicy> {
         self.0.informer()
     }
 
     /// The informer of `servicecidrs`.
     #[doc(alias = "ServiceCIDRs")]
+    #[inline]
     pub fn service_cidrs(&self) -> InformerHandle<ServiceCIDR> {
         self.0.informer()
     }

@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl NodeV1Informers<'_> {
     /// The informer of `runtimeclasses`.
     #[doc(alias = "RuntimeClasses")]
+    #[inline]
     pub fn runtime_classes(&self) -> InformerHandle<RuntimeClass> {
         self.0.informer()
     }

@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl PolicyV1Informers<'_> {
     /// The informer of `poddisruptionbudgets`.
     #[doc(alias = "PodDisruptionBudgets")]
+    #[inline]
     pub fn pod_disruption_budgets(&self) -> InformerHandle<PodDisruptionBudget> {
         self.0.informer()
     }

@@ -21,24 +21,28 @@ impl SharedInformerFactory {
 impl RbacV1Informers<'_> {
     /// The informer of `clusterrolebindings`.
     #[doc(alias = "ClusterRoleBindings")]
+    #[inline]
     pub fn cluster_role_bindings(&self) -> InformerHandle<ClusterRoleBinding> {
         self.0.informer()
     }
 
     /// The informer of `clusterroles`.
     #[doc(alias = "ClusterRoles")]
+    #[inline]
     pub fn cluster_roles(&self) -> InformerHandle<ClusterRole> {
         self.0.informer()
     }
 
     /// The informer of `rolebindings`.
     #[doc(alias = "RoleBindings")]
+    #[inline]
     pub fn role_bindings(&self) -> InformerHandle<RoleBinding> {
         self.0.informer()
     }
 
     /// The informer of `roles`.
     #[doc(alias = "Roles")]
+    #[inline]
     pub fn roles(&self) -> InformerHandle<Role> {
         self.0.informer()
     }

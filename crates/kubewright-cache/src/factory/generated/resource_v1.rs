@@ -21,24 +21,28 @@ impl SharedInformerFactory {
 impl ResourceV1Informers<'_> {
     /// The informer of `deviceclasses`.
     #[doc(alias = "DeviceClasses")]
+    #[inline]
     pub fn device_classes(&self) -> InformerHandle<DeviceClass> {
         self.0.informer()
     }
 
     /// The informer of `resourceclaims`.
     #[doc(alias = "ResourceClaims")]
+    #[inline]
     pub fn resource_claims(&self) -> InformerHandle<ResourceClaim> {
         self.0.informer()
     }
 
     /// The informer of `resourceclaimtemplates`.
     #[doc(alias = "ResourceClaimTemplates")]
+    #[inline]
     pub fn resource_claim_templates(&self) -> InformerHandle<ResourceClaimTemplate> {
         self.0.informer()
     }
 
     /// The informer of `resourceslices`.
     #[doc(alias = "ResourceSlices")]
+    #[inline]
     pub fn resource_slices(&self) -> InformerHandle<ResourceSlice> {
         self.0.informer()
     }

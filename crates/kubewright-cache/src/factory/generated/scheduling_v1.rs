@@ -21,6 +21,7 @@ impl SharedInformerFactory {
 impl SchedulingV1Informers<'_> {
     /// The informer of `priorityclasses`.
     #[doc(alias = "PriorityClasses")]
+    #[inline]
     pub fn priority_classes(&self) -> InformerHandle<PriorityClass> {
         self.0.informer()
     }

@@ -23,36 +23,42 @@ impl SharedInformerFactory {
 impl StorageV1Informers<'_> {
     /// The informer of `csidrivers`.
     #[doc(alias = "CSIDrivers")]
+    #[inline]
     pub fn csi_drivers(&self) -> InformerHandle<CSIDriver> {
         self.0.informer()
     }
 
     /// The informer of `csinodes`.
     #[doc(alias = "CSINodes")]
+    #[inline]
     pub fn csi_nodes(&self) -> InformerHandle<CSINode> {
         self.0.informer()
     }
 
     /// The informer of `csistoragecapacities`.
     #[doc(alias = "CSIStorageCapacities")]
+    #[inline]
     pub fn csi_storage_capacities(&self) -> InformerHandle<CSIStorageCapacity> {
         self.0.informer()
     }
 
     /// The informer of `storageclasses`.
     #[doc(alias = "StorageClasses")]
+    #[inline]
     pub fn storage_classes(&self) -> InformerHandle<StorageClass> {
         self.0.informer()
     }
 
     /// The informer of `volumeattachments`.
     #[doc(alias = "VolumeAttachments")]
+    #[inline]
     pub fn volume_attachments(&self) -> InformerHandle<VolumeAttachment> {
         self.0.informer()
     }
 
     /// The informer of `volumeattributesclasses`.
     #[doc(alias = "VolumeAttributesClasses")]
+    #[inline]
     pub fn volume_attributes_classes(&self) -> InformerHandle<VolumeAttributesClass> {
         self.0.informer()
     }
