@@ -1,5 +1,6 @@
 //! Sends a request, again where that helps.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -50,15 +51,22 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// The first answer that is a success.
-    pub(super) async fn run(&self) -> Result<Response<Body>> {
+    /// The first answer that is a success. Boxed, so that what a request takes is compiled here, and not again in each crate that
+    /// sends one.
+    pub(super) fn run(&self) -> Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send + '_>> {
+        Box::pin(self.try_until_success())
+    }
+
+    async fn try_until_success(&self) -> Result<Response<Body>> {
         let settings = self.request.client.settings();
         let negotiation = self.request.client.negotiation();
         let mut json_only = settings.json_only || negotiation.is_json_only(self.resource.as_ref());
         let (mut retries, mut previous) = (0, None::<String>);
         loop {
-            if let Some(backoff) = &settings.backoff {
-                sleep(backoff.pause()).await;
+            if let Some(pause) =
+                settings.backoff.as_ref().map(|backoff| backoff.pause()).filter(|pause| !pause.is_zero())
+            {
+                sleep(pause).await;
             }
             let (sent, spoke_protobuf) = self.send_once(json_only).await;
             let again = match sent {
