@@ -42,6 +42,7 @@ mod request;
 mod reviews;
 mod routes;
 mod schema;
+mod seldom;
 mod server;
 mod service;
 pub mod storage;

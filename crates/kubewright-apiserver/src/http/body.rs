@@ -10,9 +10,9 @@ use tokio::sync::watch;
 
 use crate::faults::Weather;
 use crate::registry::{Slot, WatchStream};
+use crate::seldom::Seldom;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Break = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The body of an answer. Fails only where a fault was injected.
 pub struct Body {
@@ -35,9 +35,9 @@ enum Inner {
 struct Under {
     weather: watch::Receiver<Weather>,
     /// Done when the watch is cut.
-    cut: Break,
+    cut: Seldom<Weather>,
     /// Done when the server is no longer frozen, while it is.
-    thaw: Option<Break>,
+    thaw: Option<Seldom<Weather>>,
 }
 
 impl Body {
@@ -53,10 +53,11 @@ impl Body {
     pub(crate) fn under(mut self, weather: watch::Receiver<Weather>) -> Self {
         if let Inner::Watch { weather: under, .. } = &mut self.inner {
             let cuts = weather.borrow().cuts;
-            let mut watched = weather.clone();
             // Without a server there is nobody left to send anything.
-            let cut = Box::pin(async move { drop(watched.wait_for(|weather| weather.cuts != cuts).await) });
-            *under = Some(Under { weather, cut, thaw: None });
+            let cut = Seldom::new(&weather, move |weather| weather.cuts != cuts);
+            let mut under_it = Under { weather, cut, thaw: None };
+            under_it.look();
+            *under = Some(under_it);
         }
         self
     }
@@ -71,18 +72,23 @@ impl Body {
 impl Under {
     /// Ready with an error when the watch is cut, pending while the server is frozen, and ready if there is nothing.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.cut.as_mut().poll(context).is_ready() {
+        if self.cut.poll(context).is_ready() {
             return Poll::Ready(Err(broken()));
         }
-        if self.thaw.is_none() && self.weather.borrow().is_frozen {
-            let mut weather = self.weather.clone();
-            self.thaw = Some(Box::pin(async move { drop(weather.wait_for(|weather| !weather.is_frozen).await) }));
+        if self.thaw.is_none() && self.weather.has_changed().unwrap_or(true) {
+            self.look();
         }
         if let Some(thaw) = &mut self.thaw {
-            std::task::ready!(thaw.as_mut().poll(context));
+            std::task::ready!(thaw.poll(context));
             self.thaw = None;
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn look(&mut self) {
+        if self.weather.borrow_and_update().is_frozen {
+            self.thaw = Some(Seldom::new(&self.weather, |weather| !weather.is_frozen));
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::encoding::{Frames, Kind, SharedFrames, bookmark};
 use crate::object::StoredObject;
 use crate::random;
 use crate::rejection::Rejection;
+use crate::seldom::Seldom;
 use crate::storage::{Compacted, Event, EventKind, ListOptions, Scope, Watcher};
 
 /// How often a quiet watch says how far it has come.
@@ -193,12 +194,11 @@ impl WatchStream {
             slot.put(frame).await;
         }
         // Both are made once: a watch wakes for every event, and seldom for them.
-        let mut stop = self.stop.clone();
-        let mut stop = pin!(async move { drop(stop.wait_for(|stopped| *stopped).await) });
+        let mut stop = Seldom::new(&self.stop, |stopped| *stopped);
         let mut alarm = pin!(sleep_until(self.alarm()));
         loop {
             let mut frame = Outgoing::default();
-            self.wait(&mut frame, stop.as_mut(), alarm.as_mut()).await;
+            self.wait(&mut frame, &mut stop, alarm.as_mut()).await;
             if frame.is_empty() {
                 return;
             }
@@ -230,17 +230,12 @@ impl WatchStream {
     }
 
     /// Waits for something to say. Says nothing at the end.
-    async fn wait(
-        &mut self,
-        frame: &mut Outgoing,
-        mut stop: Pin<&mut impl Future<Output = ()>>,
-        mut alarm: Pin<&mut Sleep>,
-    ) {
+    async fn wait(&mut self, frame: &mut Outgoing, stop: &mut Seldom<bool>, mut alarm: Pin<&mut Sleep>) {
         while frame.is_empty() {
             let Some(watcher) = &mut self.watcher else { return };
             let wake = tokio::select! {
                 biased;
-                () = stop.as_mut() => Wake::Stop,
+                () = poll_fn(|context| stop.poll(context)) => Wake::Stop,
                 event = watcher.next() => Wake::Event(event),
                 () = alarm.as_mut() => Wake::Time,
             };
