@@ -7,7 +7,6 @@ use std::time::Duration;
 use kubewright_core::Object;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use super::listener::{Batch, Listener, Work};
 use super::options::OnPanic;
@@ -20,17 +19,18 @@ use crate::store::{Change, Snapshot};
 const REST: Duration = Duration::from_secs(1);
 
 /// Tells `handler` of all that comes until it is removed or the informer stops. The event in hand is finished first.
-pub(super) async fn deliver<T: Object>(
-    listener: Arc<Listener<T>>,
-    handler: Box<dyn EventHandler<T>>,
-    stop: CancellationToken,
-) {
-    let _stopped = listener.stopped.clone().drop_guard();
-    let mut delivery = Delivery { listener: &listener, handler, has_panicked: false };
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = listener.removed.cancelled() => {}
-        () = delivery.run() => {}
+pub(super) async fn deliver<T: Object>(listener: Arc<Listener<T>>, handler: Box<dyn EventHandler<T>>) {
+    let _stopped = Stopped(&listener);
+    Delivery { listener: &listener, handler, has_panicked: false, has_missed: false }.run().await;
+}
+
+/// Says that the task is over, however it came to that.
+struct Stopped<'a, T: Object>(&'a Listener<T>);
+
+impl<T: Object> Drop for Stopped<'_, T> {
+    fn drop(&mut self) {
+        self.0.end();
+        self.0.stopped.cancel();
     }
 }
 
@@ -38,22 +38,29 @@ struct Delivery<'a, T> {
     listener: &'a Listener<T>,
     handler: Box<dyn EventHandler<T>>,
     has_panicked: bool,
+    /// An event was let go because the handler is to stop.
+    has_missed: bool,
 }
 
 impl<T: Object> Delivery<'_, T> {
     async fn run(&mut self) {
-        loop {
-            let Batch { work, ends_initial_list, .. } = self.listener.take().await;
+        while let Some(Batch { work, ends_initial_list, .. }) = self.listener.take().await {
             self.work_through(work).await;
+            if self.has_missed {
+                return;
+            }
             self.listener.done(ends_initial_list);
             if std::mem::take(&mut self.has_panicked) {
                 match self.listener.options.on_panic {
                     OnPanic::Skip => {}
                     OnPanic::Replay => {
                         self.listener.replay();
-                        sleep(REST).await;
+                        tokio::select! {
+                            () = self.listener.ended() => return,
+                            () = sleep(REST) => {}
+                        }
                     }
-                    OnPanic::Remove => return self.listener.removed.cancel(),
+                    OnPanic::Remove => return,
                 }
             }
         }
@@ -119,15 +126,21 @@ impl<T: Object> Delivery<'_, T> {
     }
 
     async fn tell(&mut self, event: &Event<T>) {
-        if self.listener.removed.is_cancelled() {
-            // What waits is let go; the task ends where it next looks.
-            return std::future::pending().await;
+        if self.listener.has_ended() {
+            self.has_missed = true;
+            return;
         }
         if self.has_panicked && self.listener.options.on_panic != OnPanic::Skip {
             return;
         }
         if !self.handler.is_ready() {
-            self.handler.ready().await;
+            tokio::select! {
+                () = self.listener.ended() => {
+                    self.has_missed = true;
+                    return;
+                }
+                () = self.handler.ready() => {}
+            }
         }
         let handler = &mut self.handler;
         if catch_unwind(AssertUnwindSafe(|| handler.on_event(event))).is_err() {
@@ -135,7 +148,7 @@ impl<T: Object> Delivery<'_, T> {
             self.listener.panicked();
             self.has_panicked = true;
         }
-        // Lets others have their turn, and is where the task can be stopped between two events.
+        // Lets others have their turn.
         consume_budget().await;
     }
 }

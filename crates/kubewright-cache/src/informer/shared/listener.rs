@@ -5,8 +5,10 @@
 //! to the present. So the memory it costs is bounded by what has changed, and objects that changed often are told of once.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use kubewright_core::Object;
@@ -41,17 +43,20 @@ pub(super) struct Batch<T> {
 /// One handler as the informer sees it.
 pub(super) struct Listener<T> {
     state: Mutex<State<T>>,
-    changed: Notify,
+    /// Set when the handler is to stop.
+    has_ended: AtomicBool,
+    /// Something was taken, or the handler is to stop.
     drained: Notify,
     pub(super) synced: watch::Sender<bool>,
-    /// Set when the handler is to stop, and when its task has.
-    pub(super) removed: CancellationToken,
+    /// Cancelled when the task has stopped.
     pub(super) stopped: CancellationToken,
     pub(super) panics: AtomicU64,
     pub(super) options: HandlerOptions,
 }
 
 struct State<T> {
+    /// The handler's task, while it waits. It is the only one that does, for every event of every handler, so this is all it takes.
+    waiting: Option<Waker>,
     line: VecDeque<Batch<T>>,
     /// How many events are in line.
     buffered: usize,
@@ -82,22 +87,35 @@ impl<T: Object> Listener<T> {
         let resync = Resync { period: resync, next: now + resync.unwrap_or_default(), is_syncing: true };
         // Of another store, but empty, so that the difference to any snapshot is all of it.
         let seen = Store::default().snapshot();
-        let state = State { line: VecDeque::new(), buffered: 0, seen, behind: None, resync };
+        let state = State { waiting: None, line: VecDeque::new(), buffered: 0, seen, behind: None, resync };
         Listener {
             state: Mutex::new(state),
-            changed: Notify::new(),
+            has_ended: AtomicBool::new(false),
             drained: Notify::new(),
             synced: watch::Sender::new(false),
-            removed: CancellationToken::new(),
             stopped: CancellationToken::new(),
             panics: AtomicU64::new(0),
             options,
         }
     }
 
+    /// Puts events in line, reminders among them only where it is time for them; says whether it is.
+    pub(super) fn push_events(&self, events: Arc<Vec<Event<T>>>, after: Snapshot<T>) -> bool {
+        let state = self.lock();
+        let with_reminders = state.resync.is_syncing;
+        if !events.is_empty() {
+            let work = Work::Events { events, with_reminders };
+            self.put(state, Batch { work, after, ends_initial_list: false });
+        }
+        with_reminders
+    }
+
     /// Puts work in line.
     pub(super) fn push(&self, batch: Batch<T>) {
-        let mut state = self.lock();
+        self.put(self.lock(), batch);
+    }
+
+    fn put(&self, mut state: MutexGuard<'_, State<T>>, batch: Batch<T>) {
         let overflows = match self.options.overflow {
             Overflow::Block => false,
             Overflow::Coalesce | Overflow::Replay => state.buffered >= self.options.buffer,
@@ -117,8 +135,7 @@ impl<T: Object> Listener<T> {
             }
             state.line.push_back(batch);
         }
-        drop(state);
-        self.changed.notify_waiters();
+        wake(state);
     }
 
     /// Has the handler told of everything again.
@@ -137,31 +154,39 @@ impl<T: Object> Listener<T> {
         state.behind = Some(Behind { target, all: true, ends_initial_list });
     }
 
-    /// Waits for work. Cancel safe.
-    pub(super) async fn take(&self) -> Batch<T> {
-        loop {
-            let changed = self.changed.notified();
-            if let Some(batch) = self.try_take() {
-                self.drained.notify_waiters();
-                return batch;
+    /// Waits for work; none when the handler is to stop. For its task alone. Cancel safe.
+    pub(super) async fn take(&self) -> Option<Batch<T>> {
+        let batch = poll_fn(|context| {
+            let mut state = self.lock();
+            if self.has_ended() {
+                return Poll::Ready(None);
             }
-            changed.await;
+            match state.take() {
+                Some(batch) => Poll::Ready(Some(batch)),
+                None => {
+                    state.wait(context.waker());
+                    Poll::Pending
+                }
+            }
+        });
+        let batch = batch.await;
+        if self.options.overflow == Overflow::Block {
+            self.drained.notify_waiters();
         }
+        batch
     }
 
-    fn try_take(&self) -> Option<Batch<T>> {
-        let mut state = self.lock();
-        if let Some(batch) = state.line.pop_front() {
-            if let Work::Events { events, .. } = &batch.work {
-                state.buffered -= events.len();
+    /// Waits until the handler is to stop. For its task alone.
+    pub(super) async fn ended(&self) {
+        let ended = poll_fn(|context| {
+            let mut state = self.lock();
+            if self.has_ended() {
+                return Poll::Ready(());
             }
-            state.seen = batch.after.clone();
-            return Some(batch);
-        }
-        let behind = state.behind.take()?;
-        let from = std::mem::replace(&mut state.seen, behind.target.clone());
-        let work = Work::Difference { from, to: behind.target.clone(), all: behind.all };
-        Some(Batch { work, after: behind.target, ends_initial_list: behind.ends_initial_list })
+            state.wait(context.waker());
+            Poll::Pending
+        });
+        ended.await;
     }
 
     /// The handler is through with what it took.
@@ -173,12 +198,7 @@ impl<T: Object> Listener<T> {
 
     /// Whether the informer has to wait for this handler.
     pub(super) fn is_full(&self) -> bool {
-        self.options.overflow == Overflow::Block && !self.is_gone() && self.lock().buffered >= self.options.buffer
-    }
-
-    /// Whether nobody takes anything any more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.removed.is_cancelled() || self.stopped.is_cancelled()
+        self.options.overflow == Overflow::Block && !self.has_ended() && self.lock().buffered >= self.options.buffer
     }
 
     /// Resolves when the handler has taken something, or goes.
@@ -188,11 +208,7 @@ impl<T: Object> Listener<T> {
             if !self.is_full() {
                 return;
             }
-            tokio::select! {
-                () = drained => {}
-                () = self.removed.cancelled() => return,
-                () = self.stopped.cancelled() => return,
-            }
+            drained.await;
         }
     }
 
@@ -219,10 +235,6 @@ impl<T: Object> Listener<T> {
         resync.is_syncing
     }
 
-    pub(super) fn is_syncing(&self) -> bool {
-        self.lock().resync.is_syncing
-    }
-
     pub(super) fn set_resync_period(&self, period: Option<Duration>) {
         let resync = &mut self.lock().resync;
         resync.period = period;
@@ -232,8 +244,54 @@ impl<T: Object> Listener<T> {
     pub(super) fn panicked(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+impl<T> Listener<T> {
+    /// Has the handler stop. What waits for it is let go.
+    pub(super) fn end(&self) {
+        let state = self.lock();
+        self.has_ended.store(true, Ordering::Release);
+        wake(state);
+        self.drained.notify_waiters();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> State<T> {
+    fn take(&mut self) -> Option<Batch<T>> {
+        if let Some(batch) = self.line.pop_front() {
+            if let Work::Events { events, .. } = &batch.work {
+                self.buffered -= events.len();
+            }
+            self.seen = batch.after.clone();
+            return Some(batch);
+        }
+        let behind = self.behind.take()?;
+        let from = std::mem::replace(&mut self.seen, behind.target.clone());
+        let work = Work::Difference { from, to: behind.target.clone(), all: behind.all };
+        Some(Batch { work, after: behind.target, ends_initial_list: behind.ends_initial_list })
+    }
+
+    fn wait(&mut self, waker: &Waker) {
+        match &mut self.waiting {
+            Some(waiting) => waiting.clone_from(waker),
+            None => self.waiting = Some(waker.clone()),
+        }
+    }
+}
+
+/// Wakes the handler's task, after the lock is free for it.
+fn wake<T>(mut state: MutexGuard<'_, State<T>>) {
+    let waiting = state.waiting.take();
+    drop(state);
+    if let Some(waker) = waiting {
+        waker.wake();
     }
 }

@@ -156,7 +156,7 @@ impl<T: Object> SharedIndexInformer<T> {
             processor.listeners.push(listener.clone());
             listener
         };
-        let task = delivery::deliver(listener.clone(), Box::new(handler), shared.stop.clone());
+        let task = delivery::deliver(listener.clone(), Box::new(handler));
         shared.tasks.spawn(task);
         Ok(HandlerRegistration { listener })
     }

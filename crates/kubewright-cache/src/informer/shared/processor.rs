@@ -36,7 +36,7 @@ pub(super) struct Shared<T> {
     pub(super) default_resync: Option<Duration>,
     pub(super) processor: Mutex<Processor<T>>,
     pub(super) synced: watch::Sender<bool>,
-    /// Cancelled when handlers are to stop: after the run, or when nobody can run it any more.
+    /// Cancelled when the informer has stopped: after the run, or when nobody can run it any more.
     pub(super) stop: CancellationToken,
     pub(super) tasks: TaskTracker,
     pub(super) labels: Labels,
@@ -110,16 +110,12 @@ impl<T: Object> Shared<T> {
     /// Applies deltas and puts in line what they mean, so that nobody can join in between.
     fn process(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
         let mut processor = self.processor();
-        processor.listeners.retain(|listener| !listener.is_gone());
+        processor.listeners.retain(|listener| !listener.has_ended());
         let Applied { events, before, after, reminder } =
             apply(&self.store, deltas, is_in_initial_list, self.recreated);
         let events = Arc::new(events);
         for listener in &processor.listeners {
-            let is_syncing = listener.is_syncing();
-            if !events.is_empty() {
-                let work = Work::Events { events: events.clone(), with_reminders: is_syncing };
-                listener.push(Batch { work, after: after.clone(), ends_initial_list: false });
-            }
+            let is_syncing = listener.push_events(events.clone(), after.clone());
             let before = match reminder {
                 Reminder::Repeated if !before.is_empty() => Some(before.clone()),
                 Reminder::All => None,
@@ -189,7 +185,10 @@ pub(super) struct Ended<'a, T: Object>(pub(super) &'a Arc<Shared<T>>);
 
 impl<T: Object> Drop for Ended<'_, T> {
     fn drop(&mut self) {
-        self.0.processor().phase = Phase::Stopped;
+        let mut processor = self.0.processor();
+        processor.phase = Phase::Stopped;
+        processor.listeners.iter().for_each(|listener| listener.end());
+        drop(processor);
         self.0.queue.close();
         self.0.tasks.close();
         self.0.stop.cancel();
@@ -199,6 +198,8 @@ impl<T: Object> Drop for Ended<'_, T> {
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         // Never run: the tasks of handlers wait for nothing.
+        let processor = self.processor.get_mut().unwrap_or_else(PoisonError::into_inner);
+        processor.listeners.iter().for_each(|listener| listener.end());
         self.stop.cancel();
     }
 }

@@ -45,7 +45,7 @@ impl<T: Object> Registered for Listener<T> {
     }
 
     fn remove(&self) {
-        self.removed.cancel();
+        self.end();
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
