@@ -32,7 +32,7 @@ pub const USAGE: &str =
 /// What a row needs to play.
 struct Session {
     programs: Programs,
-    /// Fewer repetitions and no million: some ten minutes in all.
+    /// Fewer repetitions: half an hour in all.
     quick: bool,
     /// Sizes above this are left out, for small machines.
     most_pods: u64,
@@ -48,7 +48,7 @@ impl Session {
 
     /// How often a case is played.
     fn repetitions(&self) -> usize {
-        if self.quick { 2 } else { 5 }
+        if self.quick { 3 } else { 5 }
     }
 }
 

@@ -17,8 +17,7 @@ pub const ROW: Row = Row {
 };
 
 fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
-    let sizes: &[u64] = if session.quick { &[1000, 10_000, 100_000] } else { &[1000, 10_000, 100_000, 1_000_000] };
-    for &pods in sizes.iter().filter(|pods| **pods <= session.most_pods) {
+    for pods in [1000, 10_000, 100_000, 1_000_000].into_iter().filter(|pods| *pods <= session.most_pods) {
         let runs = informer::play_growth(session, pods)?;
         for run in &runs.done {
             let case = size(pods);
