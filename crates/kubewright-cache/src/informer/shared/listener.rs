@@ -1,8 +1,10 @@
 //! What waits for one handler, and how far the handler has come.
 //!
 //! Batches of events are shared by all handlers. A handler that falls behind by more than its buffer holds does not keep
-//! what it misses: its place is marked by the snapshot it has seen, and when it comes for more it is given the difference
-//! to the present. So the memory it costs is bounded by what has changed, and objects that changed often are told of once.
+//! what it misses: when it lags by half of the buffer, the place is marked by a snapshot; when the buffer is full, all behind the mark
+//! is let go, and after what stands before it the handler is given the difference to the present. So the memory it costs is bounded by
+//! what has changed, and objects that changed often are told of once. Who keeps up holds no snapshot: each would have the writer copy
+//! what it changes next.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::options::{HandlerOptions, Overflow};
+use super::options::{HandlerOptions, OnPanic, Overflow};
 use crate::informer::event::Event;
 use crate::store::{Snapshot, Store};
 
@@ -32,12 +34,19 @@ pub(super) enum Work<T> {
     Difference { from: Snapshot<T>, to: Snapshot<T>, all: bool },
 }
 
-/// Work, and where it leads.
+/// Work, as it stands in line.
 pub(super) struct Batch<T> {
     pub(super) work: Work<T>,
-    pub(super) after: Snapshot<T>,
+    /// Where it leads, for handlers that may have to be told of everything again.
+    after: Option<Snapshot<T>>,
     /// With it the first list is complete.
     pub(super) ends_initial_list: bool,
+}
+
+/// The store around some work.
+pub(super) struct Around<'a, T> {
+    pub(super) before: &'a Snapshot<T>,
+    pub(super) after: &'a Snapshot<T>,
 }
 
 /// One handler as the informer sees it.
@@ -60,14 +69,25 @@ struct State<T> {
     line: VecDeque<Batch<T>>,
     /// How many events are in line.
     buffered: usize,
-    /// What the handler has seen when it is through with what it took.
-    seen: Snapshot<T>,
+    /// Set while the handler lags.
+    mark: Option<Mark<T>>,
     /// Set while the handler has fallen behind.
     behind: Option<Behind<T>>,
+    /// What the handler has seen when it is through with what it took, if it may have to be told of everything again.
+    seen: Option<Snapshot<T>>,
     resync: Resync,
 }
 
+/// Where the line may be cut off.
+struct Mark<T> {
+    /// How many batches stand before it.
+    place: usize,
+    /// What the handler has seen when it is through with those.
+    seen: Snapshot<T>,
+}
+
 struct Behind<T> {
+    from: Snapshot<T>,
     target: Snapshot<T>,
     all: bool,
     ends_initial_list: bool,
@@ -85,9 +105,9 @@ impl<T: Object> Listener<T> {
     pub(super) fn new(options: HandlerOptions, resync: Option<Duration>) -> Self {
         let now = Instant::now();
         let resync = Resync { period: resync, next: now + resync.unwrap_or_default(), is_syncing: true };
-        // Of another store, but empty, so that the difference to any snapshot is all of it.
-        let seen = Store::default().snapshot();
-        let state = State { waiting: None, line: VecDeque::new(), buffered: 0, seen, behind: None, resync };
+        let seen = (options.on_panic == OnPanic::Replay).then(nothing);
+        let line = VecDeque::new();
+        let state = State { waiting: None, line, buffered: 0, mark: None, behind: None, seen, resync };
         Listener {
             state: Mutex::new(state),
             has_ended: AtomicBool::new(false),
@@ -100,40 +120,46 @@ impl<T: Object> Listener<T> {
     }
 
     /// Puts events in line, reminders among them only where it is time for them; says whether it is.
-    pub(super) fn push_events(&self, events: Arc<Vec<Event<T>>>, after: Snapshot<T>) -> bool {
+    pub(super) fn push_events(&self, events: Arc<Vec<Event<T>>>, around: &Around<'_, T>) -> bool {
         let state = self.lock();
         let with_reminders = state.resync.is_syncing;
         if !events.is_empty() {
-            let work = Work::Events { events, with_reminders };
-            self.put(state, Batch { work, after, ends_initial_list: false });
+            self.put(state, Work::Events { events, with_reminders }, around, false);
         }
         with_reminders
     }
 
     /// Puts work in line.
-    pub(super) fn push(&self, batch: Batch<T>) {
-        self.put(self.lock(), batch);
+    pub(super) fn push(&self, work: Work<T>, around: &Around<'_, T>, ends_initial_list: bool) {
+        self.put(self.lock(), work, around, ends_initial_list);
     }
 
-    fn put(&self, mut state: MutexGuard<'_, State<T>>, batch: Batch<T>) {
-        let overflows = match self.options.overflow {
-            Overflow::Block => false,
-            Overflow::Coalesce | Overflow::Replay => state.buffered >= self.options.buffer,
-        };
+    fn put(
+        &self,
+        mut state: MutexGuard<'_, State<T>>,
+        work: Work<T>,
+        &Around { before, after }: &Around<'_, T>,
+        ends_initial_list: bool,
+    ) {
+        let buffer = self.options.buffer;
+        let can_wait = self.options.overflow == Overflow::Block;
         if let Some(behind) = &mut state.behind {
-            behind.target = batch.after;
-            behind.ends_initial_list |= batch.ends_initial_list;
-        } else if overflows {
-            let missed = std::mem::take(&mut state.line);
-            state.buffered = 0;
-            let ends_initial_list = batch.ends_initial_list || missed.iter().any(|batch| batch.ends_initial_list);
+            behind.target = after.clone();
+            behind.ends_initial_list |= ends_initial_list;
+        } else if !can_wait && state.buffered >= buffer {
+            let mark = state.mark.take().unwrap_or_else(|| state.mark(before));
+            let missed = state.line.split_off(mark.place);
+            state.buffered -= missed.iter().map(|batch| batch.work.events()).sum::<usize>();
+            let ends_initial_list = ends_initial_list || missed.iter().any(|batch| batch.ends_initial_list);
             let all = self.options.overflow == Overflow::Replay;
-            state.behind = Some(Behind { target: batch.after, all, ends_initial_list });
+            state.behind = Some(Behind { from: mark.seen, target: after.clone(), all, ends_initial_list });
         } else {
-            if let Work::Events { events, .. } = &batch.work {
-                state.buffered += events.len();
+            if !can_wait && state.mark.is_none() && state.buffered >= buffer / 2 && state.buffered > 0 {
+                state.mark = Some(state.mark(before));
             }
-            state.line.push_back(batch);
+            state.buffered += work.events();
+            let after = state.seen.is_some().then(|| after.clone());
+            state.line.push_back(Batch { work, after, ends_initial_list });
         }
         wake(state);
     }
@@ -142,16 +168,16 @@ impl<T: Object> Listener<T> {
     pub(super) fn replay(&self) {
         let mut state = self.lock();
         let missed = std::mem::take(&mut state.line);
-        state.buffered = 0;
+        (state.buffered, state.mark) = (0, None);
         let before = state.behind.take();
-        let target = match (&before, missed.back()) {
-            (Some(behind), _) => behind.target.clone(),
-            (None, Some(batch)) => batch.after.clone(),
-            (None, None) => state.seen.clone(),
+        let from = state.seen.clone().unwrap_or_else(nothing);
+        let target = match &before {
+            Some(behind) => behind.target.clone(),
+            None => missed.back().and_then(|batch| batch.after.clone()).unwrap_or_else(|| from.clone()),
         };
         let ends_initial_list =
             before.is_some_and(|behind| behind.ends_initial_list) || missed.iter().any(|batch| batch.ends_initial_list);
-        state.behind = Some(Behind { target, all: true, ends_initial_list });
+        state.behind = Some(Behind { from, target, all: true, ends_initial_list });
     }
 
     /// Waits for work; none when the handler is to stop. For its task alone. Cancel safe.
@@ -216,7 +242,7 @@ impl<T: Object> Listener<T> {
     pub(super) fn lag(&self) -> usize {
         let state = self.lock();
         match &state.behind {
-            Some(behind) => state.seen.changes(&behind.target).len(),
+            Some(behind) => state.buffered + behind.from.changes(&behind.target).len(),
             None => state.buffered,
         }
     }
@@ -264,19 +290,36 @@ impl<T> Listener<T> {
     }
 }
 
+impl<T> Work<T> {
+    fn events(&self) -> usize {
+        match self {
+            Work::Events { events, .. } => events.len(),
+            _ => 0,
+        }
+    }
+}
+
 impl<T> State<T> {
+    /// A mark behind all that is in line.
+    fn mark(&self, before: &Snapshot<T>) -> Mark<T> {
+        Mark { place: self.line.len(), seen: before.clone() }
+    }
+
     fn take(&mut self) -> Option<Batch<T>> {
         if let Some(batch) = self.line.pop_front() {
-            if let Work::Events { events, .. } = &batch.work {
-                self.buffered -= events.len();
+            self.buffered -= batch.work.events();
+            // Whoever has come to the mark does not lag, or has to be marked again.
+            self.mark =
+                self.mark.take().filter(|mark| mark.place > 0).map(|mark| Mark { place: mark.place - 1, ..mark });
+            if self.seen.is_some() {
+                self.seen.clone_from(&batch.after);
             }
-            self.seen = batch.after.clone();
             return Some(batch);
         }
-        let behind = self.behind.take()?;
-        let from = std::mem::replace(&mut self.seen, behind.target.clone());
-        let work = Work::Difference { from, to: behind.target.clone(), all: behind.all };
-        Some(Batch { work, after: behind.target, ends_initial_list: behind.ends_initial_list })
+        let Behind { from, target, all, ends_initial_list } = self.behind.take()?;
+        let after = self.seen.is_some().then(|| target.clone());
+        self.seen.clone_from(&after);
+        Some(Batch { work: Work::Difference { from, to: target, all }, after, ends_initial_list })
     }
 
     fn wait(&mut self, waker: &Waker) {
@@ -285,6 +328,11 @@ impl<T> State<T> {
             None => self.waiting = Some(waker.clone()),
         }
     }
+}
+
+/// What a handler has seen at first: of another store, but empty, so that the difference to any snapshot is all of it.
+pub(super) fn nothing<T: Object>() -> Snapshot<T> {
+    Store::default().snapshot()
 }
 
 /// Wakes the handler's task, after the lock is free for it.

@@ -31,7 +31,7 @@ use crate::metrics::Labels;
 use crate::queue::{DeltaFifo, DeltaFifoOptions, Queue, RealFifo, RealFifoOptions, ReflectorStore};
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
-use listener::{Batch, Listener, Work};
+use listener::{Around, Listener, Work, nothing};
 use processor::{Ended, Phase, Processor, SHORTEST_RESYNC, Shared};
 
 /// A cache of the objects of one resource, kept in step with the server, that tells handlers of changes.
@@ -148,11 +148,8 @@ impl<T: Object> SharedIndexInformer<T> {
             let period = processor.resync_period(&options, shared.default_resync);
             let listener = Arc::new(Listener::new(options, period));
             let snapshot = shared.store.snapshot();
-            listener.push(Batch {
-                work: Work::All(snapshot.clone()),
-                after: snapshot,
-                ends_initial_list: processor.has_synced,
-            });
+            let around = Around { before: &nothing(), after: &snapshot };
+            listener.push(Work::All(snapshot.clone()), &around, processor.has_synced);
             processor.listeners.push(listener.clone());
             listener
         };

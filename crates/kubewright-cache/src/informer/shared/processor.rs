@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::listener::{Batch, Listener, Work};
+use super::listener::{Around, Listener, Work};
 use super::options::HandlerOptions;
 use super::registration::Registered;
 use crate::Delta;
@@ -113,17 +113,17 @@ impl<T: Object> Shared<T> {
         processor.listeners.retain(|listener| !listener.has_ended());
         let Applied { events, before, after, reminder } =
             apply(&self.store, deltas, is_in_initial_list, self.recreated);
-        let events = Arc::new(events);
+        let (events, around) = (Arc::new(events), Around { before: &before, after: &after });
         for listener in &processor.listeners {
-            let is_syncing = listener.push_events(events.clone(), after.clone());
+            let is_syncing = listener.push_events(events.clone(), &around);
             let before = match reminder {
                 Reminder::Repeated if !before.is_empty() => Some(before.clone()),
                 Reminder::All => None,
                 _ => continue,
             };
             if is_syncing {
-                let work = Work::Reminders { before, after: after.clone() };
-                listener.push(Batch { work, after: after.clone(), ends_initial_list: false });
+                let around = Around { before: &after, after: &after };
+                listener.push(Work::Reminders { before, after: after.clone() }, &around, false);
             }
         }
     }
@@ -135,10 +135,10 @@ impl<T: Object> Shared<T> {
             return;
         }
         processor.has_synced = true;
-        let after = self.store.snapshot();
+        let now = self.store.snapshot();
+        let around = Around { before: &now, after: &now };
         for listener in &processor.listeners {
-            let work = Work::Events { events: Arc::default(), with_reminders: false };
-            listener.push(Batch { work, after: after.clone(), ends_initial_list: true });
+            listener.push(Work::Events { events: Arc::default(), with_reminders: false }, &around, true);
         }
         drop(processor);
         self.synced.send_replace(true);
