@@ -94,6 +94,30 @@ async fn a_stalled_handler_is_given_the_difference() {
     running.stop().await;
 }
 
+// SI-9: half a buffer of changes is told one by one, and the rest as one difference that begins where they end.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_lags_is_told_of_each_change_up_to_the_mark() {
+    let server = Live::new();
+    server.put("a");
+    let informer = informer(&server);
+    let (handler, mut events) = stalled(&informer, HandlerOptions::default().buffer(8));
+    let running = Running::start(informer);
+    assert!(running.informer.synced().await);
+    for _ in 0..20 {
+        server.put("a");
+        settle().await;
+    }
+    assert!(handler.is_behind());
+    assert_eq!(handler.lag(), 4 + 1);
+    let told = drained(&mut events).await;
+    assert_eq!(told, ["+a@1*", "~a@1>2", "~a@2>3", "~a@3>4", "~a@4>5", "~a@5>6", "~a@6>21"]);
+    // Who has caught up is marked no more.
+    server.put("a");
+    assert_eq!(drained(&mut events).await, ["~a@21>22"]);
+    assert!(!handler.is_behind() && handler.lag() == 0);
+    running.stop().await;
+}
+
 // SI-9: told to replay, it hears of everything again.
 #[tokio::test(start_paused = true)]
 async fn a_stalled_handler_can_be_told_of_everything_again() {

@@ -14,7 +14,8 @@ const BUFFER: usize = 8192;
 /// What happens when more events wait for a handler than its buffer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
-    /// What waits is let go, and when the handler comes for more it is told what has changed since, each object once.
+    /// The later half of what waits is let go, and when the handler is through with the rest it is told what has changed since, each
+    /// object once.
     #[default]
     Coalesce,
     /// The informer waits for the handler, and with it all others do.
