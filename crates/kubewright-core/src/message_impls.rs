@@ -88,11 +88,13 @@ pub fn non_empty(text: &str) -> Option<Str> {
 macro_rules! message_impls {
     ($type:ty) => {
         impl ::std::fmt::Debug for $type {
+            #[inline]
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 $crate::message_impls::debug(self, f)
             }
         }
         impl PartialEq for $type {
+            #[inline]
             fn eq(&self, other: &Self) -> bool {
                 $crate::message_impls::equal(self, other)
             }
@@ -108,16 +110,19 @@ macro_rules! rare_fields {
     ($type:ty, $rare:ty) => {
         impl ::std::ops::Deref for $type {
             type Target = $rare;
+            #[inline]
             fn deref(&self) -> &$rare {
                 &self.rare
             }
         }
         impl ::std::ops::DerefMut for $type {
+            #[inline]
             fn deref_mut(&mut self) -> &mut $rare {
                 &mut self.rare
             }
         }
         impl $crate::message::RareFields for $rare {
+            #[inline]
             fn unset() -> &'static Self {
                 static UNSET: ::std::sync::LazyLock<$rare> = ::std::sync::LazyLock::new(Default::default);
                 &UNSET
@@ -133,23 +138,28 @@ macro_rules! object_impls {
     ($type:ty) => {
         impl $crate::Object for $type {
             const HAS_PROTOBUF: bool = true;
+            #[inline]
             fn group_version_kind(&self) -> $crate::GroupVersionKind {
                 let info = $crate::message::Message::scheme(self).kind.as_ref();
                 info.map(Into::into).unwrap_or_default()
             }
             $crate::object_metadata!();
+            #[inline]
             fn from_json(reader: &mut $crate::json::Reader<'_, '_>) -> Result<Self, $crate::DecodeError> {
                 let mut object = Self::default();
                 reader.message(&mut object)?;
                 Ok(object)
             }
+            #[inline]
             fn from_protobuf(bytes: &[u8], decoder: &mut $crate::Decoder) -> Option<Result<Self, $crate::DecodeError>> {
                 let mut object = Self::default();
                 Some(decoder.protobuf_message_into(&mut object, bytes).map(|()| object))
             }
+            #[inline]
             fn write_json(&self, writer: &mut $crate::json::Writer<'_>) {
                 writer.object(self);
             }
+            #[inline]
             fn to_protobuf(&self) -> Option<Vec<u8>> {
                 let mut out = Vec::new();
                 $crate::protobuf::Envelope::encode(self, &mut out);
@@ -164,50 +174,65 @@ macro_rules! object_impls {
 #[macro_export]
 macro_rules! object_metadata {
     () => {
+        #[inline]
         fn name(&self) -> &str {
             self.metadata.name.as_deref().unwrap_or_default()
         }
+        #[inline]
         fn namespace(&self) -> &str {
             self.metadata.namespace.as_deref().unwrap_or_default()
         }
+        #[inline]
         fn uid(&self) -> &str {
             self.metadata.uid.as_deref().unwrap_or_default()
         }
+        #[inline]
         fn resource_version(&self) -> &str {
             self.metadata.resource_version.as_deref().unwrap_or_default()
         }
         // Shares the texts, where the default copies them.
+        #[inline]
         fn key(&self) -> $crate::ObjectKey {
             let (namespace, name) = (self.metadata.namespace.clone(), self.metadata.name.clone());
             $crate::ObjectKey { namespace: namespace.unwrap_or_default(), name: name.unwrap_or_default() }
         }
+        #[inline]
         fn generation(&self) -> Option<i64> {
             self.metadata.generation
         }
+        #[inline]
         fn creation_timestamp(&self) -> Option<$crate::Time> {
             self.metadata.creation_timestamp
         }
+        #[inline]
         fn deletion_timestamp(&self) -> Option<$crate::Time> {
             self.metadata.deletion_timestamp
         }
+        #[inline]
         fn labels(&self) -> $crate::StringMap<'_> {
             $crate::StringMap::Map(&self.metadata.labels)
         }
+        #[inline]
         fn annotations(&self) -> $crate::StringMap<'_> {
             $crate::StringMap::Map(&self.metadata.annotations)
         }
+        #[inline]
         fn owner_references(&self) -> ::std::borrow::Cow<'_, [$crate::meta::v1::OwnerReference]> {
             ::std::borrow::Cow::Borrowed(&self.metadata.owner_references)
         }
+        #[inline]
         fn finalizers(&self) -> ::std::borrow::Cow<'_, [$crate::Str]> {
             ::std::borrow::Cow::Borrowed(&self.metadata.finalizers)
         }
+        #[inline]
         fn set_name(&mut self, name: &str) {
             self.metadata.name = $crate::message_impls::non_empty(name);
         }
+        #[inline]
         fn set_namespace(&mut self, namespace: &str) {
             self.metadata.namespace = $crate::message_impls::non_empty(namespace);
         }
+        #[inline]
         fn set_resource_version(&mut self, version: &str) {
             self.metadata.resource_version = $crate::message_impls::non_empty(version);
         }

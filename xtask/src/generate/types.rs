@@ -1,4 +1,7 @@
 //! Structs and the two functions that reach their fields.
+//!
+//! All functions are `#[inline]`, here and in the macros of `message_impls`: a program compiles those of the types that it uses, and not
+//! of all in a group, with the lists and sub-objects that belong to them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -63,11 +66,11 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     }
     let _ = writeln!(
         out,
-        "\nimpl Message for {name} {{\nfn scheme(&self) -> &'static TypeInfo {{\n&{}\n}}",
+        "\nimpl Message for {name} {{\n#[inline]\nfn scheme(&self) -> &'static TypeInfo {{\n&{}\n}}",
         names::constant(name)
     );
-    write_accessor(out, gv, ty, "fn get(&self, field: usize) -> Ref<'_>", "Ref::Absent", get);
-    write_accessor(out, gv, ty, "fn slot(&mut self, field: usize) -> Slot<'_>", "Slot::None", slot);
+    write_accessor(out, gv, ty, "#[inline]\nfn get(&self, field: usize) -> Ref<'_>", "Ref::Absent", get);
+    write_accessor(out, gv, ty, "#[inline]\nfn slot(&mut self, field: usize) -> Slot<'_>", "Slot::None", slot);
     let _ = writeln!(out, "}}\nmessage_impls!({name});");
     if ty.kind.is_some() && metadata_is(ty, "ObjectMeta") {
         let _ = writeln!(out, "object_impls!({name});");

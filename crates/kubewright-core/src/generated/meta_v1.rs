@@ -19,9 +19,11 @@ pub struct APIGroup {
 }
 
 impl Message for APIGroup {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_GROUP
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -31,6 +33,7 @@ impl Message for APIGroup {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -88,15 +91,18 @@ pub struct APIGroupList {
 }
 
 impl Message for APIGroupList {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_GROUP_LIST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.groups),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.groups),
@@ -148,9 +154,11 @@ pub struct APIResource {
 }
 
 impl Message for APIResource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_RESOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -166,6 +174,7 @@ impl Message for APIResource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -238,9 +247,11 @@ pub struct APIResourceList {
 }
 
 impl Message for APIResourceList {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_RESOURCE_LIST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.group_version),
@@ -248,6 +259,7 @@ impl Message for APIResourceList {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.group_version),
@@ -287,9 +299,11 @@ pub struct APIVersions {
 }
 
 impl Message for APIVersions {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_VERSIONS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.versions),
@@ -297,6 +311,7 @@ impl Message for APIVersions {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.versions),
@@ -349,9 +364,11 @@ pub struct Condition {
 }
 
 impl Message for Condition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -363,6 +380,7 @@ impl Message for Condition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -421,9 +439,11 @@ pub struct DeleteOptions {
 }
 
 impl Message for DeleteOptions {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DELETE_OPTIONS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.grace_period_seconds),
@@ -435,6 +455,7 @@ impl Message for DeleteOptions {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.grace_period_seconds),
@@ -502,9 +523,11 @@ pub struct FieldSelectorRequirement {
 }
 
 impl Message for FieldSelectorRequirement {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FIELD_SELECTOR_REQUIREMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.key),
@@ -513,6 +536,7 @@ impl Message for FieldSelectorRequirement {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.key),
@@ -554,9 +578,11 @@ pub struct GroupVersionForDiscovery {
 }
 
 impl Message for GroupVersionForDiscovery {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &GROUP_VERSION_FOR_DISCOVERY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.group_version),
@@ -564,6 +590,7 @@ impl Message for GroupVersionForDiscovery {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.group_version),
@@ -598,9 +625,11 @@ pub struct LabelSelector {
 }
 
 impl Message for LabelSelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LABEL_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::str_map(&self.match_labels),
@@ -608,6 +637,7 @@ impl Message for LabelSelector {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::StrMap(&mut self.match_labels),
@@ -649,9 +679,11 @@ pub struct LabelSelectorRequirement {
 }
 
 impl Message for LabelSelectorRequirement {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LABEL_SELECTOR_REQUIREMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.key),
@@ -660,6 +692,7 @@ impl Message for LabelSelectorRequirement {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.key),
@@ -707,9 +740,11 @@ pub struct ListMeta {
 }
 
 impl Message for ListMeta {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LIST_META
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.self_link),
@@ -720,6 +755,7 @@ impl Message for ListMeta {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.self_link),
@@ -782,9 +818,11 @@ pub struct ManagedFieldsEntry {
 }
 
 impl Message for ManagedFieldsEntry {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MANAGED_FIELDS_ENTRY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.manager),
@@ -797,6 +835,7 @@ impl Message for ManagedFieldsEntry {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.manager),
@@ -887,9 +926,11 @@ pub struct ObjectMetaRare {
 rare_fields!(ObjectMeta, ObjectMetaRare);
 
 impl Message for ObjectMeta {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &OBJECT_META
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -910,6 +951,7 @@ impl Message for ObjectMeta {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1017,9 +1059,11 @@ pub struct OwnerReference {
 }
 
 impl Message for OwnerReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &OWNER_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.api_version),
@@ -1031,6 +1075,7 @@ impl Message for OwnerReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.api_version),
@@ -1080,15 +1125,18 @@ pub struct PartialObjectMetadata {
 }
 
 impl Message for PartialObjectMetadata {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PARTIAL_OBJECT_METADATA
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1125,9 +1173,11 @@ pub struct Preconditions {
 }
 
 impl Message for Preconditions {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PRECONDITIONS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.uid),
@@ -1135,6 +1185,7 @@ impl Message for Preconditions {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.uid),
@@ -1169,9 +1220,11 @@ pub struct ServerAddressByClientCIDR {
 }
 
 impl Message for ServerAddressByClientCIDR {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVER_ADDRESS_BY_CLIENT_CIDR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.client_cidr),
@@ -1179,6 +1232,7 @@ impl Message for ServerAddressByClientCIDR {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.client_cidr),
@@ -1211,15 +1265,18 @@ pub struct ShardInfo {
 }
 
 impl Message for ShardInfo {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SHARD_INFO
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.selector),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.selector),
@@ -1258,9 +1315,11 @@ pub struct Status {
 }
 
 impl Message for Status {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1272,6 +1331,7 @@ impl Message for Status {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1329,9 +1389,11 @@ pub struct StatusCause {
 }
 
 impl Message for StatusCause {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATUS_CAUSE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.reason),
@@ -1340,6 +1402,7 @@ impl Message for StatusCause {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.reason),
@@ -1389,9 +1452,11 @@ pub struct StatusDetails {
 }
 
 impl Message for StatusDetails {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATUS_DETAILS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -1403,6 +1468,7 @@ impl Message for StatusDetails {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1458,9 +1524,11 @@ pub struct WatchEvent {
 }
 
 impl Message for WatchEvent {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &WATCH_EVENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -1468,6 +1536,7 @@ impl Message for WatchEvent {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),

@@ -14,15 +14,18 @@ pub struct ApplyConfiguration {
 }
 
 impl Message for ApplyConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &APPLY_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.expression),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.expression),
@@ -53,9 +56,11 @@ pub struct AuditAnnotation {
 }
 
 impl Message for AuditAnnotation {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &AUDIT_ANNOTATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.key),
@@ -63,6 +68,7 @@ impl Message for AuditAnnotation {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.key),
@@ -97,9 +103,11 @@ pub struct ExpressionWarning {
 }
 
 impl Message for ExpressionWarning {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EXPRESSION_WARNING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.field_ref),
@@ -107,6 +115,7 @@ impl Message for ExpressionWarning {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.field_ref),
@@ -139,15 +148,18 @@ pub struct JSONPatch {
 }
 
 impl Message for JSONPatch {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &JSON_PATCH
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.expression),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.expression),
@@ -178,9 +190,11 @@ pub struct MatchCondition {
 }
 
 impl Message for MatchCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MATCH_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -188,6 +202,7 @@ impl Message for MatchCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -228,9 +243,11 @@ pub struct MatchResources {
 }
 
 impl Message for MatchResources {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MATCH_RESOURCES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.namespace_selector),
@@ -241,6 +258,7 @@ impl Message for MatchResources {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.namespace_selector),
@@ -315,9 +333,11 @@ pub struct MutatingAdmissionPolicy {
 }
 
 impl Message for MutatingAdmissionPolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MUTATING_ADMISSION_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -325,6 +345,7 @@ impl Message for MutatingAdmissionPolicy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -370,9 +391,11 @@ pub struct MutatingAdmissionPolicyBinding {
 }
 
 impl Message for MutatingAdmissionPolicyBinding {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MUTATING_ADMISSION_POLICY_BINDING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -380,6 +403,7 @@ impl Message for MutatingAdmissionPolicyBinding {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -427,9 +451,11 @@ pub struct MutatingAdmissionPolicyBindingSpec {
 }
 
 impl Message for MutatingAdmissionPolicyBindingSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MUTATING_ADMISSION_POLICY_BINDING_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.policy_name),
@@ -438,6 +464,7 @@ impl Message for MutatingAdmissionPolicyBindingSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.policy_name),
@@ -494,9 +521,11 @@ pub struct MutatingAdmissionPolicySpec {
 }
 
 impl Message for MutatingAdmissionPolicySpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MUTATING_ADMISSION_POLICY_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.param_kind),
@@ -509,6 +538,7 @@ impl Message for MutatingAdmissionPolicySpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.param_kind),
@@ -617,9 +647,11 @@ pub struct MutatingWebhook {
 }
 
 impl Message for MutatingWebhook {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MUTATING_WEBHOOK
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -637,6 +669,7 @@ impl Message for MutatingWebhook {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -755,9 +788,11 @@ pub struct MutatingWebhookConfiguration {
 }
 
 impl Message for MutatingWebhookConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MUTATING_WEBHOOK_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -765,6 +800,7 @@ impl Message for MutatingWebhookConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -812,9 +848,11 @@ pub struct Mutation {
 }
 
 impl Message for Mutation {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MUTATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.patch_type),
@@ -823,6 +861,7 @@ impl Message for Mutation {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.patch_type),
@@ -882,9 +921,11 @@ pub struct NamedRuleWithOperations {
 }
 
 impl Message for NamedRuleWithOperations {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NAMED_RULE_WITH_OPERATIONS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.resource_names),
@@ -896,6 +937,7 @@ impl Message for NamedRuleWithOperations {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.resource_names),
@@ -981,9 +1023,11 @@ pub struct ParamKind {
 }
 
 impl Message for ParamKind {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PARAM_KIND
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.api_version),
@@ -991,6 +1035,7 @@ impl Message for ParamKind {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.api_version),
@@ -1029,9 +1074,11 @@ pub struct ParamRef {
 }
 
 impl Message for ParamRef {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PARAM_REF
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -1041,6 +1088,7 @@ impl Message for ParamRef {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1101,9 +1149,11 @@ pub struct RuleWithOperations {
 }
 
 impl Message for RuleWithOperations {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RULE_WITH_OPERATIONS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.operations),
@@ -1114,6 +1164,7 @@ impl Message for RuleWithOperations {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.operations),
@@ -1193,9 +1244,11 @@ pub struct ServiceReference {
 }
 
 impl Message for ServiceReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.namespace),
@@ -1205,6 +1258,7 @@ impl Message for ServiceReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.namespace),
@@ -1241,15 +1295,18 @@ pub struct TypeChecking {
 }
 
 impl Message for TypeChecking {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TYPE_CHECKING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.expression_warnings),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.expression_warnings),
@@ -1287,9 +1344,11 @@ pub struct ValidatingAdmissionPolicy {
 }
 
 impl Message for ValidatingAdmissionPolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATING_ADMISSION_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1298,6 +1357,7 @@ impl Message for ValidatingAdmissionPolicy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1350,9 +1410,11 @@ pub struct ValidatingAdmissionPolicyBinding {
 }
 
 impl Message for ValidatingAdmissionPolicyBinding {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATING_ADMISSION_POLICY_BINDING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1360,6 +1422,7 @@ impl Message for ValidatingAdmissionPolicyBinding {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1409,9 +1472,11 @@ pub struct ValidatingAdmissionPolicyBindingSpec {
 }
 
 impl Message for ValidatingAdmissionPolicyBindingSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATING_ADMISSION_POLICY_BINDING_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.policy_name),
@@ -1421,6 +1486,7 @@ impl Message for ValidatingAdmissionPolicyBindingSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.policy_name),
@@ -1495,9 +1561,11 @@ pub struct ValidatingAdmissionPolicySpec {
 }
 
 impl Message for ValidatingAdmissionPolicySpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATING_ADMISSION_POLICY_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.param_kind),
@@ -1510,6 +1578,7 @@ impl Message for ValidatingAdmissionPolicySpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.param_kind),
@@ -1600,9 +1669,11 @@ pub struct ValidatingAdmissionPolicyStatus {
 }
 
 impl Message for ValidatingAdmissionPolicyStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATING_ADMISSION_POLICY_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.observed_generation),
@@ -1611,6 +1682,7 @@ impl Message for ValidatingAdmissionPolicyStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),
@@ -1680,9 +1752,11 @@ pub struct ValidatingWebhook {
 }
 
 impl Message for ValidatingWebhook {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATING_WEBHOOK
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -1699,6 +1773,7 @@ impl Message for ValidatingWebhook {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -1809,9 +1884,11 @@ pub struct ValidatingWebhookConfiguration {
 }
 
 impl Message for ValidatingWebhookConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATING_WEBHOOK_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1819,6 +1896,7 @@ impl Message for ValidatingWebhookConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1868,9 +1946,11 @@ pub struct Validation {
 }
 
 impl Message for Validation {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.expression),
@@ -1880,6 +1960,7 @@ impl Message for Validation {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.expression),
@@ -1924,9 +2005,11 @@ pub struct Variable {
 }
 
 impl Message for Variable {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VARIABLE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -1934,6 +2017,7 @@ impl Message for Variable {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -1970,9 +2054,11 @@ pub struct WebhookClientConfig {
 }
 
 impl Message for WebhookClientConfig {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &WEBHOOK_CLIENT_CONFIG
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.url),
@@ -1981,6 +2067,7 @@ impl Message for WebhookClientConfig {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.url),

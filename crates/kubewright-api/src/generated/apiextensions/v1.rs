@@ -25,9 +25,11 @@ pub struct CustomResourceColumnDefinition {
 }
 
 impl Message for CustomResourceColumnDefinition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_COLUMN_DEFINITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -39,6 +41,7 @@ impl Message for CustomResourceColumnDefinition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -89,9 +92,11 @@ pub struct CustomResourceConversion {
 }
 
 impl Message for CustomResourceConversion {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_CONVERSION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.strategy),
@@ -99,6 +104,7 @@ impl Message for CustomResourceConversion {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.strategy),
@@ -140,9 +146,11 @@ pub struct CustomResourceDefinition {
 }
 
 impl Message for CustomResourceDefinition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_DEFINITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -151,6 +159,7 @@ impl Message for CustomResourceDefinition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -211,9 +220,11 @@ pub struct CustomResourceDefinitionCondition {
 }
 
 impl Message for CustomResourceDefinitionCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_DEFINITION_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -225,6 +236,7 @@ impl Message for CustomResourceDefinitionCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -283,9 +295,11 @@ pub struct CustomResourceDefinitionNames {
 }
 
 impl Message for CustomResourceDefinitionNames {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_DEFINITION_NAMES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.plural),
@@ -297,6 +311,7 @@ impl Message for CustomResourceDefinitionNames {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.plural),
@@ -365,9 +380,11 @@ pub struct CustomResourceDefinitionSpec {
 }
 
 impl Message for CustomResourceDefinitionSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_DEFINITION_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.group),
@@ -379,6 +396,7 @@ impl Message for CustomResourceDefinitionSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.group),
@@ -452,9 +470,11 @@ pub struct CustomResourceDefinitionStatus {
 }
 
 impl Message for CustomResourceDefinitionStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_DEFINITION_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.conditions),
@@ -464,6 +484,7 @@ impl Message for CustomResourceDefinitionStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.conditions),
@@ -537,9 +558,11 @@ pub struct CustomResourceDefinitionVersion {
 }
 
 impl Message for CustomResourceDefinitionVersion {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_DEFINITION_VERSION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -554,6 +577,7 @@ impl Message for CustomResourceDefinitionVersion {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -635,9 +659,11 @@ pub struct CustomResourceSubresourceScale {
 }
 
 impl Message for CustomResourceSubresourceScale {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_SUBRESOURCE_SCALE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.spec_replicas_path),
@@ -646,6 +672,7 @@ impl Message for CustomResourceSubresourceScale {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.spec_replicas_path),
@@ -677,12 +704,15 @@ pub static CUSTOM_RESOURCE_SUBRESOURCE_SCALE: TypeInfo = TypeInfo {
 pub struct CustomResourceSubresourceStatus {}
 
 impl Message for CustomResourceSubresourceStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_SUBRESOURCE_STATUS
     }
+    #[inline]
     fn get(&self, _: usize) -> Ref<'_> {
         Ref::Absent
     }
+    #[inline]
     fn slot(&mut self, _: usize) -> Slot<'_> {
         Slot::None
     }
@@ -710,9 +740,11 @@ pub struct CustomResourceSubresources {
 }
 
 impl Message for CustomResourceSubresources {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_SUBRESOURCES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_message(&self.status),
@@ -720,6 +752,7 @@ impl Message for CustomResourceSubresources {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(self.status.get_or_insert_default()),
@@ -762,15 +795,18 @@ pub struct CustomResourceValidation {
 }
 
 impl Message for CustomResourceValidation {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CUSTOM_RESOURCE_VALIDATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.open_apiv3_schema),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.open_apiv3_schema),
@@ -806,9 +842,11 @@ pub struct ExternalDocumentation {
 }
 
 impl Message for ExternalDocumentation {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EXTERNAL_DOCUMENTATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.description),
@@ -816,6 +854,7 @@ impl Message for ExternalDocumentation {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.description),
@@ -934,9 +973,11 @@ pub struct JSONSchemaProps {
 }
 
 impl Message for JSONSchemaProps {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &JSON_SCHEMA_PROPS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.id),
@@ -986,6 +1027,7 @@ impl Message for JSONSchemaProps {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.id),
@@ -1233,15 +1275,18 @@ pub struct SelectableField {
 }
 
 impl Message for SelectableField {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SELECTABLE_FIELD
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.json_path),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.json_path),
@@ -1276,9 +1321,11 @@ pub struct ServiceReference {
 }
 
 impl Message for ServiceReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.namespace),
@@ -1288,6 +1335,7 @@ impl Message for ServiceReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.namespace),
@@ -1334,9 +1382,11 @@ pub struct ValidationRule {
 }
 
 impl Message for ValidationRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VALIDATION_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.rule),
@@ -1348,6 +1398,7 @@ impl Message for ValidationRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.rule),
@@ -1408,9 +1459,11 @@ pub struct WebhookClientConfig {
 }
 
 impl Message for WebhookClientConfig {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &WEBHOOK_CLIENT_CONFIG
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.url),
@@ -1419,6 +1472,7 @@ impl Message for WebhookClientConfig {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.url),
@@ -1460,9 +1514,11 @@ pub struct WebhookConversion {
 }
 
 impl Message for WebhookConversion {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &WEBHOOK_CONVERSION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.client_config),
@@ -1470,6 +1526,7 @@ impl Message for WebhookConversion {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.client_config),

@@ -18,9 +18,11 @@ pub struct APIService {
 }
 
 impl Message for APIService {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_SERVICE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -29,6 +31,7 @@ impl Message for APIService {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -77,9 +80,11 @@ pub struct APIServiceCondition {
 }
 
 impl Message for APIServiceCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_SERVICE_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -90,6 +95,7 @@ impl Message for APIServiceCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -147,9 +153,11 @@ pub struct APIServiceSpec {
 }
 
 impl Message for APIServiceSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_SERVICE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.service),
@@ -162,6 +170,7 @@ impl Message for APIServiceSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.service),
@@ -224,15 +233,18 @@ pub struct APIServiceStatus {
 }
 
 impl Message for APIServiceStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &API_SERVICE_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.conditions),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.conditions),
@@ -270,9 +282,11 @@ pub struct ServiceReference {
 }
 
 impl Message for ServiceReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.namespace),
@@ -281,6 +295,7 @@ impl Message for ServiceReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.namespace),

@@ -19,9 +19,11 @@ pub struct ControllerRevision {
 }
 
 impl Message for ControllerRevision {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTROLLER_REVISION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -30,6 +32,7 @@ impl Message for ControllerRevision {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -69,9 +72,11 @@ pub struct DaemonSet {
 }
 
 impl Message for DaemonSet {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DAEMON_SET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -80,6 +85,7 @@ impl Message for DaemonSet {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -123,9 +129,11 @@ pub struct DaemonSetCondition {
 }
 
 impl Message for DaemonSetCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DAEMON_SET_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -136,6 +144,7 @@ impl Message for DaemonSetCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -189,9 +198,11 @@ pub struct DaemonSetSpec {
 }
 
 impl Message for DaemonSetSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DAEMON_SET_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.selector),
@@ -202,6 +213,7 @@ impl Message for DaemonSetSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.selector),
@@ -281,9 +293,11 @@ pub struct DaemonSetStatus {
 }
 
 impl Message for DaemonSetStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DAEMON_SET_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.current_number_scheduled.into()),
@@ -299,6 +313,7 @@ impl Message for DaemonSetStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.current_number_scheduled),
@@ -376,9 +391,11 @@ pub struct DaemonSetUpdateStrategy {
 }
 
 impl Message for DaemonSetUpdateStrategy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DAEMON_SET_UPDATE_STRATEGY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.type_),
@@ -386,6 +403,7 @@ impl Message for DaemonSetUpdateStrategy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.type_),
@@ -432,9 +450,11 @@ pub struct Deployment {
 }
 
 impl Message for Deployment {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEPLOYMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -443,6 +463,7 @@ impl Message for Deployment {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -488,9 +509,11 @@ pub struct DeploymentCondition {
 }
 
 impl Message for DeploymentCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEPLOYMENT_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -502,6 +525,7 @@ impl Message for DeploymentCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -565,9 +589,11 @@ pub struct DeploymentSpec {
 }
 
 impl Message for DeploymentSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEPLOYMENT_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.replicas),
@@ -581,6 +607,7 @@ impl Message for DeploymentSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.replicas),
@@ -672,9 +699,11 @@ pub struct DeploymentStatus {
 }
 
 impl Message for DeploymentStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEPLOYMENT_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.observed_generation),
@@ -689,6 +718,7 @@ impl Message for DeploymentStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),
@@ -753,9 +783,11 @@ pub struct DeploymentStrategy {
 }
 
 impl Message for DeploymentStrategy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEPLOYMENT_STRATEGY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.type_),
@@ -763,6 +795,7 @@ impl Message for DeploymentStrategy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.type_),
@@ -809,9 +842,11 @@ pub struct ReplicaSet {
 }
 
 impl Message for ReplicaSet {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &REPLICA_SET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -820,6 +855,7 @@ impl Message for ReplicaSet {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -863,9 +899,11 @@ pub struct ReplicaSetCondition {
 }
 
 impl Message for ReplicaSetCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &REPLICA_SET_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -876,6 +914,7 @@ impl Message for ReplicaSetCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -927,9 +966,11 @@ pub struct ReplicaSetSpec {
 }
 
 impl Message for ReplicaSetSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &REPLICA_SET_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.replicas),
@@ -939,6 +980,7 @@ impl Message for ReplicaSetSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.replicas),
@@ -1003,9 +1045,11 @@ pub struct ReplicaSetStatus {
 }
 
 impl Message for ReplicaSetStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &REPLICA_SET_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.replicas.into()),
@@ -1018,6 +1062,7 @@ impl Message for ReplicaSetStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.replicas),
@@ -1076,9 +1121,11 @@ pub struct RollingUpdateDaemonSet {
 }
 
 impl Message for RollingUpdateDaemonSet {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ROLLING_UPDATE_DAEMON_SET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.max_unavailable),
@@ -1086,6 +1133,7 @@ impl Message for RollingUpdateDaemonSet {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.max_unavailable),
@@ -1120,9 +1168,11 @@ pub struct RollingUpdateDeployment {
 }
 
 impl Message for RollingUpdateDeployment {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ROLLING_UPDATE_DEPLOYMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.max_unavailable),
@@ -1130,6 +1180,7 @@ impl Message for RollingUpdateDeployment {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.max_unavailable),
@@ -1164,9 +1215,11 @@ pub struct RollingUpdateStatefulSetStrategy {
 }
 
 impl Message for RollingUpdateStatefulSetStrategy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ROLLING_UPDATE_STATEFUL_SET_STRATEGY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.partition),
@@ -1174,6 +1227,7 @@ impl Message for RollingUpdateStatefulSetStrategy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.partition),
@@ -1210,9 +1264,11 @@ pub struct StatefulSet {
 }
 
 impl Message for StatefulSet {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATEFUL_SET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1221,6 +1277,7 @@ impl Message for StatefulSet {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1264,9 +1321,11 @@ pub struct StatefulSetCondition {
 }
 
 impl Message for StatefulSetCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATEFUL_SET_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -1277,6 +1336,7 @@ impl Message for StatefulSetCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -1322,15 +1382,18 @@ pub struct StatefulSetOrdinals {
 }
 
 impl Message for StatefulSetOrdinals {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATEFUL_SET_ORDINALS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.start),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.start),
@@ -1361,9 +1424,11 @@ pub struct StatefulSetPersistentVolumeClaimRetentionPolicy {
 }
 
 impl Message for StatefulSetPersistentVolumeClaimRetentionPolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATEFUL_SET_PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.when_deleted),
@@ -1371,6 +1436,7 @@ impl Message for StatefulSetPersistentVolumeClaimRetentionPolicy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.when_deleted),
@@ -1423,9 +1489,11 @@ pub struct StatefulSetSpec {
 }
 
 impl Message for StatefulSetSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATEFUL_SET_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.replicas),
@@ -1442,6 +1510,7 @@ impl Message for StatefulSetSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.replicas),
@@ -1558,9 +1627,11 @@ pub struct StatefulSetStatus {
 }
 
 impl Message for StatefulSetStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATEFUL_SET_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.observed_generation),
@@ -1576,6 +1647,7 @@ impl Message for StatefulSetStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),
@@ -1644,9 +1716,11 @@ pub struct StatefulSetUpdateStrategy {
 }
 
 impl Message for StatefulSetUpdateStrategy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STATEFUL_SET_UPDATE_STRATEGY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.type_),
@@ -1654,6 +1728,7 @@ impl Message for StatefulSetUpdateStrategy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.type_),

@@ -20,9 +20,11 @@ pub struct BoundObjectReference {
 }
 
 impl Message for BoundObjectReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &BOUND_OBJECT_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.kind),
@@ -32,6 +34,7 @@ impl Message for BoundObjectReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.kind),
@@ -76,9 +79,11 @@ pub struct SelfSubjectReview {
 }
 
 impl Message for SelfSubjectReview {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SELF_SUBJECT_REVIEW
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -86,6 +91,7 @@ impl Message for SelfSubjectReview {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -129,15 +135,18 @@ pub struct SelfSubjectReviewStatus {
 }
 
 impl Message for SelfSubjectReviewStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SELF_SUBJECT_REVIEW_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.user_info),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.user_info),
@@ -170,9 +179,11 @@ pub struct TokenRequest {
 }
 
 impl Message for TokenRequest {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOKEN_REQUEST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -181,6 +192,7 @@ impl Message for TokenRequest {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -230,9 +242,11 @@ pub struct TokenRequestSpec {
 }
 
 impl Message for TokenRequestSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOKEN_REQUEST_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.audiences),
@@ -241,6 +255,7 @@ impl Message for TokenRequestSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.audiences),
@@ -292,9 +307,11 @@ pub struct TokenRequestStatus {
 }
 
 impl Message for TokenRequestStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOKEN_REQUEST_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.token),
@@ -302,6 +319,7 @@ impl Message for TokenRequestStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.token),
@@ -338,9 +356,11 @@ pub struct TokenReview {
 }
 
 impl Message for TokenReview {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOKEN_REVIEW
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -349,6 +369,7 @@ impl Message for TokenReview {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -396,9 +417,11 @@ pub struct TokenReviewSpec {
 }
 
 impl Message for TokenReviewSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOKEN_REVIEW_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.token),
@@ -406,6 +429,7 @@ impl Message for TokenReviewSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.token),
@@ -454,9 +478,11 @@ pub struct TokenReviewStatus {
 }
 
 impl Message for TokenReviewStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOKEN_REVIEW_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_bool(self.authenticated),
@@ -466,6 +492,7 @@ impl Message for TokenReviewStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptBool(&mut self.authenticated),
@@ -519,9 +546,11 @@ pub struct UserInfo {
 }
 
 impl Message for UserInfo {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &USER_INFO
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.username),
@@ -531,6 +560,7 @@ impl Message for UserInfo {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.username),

@@ -16,9 +16,11 @@ pub struct FieldSelectorAttributes {
 }
 
 impl Message for FieldSelectorAttributes {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FIELD_SELECTOR_ATTRIBUTES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.raw_selector),
@@ -26,6 +28,7 @@ impl Message for FieldSelectorAttributes {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.raw_selector),
@@ -65,9 +68,11 @@ pub struct LabelSelectorAttributes {
 }
 
 impl Message for LabelSelectorAttributes {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LABEL_SELECTOR_ATTRIBUTES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.raw_selector),
@@ -75,6 +80,7 @@ impl Message for LabelSelectorAttributes {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.raw_selector),
@@ -116,9 +122,11 @@ pub struct LocalSubjectAccessReview {
 }
 
 impl Message for LocalSubjectAccessReview {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LOCAL_SUBJECT_ACCESS_REVIEW
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -127,6 +135,7 @@ impl Message for LocalSubjectAccessReview {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -179,9 +188,11 @@ pub struct NonResourceAttributes {
 }
 
 impl Message for NonResourceAttributes {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NON_RESOURCE_ATTRIBUTES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.path),
@@ -189,6 +200,7 @@ impl Message for NonResourceAttributes {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.path),
@@ -223,9 +235,11 @@ pub struct NonResourceRule {
 }
 
 impl Message for NonResourceRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NON_RESOURCE_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.verbs),
@@ -233,6 +247,7 @@ impl Message for NonResourceRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.verbs),
@@ -291,9 +306,11 @@ pub struct ResourceAttributes {
 }
 
 impl Message for ResourceAttributes {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_ATTRIBUTES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.namespace),
@@ -308,6 +325,7 @@ impl Message for ResourceAttributes {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.namespace),
@@ -381,9 +399,11 @@ pub struct ResourceRule {
 }
 
 impl Message for ResourceRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.verbs),
@@ -393,6 +413,7 @@ impl Message for ResourceRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.verbs),
@@ -459,9 +480,11 @@ pub struct SelfSubjectAccessReview {
 }
 
 impl Message for SelfSubjectAccessReview {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SELF_SUBJECT_ACCESS_REVIEW
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -470,6 +493,7 @@ impl Message for SelfSubjectAccessReview {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -522,9 +546,11 @@ pub struct SelfSubjectAccessReviewSpec {
 }
 
 impl Message for SelfSubjectAccessReviewSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SELF_SUBJECT_ACCESS_REVIEW_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.resource_attributes),
@@ -532,6 +558,7 @@ impl Message for SelfSubjectAccessReviewSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.resource_attributes),
@@ -578,9 +605,11 @@ pub struct SelfSubjectRulesReview {
 }
 
 impl Message for SelfSubjectRulesReview {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SELF_SUBJECT_RULES_REVIEW
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -589,6 +618,7 @@ impl Message for SelfSubjectRulesReview {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -639,15 +669,18 @@ pub struct SelfSubjectRulesReviewSpec {
 }
 
 impl Message for SelfSubjectRulesReviewSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SELF_SUBJECT_RULES_REVIEW_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.namespace),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.namespace),
@@ -680,9 +713,11 @@ pub struct SubjectAccessReview {
 }
 
 impl Message for SubjectAccessReview {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SUBJECT_ACCESS_REVIEW
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -691,6 +726,7 @@ impl Message for SubjectAccessReview {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -751,9 +787,11 @@ pub struct SubjectAccessReviewSpec {
 }
 
 impl Message for SubjectAccessReviewSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SUBJECT_ACCESS_REVIEW_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.resource_attributes),
@@ -765,6 +803,7 @@ impl Message for SubjectAccessReviewSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.resource_attributes),
@@ -834,9 +873,11 @@ pub struct SubjectAccessReviewStatus {
 }
 
 impl Message for SubjectAccessReviewStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SUBJECT_ACCESS_REVIEW_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Bool(self.allowed),
@@ -846,6 +887,7 @@ impl Message for SubjectAccessReviewStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Bool(&mut self.allowed),
@@ -894,9 +936,11 @@ pub struct SubjectRulesReviewStatus {
 }
 
 impl Message for SubjectRulesReviewStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SUBJECT_RULES_REVIEW_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.resource_rules),
@@ -906,6 +950,7 @@ impl Message for SubjectRulesReviewStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.resource_rules),

@@ -18,9 +18,11 @@ pub struct CrossVersionObjectReference {
 }
 
 impl Message for CrossVersionObjectReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CROSS_VERSION_OBJECT_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.kind),
@@ -29,6 +31,7 @@ impl Message for CrossVersionObjectReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.kind),
@@ -67,9 +70,11 @@ pub struct HorizontalPodAutoscaler {
 }
 
 impl Message for HorizontalPodAutoscaler {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HORIZONTAL_POD_AUTOSCALER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -78,6 +83,7 @@ impl Message for HorizontalPodAutoscaler {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -134,9 +140,11 @@ pub struct HorizontalPodAutoscalerSpec {
 }
 
 impl Message for HorizontalPodAutoscalerSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HORIZONTAL_POD_AUTOSCALER_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.scale_target_ref),
@@ -146,6 +154,7 @@ impl Message for HorizontalPodAutoscalerSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.scale_target_ref),
@@ -200,9 +209,11 @@ pub struct HorizontalPodAutoscalerStatus {
 }
 
 impl Message for HorizontalPodAutoscalerStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HORIZONTAL_POD_AUTOSCALER_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.observed_generation),
@@ -213,6 +224,7 @@ impl Message for HorizontalPodAutoscalerStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),
@@ -267,9 +279,11 @@ pub struct Scale {
 }
 
 impl Message for Scale {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SCALE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -278,6 +292,7 @@ impl Message for Scale {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -313,15 +328,18 @@ pub struct ScaleSpec {
 }
 
 impl Message for ScaleSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SCALE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.replicas),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.replicas),
@@ -357,9 +375,11 @@ pub struct ScaleStatus {
 }
 
 impl Message for ScaleStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SCALE_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.replicas.into()),
@@ -367,6 +387,7 @@ impl Message for ScaleStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.replicas),

@@ -18,9 +18,11 @@ pub struct ContainerResourceMetricSource {
 }
 
 impl Message for ContainerResourceMetricSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_RESOURCE_METRIC_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -29,6 +31,7 @@ impl Message for ContainerResourceMetricSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -72,9 +75,11 @@ pub struct ContainerResourceMetricStatus {
 }
 
 impl Message for ContainerResourceMetricStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_RESOURCE_METRIC_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -83,6 +88,7 @@ impl Message for ContainerResourceMetricStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -126,9 +132,11 @@ pub struct CrossVersionObjectReference {
 }
 
 impl Message for CrossVersionObjectReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CROSS_VERSION_OBJECT_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.kind),
@@ -137,6 +145,7 @@ impl Message for CrossVersionObjectReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.kind),
@@ -173,9 +182,11 @@ pub struct ExternalMetricSource {
 }
 
 impl Message for ExternalMetricSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EXTERNAL_METRIC_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metric),
@@ -183,6 +194,7 @@ impl Message for ExternalMetricSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metric),
@@ -227,9 +239,11 @@ pub struct ExternalMetricStatus {
 }
 
 impl Message for ExternalMetricStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EXTERNAL_METRIC_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metric),
@@ -237,6 +251,7 @@ impl Message for ExternalMetricStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metric),
@@ -283,9 +298,11 @@ pub struct HPAScalingPolicy {
 }
 
 impl Message for HPAScalingPolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HPA_SCALING_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -294,6 +311,7 @@ impl Message for HPAScalingPolicy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -334,9 +352,11 @@ pub struct HPAScalingRules {
 }
 
 impl Message for HPAScalingRules {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HPA_SCALING_RULES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.stabilization_window_seconds),
@@ -346,6 +366,7 @@ impl Message for HPAScalingRules {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.stabilization_window_seconds),
@@ -402,9 +423,11 @@ pub struct HorizontalPodAutoscaler {
 }
 
 impl Message for HorizontalPodAutoscaler {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HORIZONTAL_POD_AUTOSCALER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -413,6 +436,7 @@ impl Message for HorizontalPodAutoscaler {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -465,9 +489,11 @@ pub struct HorizontalPodAutoscalerBehavior {
 }
 
 impl Message for HorizontalPodAutoscalerBehavior {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HORIZONTAL_POD_AUTOSCALER_BEHAVIOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.scale_up),
@@ -475,6 +501,7 @@ impl Message for HorizontalPodAutoscalerBehavior {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.scale_up),
@@ -525,9 +552,11 @@ pub struct HorizontalPodAutoscalerCondition {
 }
 
 impl Message for HorizontalPodAutoscalerCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HORIZONTAL_POD_AUTOSCALER_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -538,6 +567,7 @@ impl Message for HorizontalPodAutoscalerCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -591,9 +621,11 @@ pub struct HorizontalPodAutoscalerSpec {
 }
 
 impl Message for HorizontalPodAutoscalerSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HORIZONTAL_POD_AUTOSCALER_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.scale_target_ref),
@@ -604,6 +636,7 @@ impl Message for HorizontalPodAutoscalerSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.scale_target_ref),
@@ -674,9 +707,11 @@ pub struct HorizontalPodAutoscalerStatus {
 }
 
 impl Message for HorizontalPodAutoscalerStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HORIZONTAL_POD_AUTOSCALER_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.observed_generation),
@@ -688,6 +723,7 @@ impl Message for HorizontalPodAutoscalerStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),
@@ -748,9 +784,11 @@ pub struct MetricIdentifier {
 }
 
 impl Message for MetricIdentifier {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &METRIC_IDENTIFIER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -758,6 +796,7 @@ impl Message for MetricIdentifier {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -805,9 +844,11 @@ pub struct MetricSpec {
 }
 
 impl Message for MetricSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &METRIC_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -819,6 +860,7 @@ impl Message for MetricSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -903,9 +945,11 @@ pub struct MetricStatus {
 }
 
 impl Message for MetricStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &METRIC_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -917,6 +961,7 @@ impl Message for MetricStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -997,9 +1042,11 @@ pub struct MetricTarget {
 }
 
 impl Message for MetricTarget {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &METRIC_TARGET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -1009,6 +1056,7 @@ impl Message for MetricTarget {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -1049,9 +1097,11 @@ pub struct MetricValueStatus {
 }
 
 impl Message for MetricValueStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &METRIC_VALUE_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.value),
@@ -1060,6 +1110,7 @@ impl Message for MetricValueStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.value),
@@ -1098,9 +1149,11 @@ pub struct ObjectMetricSource {
 }
 
 impl Message for ObjectMetricSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &OBJECT_METRIC_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.described_object),
@@ -1109,6 +1162,7 @@ impl Message for ObjectMetricSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.described_object),
@@ -1162,9 +1216,11 @@ pub struct ObjectMetricStatus {
 }
 
 impl Message for ObjectMetricStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &OBJECT_METRIC_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metric),
@@ -1173,6 +1229,7 @@ impl Message for ObjectMetricStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metric),
@@ -1224,9 +1281,11 @@ pub struct PodsMetricSource {
 }
 
 impl Message for PodsMetricSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PODS_METRIC_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metric),
@@ -1234,6 +1293,7 @@ impl Message for PodsMetricSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metric),
@@ -1278,9 +1338,11 @@ pub struct PodsMetricStatus {
 }
 
 impl Message for PodsMetricStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PODS_METRIC_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metric),
@@ -1288,6 +1350,7 @@ impl Message for PodsMetricStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metric),
@@ -1332,9 +1395,11 @@ pub struct ResourceMetricSource {
 }
 
 impl Message for ResourceMetricSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_METRIC_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -1342,6 +1407,7 @@ impl Message for ResourceMetricSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -1381,9 +1447,11 @@ pub struct ResourceMetricStatus {
 }
 
 impl Message for ResourceMetricStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_METRIC_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -1391,6 +1459,7 @@ impl Message for ResourceMetricStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),

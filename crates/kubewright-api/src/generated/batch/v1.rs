@@ -19,9 +19,11 @@ pub struct CronJob {
 }
 
 impl Message for CronJob {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CRON_JOB
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -30,6 +32,7 @@ impl Message for CronJob {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -84,9 +87,11 @@ pub struct CronJobSpec {
 }
 
 impl Message for CronJobSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CRON_JOB_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.schedule),
@@ -100,6 +105,7 @@ impl Message for CronJobSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.schedule),
@@ -183,9 +189,11 @@ pub struct CronJobStatus {
 }
 
 impl Message for CronJobStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CRON_JOB_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.active),
@@ -194,6 +202,7 @@ impl Message for CronJobStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.active),
@@ -244,9 +253,11 @@ pub struct Job {
 }
 
 impl Message for Job {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &JOB
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -255,6 +266,7 @@ impl Message for Job {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -300,9 +312,11 @@ pub struct JobCondition {
 }
 
 impl Message for JobCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &JOB_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -314,6 +328,7 @@ impl Message for JobCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -392,9 +407,11 @@ pub struct JobSpec {
 }
 
 impl Message for JobSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &JOB_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.parallelism),
@@ -416,6 +433,7 @@ impl Message for JobSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.parallelism),
@@ -549,9 +567,11 @@ pub struct JobStatus {
 }
 
 impl Message for JobStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &JOB_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.conditions),
@@ -568,6 +588,7 @@ impl Message for JobStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.conditions),
@@ -643,9 +664,11 @@ pub struct JobTemplateSpec {
 }
 
 impl Message for JobTemplateSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &JOB_TEMPLATE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -653,6 +676,7 @@ impl Message for JobTemplateSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -685,15 +709,18 @@ pub struct PodFailurePolicy {
 }
 
 impl Message for PodFailurePolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_FAILURE_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.rules),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.rules),
@@ -731,9 +758,11 @@ pub struct PodFailurePolicyOnExitCodesRequirement {
 }
 
 impl Message for PodFailurePolicyOnExitCodesRequirement {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.container_name),
@@ -742,6 +771,7 @@ impl Message for PodFailurePolicyOnExitCodesRequirement {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.container_name),
@@ -788,9 +818,11 @@ pub struct PodFailurePolicyOnPodConditionsPattern {
 }
 
 impl Message for PodFailurePolicyOnPodConditionsPattern {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -798,6 +830,7 @@ impl Message for PodFailurePolicyOnPodConditionsPattern {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -834,9 +867,11 @@ pub struct PodFailurePolicyRule {
 }
 
 impl Message for PodFailurePolicyRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_FAILURE_POLICY_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.action),
@@ -845,6 +880,7 @@ impl Message for PodFailurePolicyRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.action),
@@ -894,15 +930,18 @@ pub struct SuccessPolicy {
 }
 
 impl Message for SuccessPolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SUCCESS_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.rules),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.rules),
@@ -938,9 +977,11 @@ pub struct SuccessPolicyRule {
 }
 
 impl Message for SuccessPolicyRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SUCCESS_POLICY_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.succeeded_indexes),
@@ -948,6 +989,7 @@ impl Message for SuccessPolicyRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.succeeded_indexes),
@@ -982,9 +1024,11 @@ pub struct UncountedTerminatedPods {
 }
 
 impl Message for UncountedTerminatedPods {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &UNCOUNTED_TERMINATED_PODS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.succeeded),
@@ -992,6 +1036,7 @@ impl Message for UncountedTerminatedPods {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.succeeded),

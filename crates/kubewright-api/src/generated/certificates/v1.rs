@@ -18,9 +18,11 @@ pub struct CertificateSigningRequest {
 }
 
 impl Message for CertificateSigningRequest {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CERTIFICATE_SIGNING_REQUEST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -29,6 +31,7 @@ impl Message for CertificateSigningRequest {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -89,9 +92,11 @@ pub struct CertificateSigningRequestCondition {
 }
 
 impl Message for CertificateSigningRequestCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CERTIFICATE_SIGNING_REQUEST_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -103,6 +108,7 @@ impl Message for CertificateSigningRequestCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -165,9 +171,11 @@ pub struct CertificateSigningRequestSpec {
 }
 
 impl Message for CertificateSigningRequestSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CERTIFICATE_SIGNING_REQUEST_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.request),
@@ -181,6 +189,7 @@ impl Message for CertificateSigningRequestSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.request),
@@ -275,9 +284,11 @@ pub struct CertificateSigningRequestStatus {
 }
 
 impl Message for CertificateSigningRequestStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CERTIFICATE_SIGNING_REQUEST_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.conditions),
@@ -285,6 +296,7 @@ impl Message for CertificateSigningRequestStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.conditions),

@@ -16,9 +16,11 @@ pub struct Lease {
 }
 
 impl Message for Lease {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LEASE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -26,6 +28,7 @@ impl Message for Lease {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -76,9 +79,11 @@ pub struct LeaseSpec {
 }
 
 impl Message for LeaseSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LEASE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.holder_identity),
@@ -91,6 +96,7 @@ impl Message for LeaseSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.holder_identity),

@@ -20,9 +20,11 @@ pub struct AWSElasticBlockStoreVolumeSource {
 }
 
 impl Message for AWSElasticBlockStoreVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.volume_id),
@@ -32,6 +34,7 @@ impl Message for AWSElasticBlockStoreVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.volume_id),
@@ -78,9 +81,11 @@ pub struct Affinity {
 }
 
 impl Message for Affinity {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &AFFINITY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.node_affinity),
@@ -89,6 +94,7 @@ impl Message for Affinity {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.node_affinity),
@@ -140,9 +146,11 @@ pub struct AppArmorProfile {
 }
 
 impl Message for AppArmorProfile {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &APP_ARMOR_PROFILE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -150,6 +158,7 @@ impl Message for AppArmorProfile {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -189,9 +198,11 @@ pub struct AttachedVolume {
 }
 
 impl Message for AttachedVolume {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ATTACHED_VOLUME
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -199,6 +210,7 @@ impl Message for AttachedVolume {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -241,9 +253,11 @@ pub struct AzureDiskVolumeSource {
 }
 
 impl Message for AzureDiskVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &AZURE_DISK_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.disk_name),
@@ -255,6 +269,7 @@ impl Message for AzureDiskVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.disk_name),
@@ -329,9 +344,11 @@ pub struct AzureFilePersistentVolumeSource {
 }
 
 impl Message for AzureFilePersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &AZURE_FILE_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.secret_name),
@@ -341,6 +358,7 @@ impl Message for AzureFilePersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.secret_name),
@@ -392,9 +410,11 @@ pub struct AzureFileVolumeSource {
 }
 
 impl Message for AzureFileVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &AZURE_FILE_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.secret_name),
@@ -403,6 +423,7 @@ impl Message for AzureFileVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.secret_name),
@@ -439,9 +460,11 @@ pub struct Binding {
 }
 
 impl Message for Binding {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &BINDING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -449,6 +472,7 @@ impl Message for Binding {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -505,9 +529,11 @@ pub struct CSIPersistentVolumeSource {
 }
 
 impl Message for CSIPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CSI_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.driver),
@@ -523,6 +549,7 @@ impl Message for CSIPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.driver),
@@ -616,9 +643,11 @@ pub struct CSIVolumeSource {
 }
 
 impl Message for CSIVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CSI_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.driver),
@@ -629,6 +658,7 @@ impl Message for CSIVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.driver),
@@ -681,9 +711,11 @@ pub struct Capabilities {
 }
 
 impl Message for Capabilities {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CAPABILITIES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.add),
@@ -691,6 +723,7 @@ impl Message for Capabilities {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.add),
@@ -743,9 +776,11 @@ pub struct CephFSPersistentVolumeSource {
 }
 
 impl Message for CephFSPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CEPH_FS_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.monitors),
@@ -757,6 +792,7 @@ impl Message for CephFSPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.monitors),
@@ -825,9 +861,11 @@ pub struct CephFSVolumeSource {
 }
 
 impl Message for CephFSVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CEPH_FS_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.monitors),
@@ -839,6 +877,7 @@ impl Message for CephFSVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.monitors),
@@ -903,9 +942,11 @@ pub struct CinderPersistentVolumeSource {
 }
 
 impl Message for CinderPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CINDER_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.volume_id),
@@ -915,6 +956,7 @@ impl Message for CinderPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.volume_id),
@@ -968,9 +1010,11 @@ pub struct CinderVolumeSource {
 }
 
 impl Message for CinderVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CINDER_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.volume_id),
@@ -980,6 +1024,7 @@ impl Message for CinderVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.volume_id),
@@ -1027,15 +1072,18 @@ pub struct ClientIPConfig {
 }
 
 impl Message for ClientIPConfig {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CLIENT_IP_CONFIG
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.timeout_seconds),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.timeout_seconds),
@@ -1072,9 +1120,11 @@ pub struct ClusterTrustBundleProjection {
 }
 
 impl Message for ClusterTrustBundleProjection {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CLUSTER_TRUST_BUNDLE_PROJECTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -1085,6 +1135,7 @@ impl Message for ClusterTrustBundleProjection {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1141,9 +1192,11 @@ pub struct ComponentCondition {
 }
 
 impl Message for ComponentCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &COMPONENT_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -1153,6 +1206,7 @@ impl Message for ComponentCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -1197,9 +1251,11 @@ pub struct ComponentStatus {
 }
 
 impl Message for ComponentStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &COMPONENT_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1207,6 +1263,7 @@ impl Message for ComponentStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1251,9 +1308,11 @@ pub struct ConfigMap {
 }
 
 impl Message for ConfigMap {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONFIG_MAP
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1263,6 +1322,7 @@ impl Message for ConfigMap {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1308,9 +1368,11 @@ pub struct ConfigMapEnvSource {
 }
 
 impl Message for ConfigMapEnvSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONFIG_MAP_ENV_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -1318,6 +1380,7 @@ impl Message for ConfigMapEnvSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1359,9 +1422,11 @@ pub struct ConfigMapKeySelector {
 }
 
 impl Message for ConfigMapKeySelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONFIG_MAP_KEY_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -1370,6 +1435,7 @@ impl Message for ConfigMapKeySelector {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1417,9 +1483,11 @@ pub struct ConfigMapNodeConfigSource {
 }
 
 impl Message for ConfigMapNodeConfigSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONFIG_MAP_NODE_CONFIG_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.namespace),
@@ -1430,6 +1498,7 @@ impl Message for ConfigMapNodeConfigSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.namespace),
@@ -1479,9 +1548,11 @@ pub struct ConfigMapProjection {
 }
 
 impl Message for ConfigMapProjection {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONFIG_MAP_PROJECTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -1490,6 +1561,7 @@ impl Message for ConfigMapProjection {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1540,9 +1612,11 @@ pub struct ConfigMapVolumeSource {
 }
 
 impl Message for ConfigMapVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONFIG_MAP_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -1552,6 +1626,7 @@ impl Message for ConfigMapVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1662,9 +1737,11 @@ pub struct ContainerRare {
 rare_fields!(Container, ContainerRare);
 
 impl Message for Container {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -1695,6 +1772,7 @@ impl Message for Container {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -1904,9 +1982,11 @@ pub struct ContainerExtendedResourceRequest {
 }
 
 impl Message for ContainerExtendedResourceRequest {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_EXTENDED_RESOURCE_REQUEST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.container_name),
@@ -1915,6 +1995,7 @@ impl Message for ContainerExtendedResourceRequest {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.container_name),
@@ -1951,9 +2032,11 @@ pub struct ContainerImage {
 }
 
 impl Message for ContainerImage {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_IMAGE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.names),
@@ -1961,6 +2044,7 @@ impl Message for ContainerImage {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.names),
@@ -2006,9 +2090,11 @@ pub struct ContainerPort {
 }
 
 impl Message for ContainerPort {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_PORT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -2019,6 +2105,7 @@ impl Message for ContainerPort {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -2071,9 +2158,11 @@ pub struct ContainerResizePolicy {
 }
 
 impl Message for ContainerResizePolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_RESIZE_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.resource_name),
@@ -2081,6 +2170,7 @@ impl Message for ContainerResizePolicy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.resource_name),
@@ -2115,9 +2205,11 @@ pub struct ContainerRestartRule {
 }
 
 impl Message for ContainerRestartRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_RESTART_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.action),
@@ -2125,6 +2217,7 @@ impl Message for ContainerRestartRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.action),
@@ -2169,9 +2262,11 @@ pub struct ContainerRestartRuleOnExitCodes {
 }
 
 impl Message for ContainerRestartRuleOnExitCodes {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_RESTART_RULE_ON_EXIT_CODES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.operator),
@@ -2179,6 +2274,7 @@ impl Message for ContainerRestartRuleOnExitCodes {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.operator),
@@ -2225,9 +2321,11 @@ pub struct ContainerState {
 }
 
 impl Message for ContainerState {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_STATE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.waiting),
@@ -2236,6 +2334,7 @@ impl Message for ContainerState {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.waiting),
@@ -2285,15 +2384,18 @@ pub struct ContainerStateRunning {
 }
 
 impl Message for ContainerStateRunning {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_STATE_RUNNING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.started_at),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.started_at),
@@ -2334,9 +2436,11 @@ pub struct ContainerStateTerminated {
 }
 
 impl Message for ContainerStateTerminated {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_STATE_TERMINATED
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.exit_code.into()),
@@ -2349,6 +2453,7 @@ impl Message for ContainerStateTerminated {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.exit_code),
@@ -2402,9 +2507,11 @@ pub struct ContainerStateWaiting {
 }
 
 impl Message for ContainerStateWaiting {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_STATE_WAITING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.reason),
@@ -2412,6 +2519,7 @@ impl Message for ContainerStateWaiting {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.reason),
@@ -2482,9 +2590,11 @@ pub struct ContainerStatusRare {
 rare_fields!(ContainerStatus, ContainerStatusRare);
 
 impl Message for ContainerStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -2505,6 +2615,7 @@ impl Message for ContainerStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -2679,15 +2790,18 @@ pub struct ContainerUser {
 }
 
 impl Message for ContainerUser {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CONTAINER_USER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.linux),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.linux),
@@ -2721,15 +2835,18 @@ pub struct DaemonEndpoint {
 }
 
 impl Message for DaemonEndpoint {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DAEMON_ENDPOINT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.port.into()),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.port),
@@ -2758,15 +2875,18 @@ pub struct DownwardAPIProjection {
 }
 
 impl Message for DownwardAPIProjection {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DOWNWARD_API_PROJECTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.items),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.items),
@@ -2806,9 +2926,11 @@ pub struct DownwardAPIVolumeFile {
 }
 
 impl Message for DownwardAPIVolumeFile {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DOWNWARD_API_VOLUME_FILE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.path),
@@ -2818,6 +2940,7 @@ impl Message for DownwardAPIVolumeFile {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.path),
@@ -2866,9 +2989,11 @@ pub struct DownwardAPIVolumeSource {
 }
 
 impl Message for DownwardAPIVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DOWNWARD_API_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.items),
@@ -2876,6 +3001,7 @@ impl Message for DownwardAPIVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.items),
@@ -2915,9 +3041,11 @@ pub struct EmptyDirVolumeSource {
 }
 
 impl Message for EmptyDirVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EMPTY_DIR_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.medium),
@@ -2925,6 +3053,7 @@ impl Message for EmptyDirVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.medium),
@@ -2963,9 +3092,11 @@ pub struct EndpointAddress {
 }
 
 impl Message for EndpointAddress {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINT_ADDRESS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.ip),
@@ -2975,6 +3106,7 @@ impl Message for EndpointAddress {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.ip),
@@ -3028,9 +3160,11 @@ pub struct EndpointPort {
 }
 
 impl Message for EndpointPort {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINT_PORT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -3040,6 +3174,7 @@ impl Message for EndpointPort {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -3091,9 +3226,11 @@ pub struct EndpointSubset {
 }
 
 impl Message for EndpointSubset {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINT_SUBSET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.addresses),
@@ -3102,6 +3239,7 @@ impl Message for EndpointSubset {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.addresses),
@@ -3158,9 +3296,11 @@ pub struct Endpoints {
 }
 
 impl Message for Endpoints {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINTS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -3168,6 +3308,7 @@ impl Message for Endpoints {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -3210,9 +3351,11 @@ pub struct EnvFromSource {
 }
 
 impl Message for EnvFromSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENV_FROM_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.prefix),
@@ -3221,6 +3364,7 @@ impl Message for EnvFromSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.prefix),
@@ -3269,9 +3413,11 @@ pub struct EnvVar {
 }
 
 impl Message for EnvVar {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENV_VAR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -3280,6 +3426,7 @@ impl Message for EnvVar {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -3327,9 +3474,11 @@ pub struct EnvVarSource {
 }
 
 impl Message for EnvVarSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENV_VAR_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_message(&self.field_ref),
@@ -3340,6 +3489,7 @@ impl Message for EnvVarSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(self.field_ref.get_or_insert_default()),
@@ -3470,9 +3620,11 @@ pub struct EphemeralContainerRare {
 rare_fields!(EphemeralContainer, EphemeralContainerRare);
 
 impl Message for EphemeralContainer {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EPHEMERAL_CONTAINER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -3504,6 +3656,7 @@ impl Message for EphemeralContainer {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -3711,15 +3864,18 @@ pub struct EphemeralVolumeSource {
 }
 
 impl Message for EphemeralVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EPHEMERAL_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.volume_claim_template),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.volume_claim_template),
@@ -3781,9 +3937,11 @@ pub struct Event {
 }
 
 impl Message for Event {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EVENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -3804,6 +3962,7 @@ impl Message for Event {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -3902,9 +4061,11 @@ pub struct EventSeries {
 }
 
 impl Message for EventSeries {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EVENT_SERIES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.count),
@@ -3912,6 +4073,7 @@ impl Message for EventSeries {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.count),
@@ -3946,9 +4108,11 @@ pub struct EventSource {
 }
 
 impl Message for EventSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EVENT_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.component),
@@ -3956,6 +4120,7 @@ impl Message for EventSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.component),
@@ -3988,15 +4153,18 @@ pub struct ExecAction {
 }
 
 impl Message for ExecAction {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EXEC_ACTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.command),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.command),
@@ -4038,9 +4206,11 @@ pub struct FCVolumeSource {
 }
 
 impl Message for FCVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FC_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.target_wwns),
@@ -4051,6 +4221,7 @@ impl Message for FCVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.target_wwns),
@@ -4112,9 +4283,11 @@ pub struct FileKeySelector {
 }
 
 impl Message for FileKeySelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FILE_KEY_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.volume_name),
@@ -4124,6 +4297,7 @@ impl Message for FileKeySelector {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.volume_name),
@@ -4173,9 +4347,11 @@ pub struct FlexPersistentVolumeSource {
 }
 
 impl Message for FlexPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FLEX_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.driver),
@@ -4186,6 +4362,7 @@ impl Message for FlexPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.driver),
@@ -4244,9 +4421,11 @@ pub struct FlexVolumeSource {
 }
 
 impl Message for FlexVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FLEX_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.driver),
@@ -4257,6 +4436,7 @@ impl Message for FlexVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.driver),
@@ -4309,9 +4489,11 @@ pub struct FlockerVolumeSource {
 }
 
 impl Message for FlockerVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FLOCKER_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.dataset_name),
@@ -4319,6 +4501,7 @@ impl Message for FlockerVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.dataset_name),
@@ -4357,9 +4540,11 @@ pub struct GCEPersistentDiskVolumeSource {
 }
 
 impl Message for GCEPersistentDiskVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &GCE_PERSISTENT_DISK_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.pd_name),
@@ -4369,6 +4554,7 @@ impl Message for GCEPersistentDiskVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.pd_name),
@@ -4413,9 +4599,11 @@ pub struct GRPCAction {
 }
 
 impl Message for GRPCAction {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &GRPC_ACTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.port.into()),
@@ -4423,6 +4611,7 @@ impl Message for GRPCAction {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.port),
@@ -4464,9 +4653,11 @@ pub struct GitRepoVolumeSource {
 }
 
 impl Message for GitRepoVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &GIT_REPO_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.repository),
@@ -4475,6 +4666,7 @@ impl Message for GitRepoVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.repository),
@@ -4520,9 +4712,11 @@ pub struct GlusterfsPersistentVolumeSource {
 }
 
 impl Message for GlusterfsPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &GLUSTERFS_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.endpoints),
@@ -4532,6 +4726,7 @@ impl Message for GlusterfsPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.endpoints),
@@ -4578,9 +4773,11 @@ pub struct GlusterfsVolumeSource {
 }
 
 impl Message for GlusterfsVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &GLUSTERFS_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.endpoints),
@@ -4589,6 +4786,7 @@ impl Message for GlusterfsVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.endpoints),
@@ -4631,9 +4829,11 @@ pub struct HTTPGetAction {
 }
 
 impl Message for HTTPGetAction {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HTTP_GET_ACTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.path),
@@ -4644,6 +4844,7 @@ impl Message for HTTPGetAction {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.path),
@@ -4701,9 +4902,11 @@ pub struct HTTPHeader {
 }
 
 impl Message for HTTPHeader {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HTTP_HEADER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -4711,6 +4914,7 @@ impl Message for HTTPHeader {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -4745,9 +4949,11 @@ pub struct HostAlias {
 }
 
 impl Message for HostAlias {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HOST_ALIAS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.ip),
@@ -4755,6 +4961,7 @@ impl Message for HostAlias {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.ip),
@@ -4792,15 +4999,18 @@ pub struct HostIP {
 }
 
 impl Message for HostIP {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HOST_IP
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.ip),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.ip),
@@ -4831,9 +5041,11 @@ pub struct HostPathVolumeSource {
 }
 
 impl Message for HostPathVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HOST_PATH_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.path),
@@ -4841,6 +5053,7 @@ impl Message for HostPathVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.path),
@@ -4910,9 +5123,11 @@ pub struct ISCSIPersistentVolumeSource {
 }
 
 impl Message for ISCSIPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ISCSI_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.target_portal),
@@ -4929,6 +5144,7 @@ impl Message for ISCSIPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.target_portal),
@@ -5028,9 +5244,11 @@ pub struct ISCSIVolumeSource {
 }
 
 impl Message for ISCSIVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ISCSI_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.target_portal),
@@ -5047,6 +5265,7 @@ impl Message for ISCSIVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.target_portal),
@@ -5128,9 +5347,11 @@ pub struct ImageVolumeSource {
 }
 
 impl Message for ImageVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &IMAGE_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.reference),
@@ -5138,6 +5359,7 @@ impl Message for ImageVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.reference),
@@ -5175,15 +5397,18 @@ pub struct ImageVolumeStatus {
 }
 
 impl Message for ImageVolumeStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &IMAGE_VOLUME_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.image_ref),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.image_ref),
@@ -5221,9 +5446,11 @@ pub struct KeyToPath {
 }
 
 impl Message for KeyToPath {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &KEY_TO_PATH
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.key),
@@ -5232,6 +5459,7 @@ impl Message for KeyToPath {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.key),
@@ -5270,9 +5498,11 @@ pub struct Lifecycle {
 }
 
 impl Message for Lifecycle {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LIFECYCLE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.post_start),
@@ -5281,6 +5511,7 @@ impl Message for Lifecycle {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.post_start),
@@ -5405,9 +5636,11 @@ pub struct LifecycleHandler {
 }
 
 impl Message for LifecycleHandler {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LIFECYCLE_HANDLER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.exec),
@@ -5417,6 +5650,7 @@ impl Message for LifecycleHandler {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.exec),
@@ -5470,9 +5704,11 @@ pub struct LimitRange {
 }
 
 impl Message for LimitRange {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LIMIT_RANGE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -5480,6 +5716,7 @@ impl Message for LimitRange {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -5523,9 +5760,11 @@ pub struct LimitRangeItem {
 }
 
 impl Message for LimitRangeItem {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LIMIT_RANGE_ITEM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -5537,6 +5776,7 @@ impl Message for LimitRangeItem {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -5590,15 +5830,18 @@ pub struct LimitRangeSpec {
 }
 
 impl Message for LimitRangeSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LIMIT_RANGE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.limits),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.limits),
@@ -5636,9 +5879,11 @@ pub struct LinuxContainerUser {
 }
 
 impl Message for LinuxContainerUser {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LINUX_CONTAINER_USER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.uid),
@@ -5647,6 +5892,7 @@ impl Message for LinuxContainerUser {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int64(&mut self.uid),
@@ -5692,9 +5938,11 @@ pub struct LoadBalancerIngress {
 }
 
 impl Message for LoadBalancerIngress {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LOAD_BALANCER_INGRESS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.ip),
@@ -5704,6 +5952,7 @@ impl Message for LoadBalancerIngress {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.ip),
@@ -5751,15 +6000,18 @@ pub struct LoadBalancerStatus {
 }
 
 impl Message for LoadBalancerStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LOAD_BALANCER_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.ingress),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.ingress),
@@ -5793,15 +6045,18 @@ pub struct LocalObjectReference {
 }
 
 impl Message for LocalObjectReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LOCAL_OBJECT_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -5837,9 +6092,11 @@ pub struct LocalVolumeSource {
 }
 
 impl Message for LocalVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LOCAL_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.path),
@@ -5847,6 +6104,7 @@ impl Message for LocalVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.path),
@@ -5881,9 +6139,11 @@ pub struct ModifyVolumeStatus {
 }
 
 impl Message for ModifyVolumeStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &MODIFY_VOLUME_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.target_volume_attributes_class_name),
@@ -5891,6 +6151,7 @@ impl Message for ModifyVolumeStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.target_volume_attributes_class_name),
@@ -5932,9 +6193,11 @@ pub struct NFSVolumeSource {
 }
 
 impl Message for NFSVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NFS_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.server),
@@ -5943,6 +6206,7 @@ impl Message for NFSVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.server),
@@ -5981,9 +6245,11 @@ pub struct Namespace {
 }
 
 impl Message for Namespace {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NAMESPACE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -5992,6 +6258,7 @@ impl Message for Namespace {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -6035,9 +6302,11 @@ pub struct NamespaceCondition {
 }
 
 impl Message for NamespaceCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NAMESPACE_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -6048,6 +6317,7 @@ impl Message for NamespaceCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -6094,15 +6364,18 @@ pub struct NamespaceSpec {
 }
 
 impl Message for NamespaceSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NAMESPACE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.finalizers),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.finalizers),
@@ -6138,9 +6411,11 @@ pub struct NamespaceStatus {
 }
 
 impl Message for NamespaceStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NAMESPACE_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.phase),
@@ -6148,6 +6423,7 @@ impl Message for NamespaceStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.phase),
@@ -6194,9 +6470,11 @@ pub struct Node {
 }
 
 impl Message for Node {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -6205,6 +6483,7 @@ impl Message for Node {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -6242,9 +6521,11 @@ pub struct NodeAddress {
 }
 
 impl Message for NodeAddress {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_ADDRESS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -6252,6 +6533,7 @@ impl Message for NodeAddress {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -6286,9 +6568,11 @@ pub struct NodeAffinity {
 }
 
 impl Message for NodeAffinity {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_AFFINITY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.required_during_scheduling_ignored_during_execution),
@@ -6296,6 +6580,7 @@ impl Message for NodeAffinity {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.required_during_scheduling_ignored_during_execution),
@@ -6342,9 +6627,11 @@ pub struct NodeAllocatableResourceClaimStatus {
 }
 
 impl Message for NodeAllocatableResourceClaimStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.resource_claim_name),
@@ -6353,6 +6640,7 @@ impl Message for NodeAllocatableResourceClaimStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.resource_claim_name),
@@ -6407,9 +6695,11 @@ pub struct NodeCondition {
 }
 
 impl Message for NodeCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -6421,6 +6711,7 @@ impl Message for NodeCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -6469,15 +6760,18 @@ pub struct NodeConfigSource {
 }
 
 impl Message for NodeConfigSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_CONFIG_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.config_map),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.config_map),
@@ -6517,9 +6811,11 @@ pub struct NodeConfigStatus {
 }
 
 impl Message for NodeConfigStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_CONFIG_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.assigned),
@@ -6529,6 +6825,7 @@ impl Message for NodeConfigStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.assigned),
@@ -6586,15 +6883,18 @@ pub struct NodeDaemonEndpoints {
 }
 
 impl Message for NodeDaemonEndpoints {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_DAEMON_ENDPOINTS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.kubelet_endpoint),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.kubelet_endpoint),
@@ -6628,15 +6928,18 @@ pub struct NodeFeatures {
 }
 
 impl Message for NodeFeatures {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_FEATURES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_bool(self.supplemental_groups_policy),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptBool(&mut self.supplemental_groups_policy),
@@ -6672,9 +6975,11 @@ pub struct NodeRuntimeHandler {
 }
 
 impl Message for NodeRuntimeHandler {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_RUNTIME_HANDLER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -6682,6 +6987,7 @@ impl Message for NodeRuntimeHandler {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -6721,9 +7027,11 @@ pub struct NodeRuntimeHandlerFeatures {
 }
 
 impl Message for NodeRuntimeHandlerFeatures {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_RUNTIME_HANDLER_FEATURES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_bool(self.recursive_read_only_mounts),
@@ -6731,6 +7039,7 @@ impl Message for NodeRuntimeHandlerFeatures {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptBool(&mut self.recursive_read_only_mounts),
@@ -6768,15 +7077,18 @@ pub struct NodeSelector {
 }
 
 impl Message for NodeSelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.node_selector_terms),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.node_selector_terms),
@@ -6814,9 +7126,11 @@ pub struct NodeSelectorRequirement {
 }
 
 impl Message for NodeSelectorRequirement {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_SELECTOR_REQUIREMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.key),
@@ -6825,6 +7139,7 @@ impl Message for NodeSelectorRequirement {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.key),
@@ -6871,9 +7186,11 @@ pub struct NodeSelectorTerm {
 }
 
 impl Message for NodeSelectorTerm {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_SELECTOR_TERM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.match_expressions),
@@ -6881,6 +7198,7 @@ impl Message for NodeSelectorTerm {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.match_expressions),
@@ -6935,9 +7253,11 @@ pub struct NodeSpec {
 }
 
 impl Message for NodeSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.pod_cidr),
@@ -6950,6 +7270,7 @@ impl Message for NodeSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.pod_cidr),
@@ -7042,9 +7363,11 @@ pub struct NodeStatus {
 }
 
 impl Message for NodeStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.capacity),
@@ -7064,6 +7387,7 @@ impl Message for NodeStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.capacity),
@@ -7191,15 +7515,18 @@ pub struct NodeSwapStatus {
 }
 
 impl Message for NodeSwapStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_SWAP_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.capacity),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.capacity),
@@ -7248,9 +7575,11 @@ pub struct NodeSystemInfo {
 }
 
 impl Message for NodeSystemInfo {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_SYSTEM_INFO
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.machine_id),
@@ -7267,6 +7596,7 @@ impl Message for NodeSystemInfo {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.machine_id),
@@ -7342,9 +7672,11 @@ pub struct ObjectFieldSelector {
 }
 
 impl Message for ObjectFieldSelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &OBJECT_FIELD_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.api_version),
@@ -7352,6 +7684,7 @@ impl Message for ObjectFieldSelector {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.api_version),
@@ -7396,9 +7729,11 @@ pub struct ObjectReference {
 }
 
 impl Message for ObjectReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &OBJECT_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.kind),
@@ -7411,6 +7746,7 @@ impl Message for ObjectReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.kind),
@@ -7466,9 +7802,11 @@ pub struct PersistentVolume {
 }
 
 impl Message for PersistentVolume {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -7477,6 +7815,7 @@ impl Message for PersistentVolume {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -7521,9 +7860,11 @@ pub struct PersistentVolumeClaim {
 }
 
 impl Message for PersistentVolumeClaim {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME_CLAIM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -7532,6 +7873,7 @@ impl Message for PersistentVolumeClaim {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -7587,9 +7929,11 @@ pub struct PersistentVolumeClaimCondition {
 }
 
 impl Message for PersistentVolumeClaimCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME_CLAIM_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -7601,6 +7945,7 @@ impl Message for PersistentVolumeClaimCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -7665,9 +8010,11 @@ pub struct PersistentVolumeClaimSpec {
 }
 
 impl Message for PersistentVolumeClaimSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME_CLAIM_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.access_modes),
@@ -7682,6 +8029,7 @@ impl Message for PersistentVolumeClaimSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.access_modes),
@@ -7792,9 +8140,11 @@ pub struct PersistentVolumeClaimStatus {
 }
 
 impl Message for PersistentVolumeClaimStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME_CLAIM_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.phase),
@@ -7808,6 +8158,7 @@ impl Message for PersistentVolumeClaimStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.phase),
@@ -7908,9 +8259,11 @@ pub struct PersistentVolumeClaimTemplate {
 }
 
 impl Message for PersistentVolumeClaimTemplate {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME_CLAIM_TEMPLATE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -7918,6 +8271,7 @@ impl Message for PersistentVolumeClaimTemplate {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -7957,9 +8311,11 @@ pub struct PersistentVolumeClaimVolumeSource {
 }
 
 impl Message for PersistentVolumeClaimVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.claim_name),
@@ -7967,6 +8323,7 @@ impl Message for PersistentVolumeClaimVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.claim_name),
@@ -8059,9 +8416,11 @@ pub struct PersistentVolumeSpec {
 }
 
 impl Message for PersistentVolumeSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.capacity),
@@ -8098,6 +8457,7 @@ impl Message for PersistentVolumeSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.capacity),
@@ -8379,9 +8739,11 @@ pub struct PersistentVolumeStatus {
 }
 
 impl Message for PersistentVolumeStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PERSISTENT_VOLUME_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.phase),
@@ -8391,6 +8753,7 @@ impl Message for PersistentVolumeStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.phase),
@@ -8445,9 +8808,11 @@ pub struct PhotonPersistentDiskVolumeSource {
 }
 
 impl Message for PhotonPersistentDiskVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PHOTON_PERSISTENT_DISK_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.pd_id),
@@ -8455,6 +8820,7 @@ impl Message for PhotonPersistentDiskVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.pd_id),
@@ -8491,9 +8857,11 @@ pub struct Pod {
 }
 
 impl Message for Pod {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -8502,6 +8870,7 @@ impl Message for Pod {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -8539,9 +8908,11 @@ pub struct PodAffinity {
 }
 
 impl Message for PodAffinity {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_AFFINITY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.required_during_scheduling_ignored_during_execution),
@@ -8549,6 +8920,7 @@ impl Message for PodAffinity {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.required_during_scheduling_ignored_during_execution),
@@ -8601,9 +8973,11 @@ pub struct PodAffinityTerm {
 }
 
 impl Message for PodAffinityTerm {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_AFFINITY_TERM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.label_selector),
@@ -8615,6 +8989,7 @@ impl Message for PodAffinityTerm {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.label_selector),
@@ -8690,9 +9065,11 @@ pub struct PodAntiAffinity {
 }
 
 impl Message for PodAntiAffinity {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_ANTI_AFFINITY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.required_during_scheduling_ignored_during_execution),
@@ -8700,6 +9077,7 @@ impl Message for PodAntiAffinity {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.required_during_scheduling_ignored_during_execution),
@@ -8754,9 +9132,11 @@ pub struct PodCertificateProjection {
 }
 
 impl Message for PodCertificateProjection {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_CERTIFICATE_PROJECTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.signer_name),
@@ -8769,6 +9149,7 @@ impl Message for PodCertificateProjection {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.signer_name),
@@ -8852,9 +9233,11 @@ pub struct PodConditionRare {
 rare_fields!(PodCondition, PodConditionRare);
 
 impl Message for PodCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -8867,6 +9250,7 @@ impl Message for PodCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -8922,9 +9306,11 @@ pub struct PodDNSConfig {
 }
 
 impl Message for PodDNSConfig {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_DNS_CONFIG
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.nameservers),
@@ -8933,6 +9319,7 @@ impl Message for PodDNSConfig {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.nameservers),
@@ -8989,9 +9376,11 @@ pub struct PodDNSConfigOption {
 }
 
 impl Message for PodDNSConfigOption {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_DNS_CONFIG_OPTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -8999,6 +9388,7 @@ impl Message for PodDNSConfigOption {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -9033,9 +9423,11 @@ pub struct PodExtendedResourceClaimStatus {
 }
 
 impl Message for PodExtendedResourceClaimStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_EXTENDED_RESOURCE_CLAIM_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.request_mappings),
@@ -9043,6 +9435,7 @@ impl Message for PodExtendedResourceClaimStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.request_mappings),
@@ -9080,15 +9473,18 @@ pub struct PodIP {
 }
 
 impl Message for PodIP {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_IP
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.ip),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.ip),
@@ -9117,15 +9513,18 @@ pub struct PodOS {
 }
 
 impl Message for PodOS {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_OS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -9154,15 +9553,18 @@ pub struct PodReadinessGate {
 }
 
 impl Message for PodReadinessGate {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_READINESS_GATE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.condition_type),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.condition_type),
@@ -9200,9 +9602,11 @@ pub struct PodResourceClaim {
 }
 
 impl Message for PodResourceClaim {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_RESOURCE_CLAIM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -9211,6 +9615,7 @@ impl Message for PodResourceClaim {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -9252,9 +9657,11 @@ pub struct PodResourceClaimStatus {
 }
 
 impl Message for PodResourceClaimStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_RESOURCE_CLAIM_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -9262,6 +9669,7 @@ impl Message for PodResourceClaimStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -9294,15 +9702,18 @@ pub struct PodSchedulingGate {
 }
 
 impl Message for PodSchedulingGate {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_SCHEDULING_GATE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -9331,15 +9742,18 @@ pub struct PodSchedulingGroup {
 }
 
 impl Message for PodSchedulingGroup {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_SCHEDULING_GROUP
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.pod_group_name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.pod_group_name),
@@ -9402,9 +9816,11 @@ pub struct PodSecurityContextRare {
 rare_fields!(PodSecurityContext, PodSecurityContextRare);
 
 impl Message for PodSecurityContext {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_SECURITY_CONTEXT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.rare.se_linux_options),
@@ -9423,6 +9839,7 @@ impl Message for PodSecurityContext {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.rare.se_linux_options),
@@ -9624,9 +10041,11 @@ pub struct PodSpecRare {
 rare_fields!(PodSpec, PodSpecRare);
 
 impl Message for PodSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.volumes),
@@ -9674,6 +10093,7 @@ impl Message for PodSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.volumes),
@@ -10001,9 +10421,11 @@ pub struct PodStatusRare {
 rare_fields!(PodStatus, PodStatusRare);
 
 impl Message for PodStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.observed_generation),
@@ -10030,6 +10452,7 @@ impl Message for PodStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),
@@ -10190,9 +10613,11 @@ pub struct PodTemplate {
 }
 
 impl Message for PodTemplate {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_TEMPLATE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -10200,6 +10625,7 @@ impl Message for PodTemplate {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -10235,9 +10661,11 @@ pub struct PodTemplateSpec {
 }
 
 impl Message for PodTemplateSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_TEMPLATE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -10245,6 +10673,7 @@ impl Message for PodTemplateSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -10281,9 +10710,11 @@ pub struct PortStatus {
 }
 
 impl Message for PortStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PORT_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.port.into()),
@@ -10292,6 +10723,7 @@ impl Message for PortStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.port),
@@ -10335,9 +10767,11 @@ pub struct PortworxVolumeSource {
 }
 
 impl Message for PortworxVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PORTWORX_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.volume_id),
@@ -10346,6 +10780,7 @@ impl Message for PortworxVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.volume_id),
@@ -10387,9 +10822,11 @@ pub struct PreferredSchedulingTerm {
 }
 
 impl Message for PreferredSchedulingTerm {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PREFERRED_SCHEDULING_TERM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.weight.into()),
@@ -10397,6 +10834,7 @@ impl Message for PreferredSchedulingTerm {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.weight),
@@ -10462,9 +10900,11 @@ pub struct ProbeRare {
 rare_fields!(Probe, ProbeRare);
 
 impl Message for Probe {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PROBE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.exec),
@@ -10480,6 +10920,7 @@ impl Message for Probe {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.exec),
@@ -10554,9 +10995,11 @@ pub struct ProjectedVolumeSource {
 }
 
 impl Message for ProjectedVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PROJECTED_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.sources),
@@ -10564,6 +11007,7 @@ impl Message for ProjectedVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.sources),
@@ -10611,9 +11055,11 @@ pub struct QuobyteVolumeSource {
 }
 
 impl Message for QuobyteVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &QUOBYTE_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.registry),
@@ -10625,6 +11071,7 @@ impl Message for QuobyteVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.registry),
@@ -10687,9 +11134,11 @@ pub struct RBDPersistentVolumeSource {
 }
 
 impl Message for RBDPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RBD_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.monitors),
@@ -10703,6 +11152,7 @@ impl Message for RBDPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.monitors),
@@ -10796,9 +11246,11 @@ pub struct RBDVolumeSource {
 }
 
 impl Message for RBDVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RBD_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.monitors),
@@ -10812,6 +11264,7 @@ impl Message for RBDVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.monitors),
@@ -10895,9 +11348,11 @@ pub struct ReplicationController {
 }
 
 impl Message for ReplicationController {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &REPLICATION_CONTROLLER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -10906,6 +11361,7 @@ impl Message for ReplicationController {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -10959,9 +11415,11 @@ pub struct ReplicationControllerCondition {
 }
 
 impl Message for ReplicationControllerCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &REPLICATION_CONTROLLER_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -10972,6 +11430,7 @@ impl Message for ReplicationControllerCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -11023,9 +11482,11 @@ pub struct ReplicationControllerSpec {
 }
 
 impl Message for ReplicationControllerSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &REPLICATION_CONTROLLER_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.replicas),
@@ -11035,6 +11496,7 @@ impl Message for ReplicationControllerSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.replicas),
@@ -11107,9 +11569,11 @@ pub struct ReplicationControllerStatus {
 }
 
 impl Message for ReplicationControllerStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &REPLICATION_CONTROLLER_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.replicas.into()),
@@ -11121,6 +11585,7 @@ impl Message for ReplicationControllerStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.replicas),
@@ -11176,9 +11641,11 @@ pub struct ResourceClaim {
 }
 
 impl Message for ResourceClaim {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_CLAIM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -11186,6 +11653,7 @@ impl Message for ResourceClaim {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -11222,9 +11690,11 @@ pub struct ResourceFieldSelector {
 }
 
 impl Message for ResourceFieldSelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_FIELD_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.container_name),
@@ -11233,6 +11703,7 @@ impl Message for ResourceFieldSelector {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.container_name),
@@ -11276,9 +11747,11 @@ pub struct ResourceHealth {
 }
 
 impl Message for ResourceHealth {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_HEALTH
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.resource_id),
@@ -11287,6 +11760,7 @@ impl Message for ResourceHealth {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.resource_id),
@@ -11333,9 +11807,11 @@ pub struct ResourceQuota {
 }
 
 impl Message for ResourceQuota {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_QUOTA
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -11344,6 +11820,7 @@ impl Message for ResourceQuota {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -11383,9 +11860,11 @@ pub struct ResourceQuotaSpec {
 }
 
 impl Message for ResourceQuotaSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_QUOTA_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.hard),
@@ -11394,6 +11873,7 @@ impl Message for ResourceQuotaSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.hard),
@@ -11452,9 +11932,11 @@ pub struct ResourceQuotaStatus {
 }
 
 impl Message for ResourceQuotaStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_QUOTA_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.hard),
@@ -11462,6 +11944,7 @@ impl Message for ResourceQuotaStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.hard),
@@ -11498,9 +11981,11 @@ pub struct ResourceRequirements {
 }
 
 impl Message for ResourceRequirements {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_REQUIREMENTS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.limits),
@@ -11509,6 +11994,7 @@ impl Message for ResourceRequirements {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.limits),
@@ -11555,9 +12041,11 @@ pub struct ResourceStatus {
 }
 
 impl Message for ResourceStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -11565,6 +12053,7 @@ impl Message for ResourceStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -11608,9 +12097,11 @@ pub struct SELinuxOptions {
 }
 
 impl Message for SELinuxOptions {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SE_LINUX_OPTIONS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.user),
@@ -11620,6 +12111,7 @@ impl Message for SELinuxOptions {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.user),
@@ -11680,9 +12172,11 @@ pub struct ScaleIOPersistentVolumeSource {
 }
 
 impl Message for ScaleIOPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SCALE_IO_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.gateway),
@@ -11698,6 +12192,7 @@ impl Message for ScaleIOPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.gateway),
@@ -11791,9 +12286,11 @@ pub struct ScaleIOVolumeSource {
 }
 
 impl Message for ScaleIOVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SCALE_IO_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.gateway),
@@ -11809,6 +12306,7 @@ impl Message for ScaleIOVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.gateway),
@@ -11884,15 +12382,18 @@ pub struct ScopeSelector {
 }
 
 impl Message for ScopeSelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SCOPE_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.match_expressions),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.match_expressions),
@@ -11930,9 +12431,11 @@ pub struct ScopedResourceSelectorRequirement {
 }
 
 impl Message for ScopedResourceSelectorRequirement {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SCOPED_RESOURCE_SELECTOR_REQUIREMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.scope_name),
@@ -11941,6 +12444,7 @@ impl Message for ScopedResourceSelectorRequirement {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.scope_name),
@@ -12003,9 +12507,11 @@ pub struct SeccompProfile {
 }
 
 impl Message for SeccompProfile {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SECCOMP_PROFILE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -12013,6 +12519,7 @@ impl Message for SeccompProfile {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -12058,9 +12565,11 @@ pub struct Secret {
 }
 
 impl Message for Secret {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SECRET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -12071,6 +12580,7 @@ impl Message for Secret {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -12124,9 +12634,11 @@ pub struct SecretEnvSource {
 }
 
 impl Message for SecretEnvSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SECRET_ENV_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -12134,6 +12646,7 @@ impl Message for SecretEnvSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -12175,9 +12688,11 @@ pub struct SecretKeySelector {
 }
 
 impl Message for SecretKeySelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SECRET_KEY_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -12186,6 +12701,7 @@ impl Message for SecretKeySelector {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -12229,9 +12745,11 @@ pub struct SecretProjection {
 }
 
 impl Message for SecretProjection {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SECRET_PROJECTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -12240,6 +12758,7 @@ impl Message for SecretProjection {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -12286,9 +12805,11 @@ pub struct SecretReference {
 }
 
 impl Message for SecretReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SECRET_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -12296,6 +12817,7 @@ impl Message for SecretReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -12334,9 +12856,11 @@ pub struct SecretVolumeSource {
 }
 
 impl Message for SecretVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SECRET_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.secret_name),
@@ -12346,6 +12870,7 @@ impl Message for SecretVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.secret_name),
@@ -12425,9 +12950,11 @@ pub struct SecurityContextRare {
 rare_fields!(SecurityContext, SecurityContextRare);
 
 impl Message for SecurityContext {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SECURITY_CONTEXT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_message(&self.capabilities),
@@ -12445,6 +12972,7 @@ impl Message for SecurityContext {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(self.capabilities.get_or_insert_default()),
@@ -12550,9 +13078,11 @@ pub struct Service {
 }
 
 impl Message for Service {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -12561,6 +13091,7 @@ impl Message for Service {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -12602,9 +13133,11 @@ pub struct ServiceAccount {
 }
 
 impl Message for ServiceAccount {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_ACCOUNT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -12614,6 +13147,7 @@ impl Message for ServiceAccount {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -12676,9 +13210,11 @@ pub struct ServiceAccountTokenProjection {
 }
 
 impl Message for ServiceAccountTokenProjection {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_ACCOUNT_TOKEN_PROJECTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.audience),
@@ -12687,6 +13223,7 @@ impl Message for ServiceAccountTokenProjection {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.audience),
@@ -12731,9 +13268,11 @@ pub struct ServicePort {
 }
 
 impl Message for ServicePort {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_PORT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -12745,6 +13284,7 @@ impl Message for ServicePort {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -12846,9 +13386,11 @@ pub struct ServiceSpecRare {
 rare_fields!(ServiceSpec, ServiceSpecRare);
 
 impl Message for ServiceSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.ports),
@@ -12874,6 +13416,7 @@ impl Message for ServiceSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.ports),
@@ -13039,9 +13582,11 @@ pub struct ServiceStatus {
 }
 
 impl Message for ServiceStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.load_balancer),
@@ -13049,6 +13594,7 @@ impl Message for ServiceStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.load_balancer),
@@ -13091,15 +13637,18 @@ pub struct SessionAffinityConfig {
 }
 
 impl Message for SessionAffinityConfig {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SESSION_AFFINITY_CONFIG
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.client_ip),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.client_ip),
@@ -13133,15 +13682,18 @@ pub struct SleepAction {
 }
 
 impl Message for SleepAction {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SLEEP_ACTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.seconds),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int64(&mut self.seconds),
@@ -13178,9 +13730,11 @@ pub struct StorageOSPersistentVolumeSource {
 }
 
 impl Message for StorageOSPersistentVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STORAGE_OS_PERSISTENT_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.volume_name),
@@ -13191,6 +13745,7 @@ impl Message for StorageOSPersistentVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.volume_name),
@@ -13249,9 +13804,11 @@ pub struct StorageOSVolumeSource {
 }
 
 impl Message for StorageOSVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STORAGE_OS_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.volume_name),
@@ -13262,6 +13819,7 @@ impl Message for StorageOSVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.volume_name),
@@ -13314,9 +13872,11 @@ pub struct Sysctl {
 }
 
 impl Message for Sysctl {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SYSCTL
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -13324,6 +13884,7 @@ impl Message for Sysctl {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -13358,9 +13919,11 @@ pub struct TCPSocketAction {
 }
 
 impl Message for TCPSocketAction {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TCP_SOCKET_ACTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.port),
@@ -13368,6 +13931,7 @@ impl Message for TCPSocketAction {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.port),
@@ -13406,9 +13970,11 @@ pub struct Taint {
 }
 
 impl Message for Taint {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TAINT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.key),
@@ -13418,6 +13984,7 @@ impl Message for Taint {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.key),
@@ -13473,9 +14040,11 @@ pub struct Toleration {
 }
 
 impl Message for Toleration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOLERATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.key),
@@ -13486,6 +14055,7 @@ impl Message for Toleration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.key),
@@ -13543,9 +14113,11 @@ pub struct TopologySelectorLabelRequirement {
 }
 
 impl Message for TopologySelectorLabelRequirement {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOPOLOGY_SELECTOR_LABEL_REQUIREMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.key),
@@ -13553,6 +14125,7 @@ impl Message for TopologySelectorLabelRequirement {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.key),
@@ -13590,15 +14163,18 @@ pub struct TopologySelectorTerm {
 }
 
 impl Message for TopologySelectorTerm {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOPOLOGY_SELECTOR_TERM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.match_label_expressions),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.match_label_expressions),
@@ -13646,9 +14222,11 @@ pub struct TopologySpreadConstraint {
 }
 
 impl Message for TopologySpreadConstraint {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOPOLOGY_SPREAD_CONSTRAINT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.max_skew.into()),
@@ -13662,6 +14240,7 @@ impl Message for TopologySpreadConstraint {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.max_skew),
@@ -13745,9 +14324,11 @@ pub struct TypedLocalObjectReference {
 }
 
 impl Message for TypedLocalObjectReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TYPED_LOCAL_OBJECT_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.api_group),
@@ -13756,6 +14337,7 @@ impl Message for TypedLocalObjectReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.api_group),
@@ -13801,9 +14383,11 @@ pub struct TypedObjectReference {
 }
 
 impl Message for TypedObjectReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TYPED_OBJECT_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.api_group),
@@ -13813,6 +14397,7 @@ impl Message for TypedObjectReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.api_group),
@@ -13924,9 +14509,11 @@ pub struct VolumeRare {
 rare_fields!(Volume, VolumeRare);
 
 impl Message for Volume {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -13963,6 +14550,7 @@ impl Message for Volume {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -14237,9 +14825,11 @@ pub struct VolumeDevice {
 }
 
 impl Message for VolumeDevice {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_DEVICE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -14247,6 +14837,7 @@ impl Message for VolumeDevice {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -14301,9 +14892,11 @@ pub struct VolumeMountRare {
 rare_fields!(VolumeMount, VolumeMountRare);
 
 impl Message for VolumeMount {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_MOUNT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -14316,6 +14909,7 @@ impl Message for VolumeMount {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -14380,9 +14974,11 @@ pub struct VolumeMountStatus {
 }
 
 impl Message for VolumeMountStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_MOUNT_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -14393,6 +14989,7 @@ impl Message for VolumeMountStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -14443,15 +15040,18 @@ pub struct VolumeNodeAffinity {
 }
 
 impl Message for VolumeNodeAffinity {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_NODE_AFFINITY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.required),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.required),
@@ -14495,9 +15095,11 @@ pub struct VolumeProjection {
 }
 
 impl Message for VolumeProjection {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_PROJECTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.secret),
@@ -14509,6 +15111,7 @@ impl Message for VolumeProjection {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.secret),
@@ -14589,9 +15192,11 @@ pub struct VolumeResourceRequirements {
 }
 
 impl Message for VolumeResourceRequirements {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_RESOURCE_REQUIREMENTS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.limits),
@@ -14599,6 +15204,7 @@ impl Message for VolumeResourceRequirements {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.limits),
@@ -14631,15 +15237,18 @@ pub struct VolumeStatus {
 }
 
 impl Message for VolumeStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.image),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.image),
@@ -14679,9 +15288,11 @@ pub struct VsphereVirtualDiskVolumeSource {
 }
 
 impl Message for VsphereVirtualDiskVolumeSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.volume_path),
@@ -14691,6 +15302,7 @@ impl Message for VsphereVirtualDiskVolumeSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.volume_path),
@@ -14735,9 +15347,11 @@ pub struct WeightedPodAffinityTerm {
 }
 
 impl Message for WeightedPodAffinityTerm {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &WEIGHTED_POD_AFFINITY_TERM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.weight.into()),
@@ -14745,6 +15359,7 @@ impl Message for WeightedPodAffinityTerm {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.weight),
@@ -14788,9 +15403,11 @@ pub struct WindowsSecurityContextOptions {
 }
 
 impl Message for WindowsSecurityContextOptions {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &WINDOWS_SECURITY_CONTEXT_OPTIONS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.gmsa_credential_spec_name),
@@ -14800,6 +15417,7 @@ impl Message for WindowsSecurityContextOptions {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.gmsa_credential_spec_name),

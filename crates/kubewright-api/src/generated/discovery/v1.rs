@@ -29,9 +29,11 @@ pub struct Endpoint {
 }
 
 impl Message for Endpoint {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.addresses),
@@ -45,6 +47,7 @@ impl Message for Endpoint {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.addresses),
@@ -118,9 +121,11 @@ pub struct EndpointConditions {
 }
 
 impl Message for EndpointConditions {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINT_CONDITIONS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_bool(self.ready),
@@ -129,6 +134,7 @@ impl Message for EndpointConditions {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptBool(&mut self.ready),
@@ -165,9 +171,11 @@ pub struct EndpointHints {
 }
 
 impl Message for EndpointHints {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINT_HINTS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.for_zones),
@@ -175,6 +183,7 @@ impl Message for EndpointHints {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.for_zones),
@@ -223,9 +232,11 @@ pub struct EndpointPort {
 }
 
 impl Message for EndpointPort {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINT_PORT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -235,6 +246,7 @@ impl Message for EndpointPort {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -282,9 +294,11 @@ pub struct EndpointSlice {
 }
 
 impl Message for EndpointSlice {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ENDPOINT_SLICE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -294,6 +308,7 @@ impl Message for EndpointSlice {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -357,15 +372,18 @@ pub struct ForNode {
 }
 
 impl Message for ForNode {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FOR_NODE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -394,15 +412,18 @@ pub struct ForZone {
 }
 
 impl Message for ForZone {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FOR_ZONE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),

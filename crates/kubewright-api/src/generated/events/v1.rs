@@ -43,9 +43,11 @@ pub struct Event {
 }
 
 impl Message for Event {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EVENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -66,6 +68,7 @@ impl Message for Event {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -169,9 +172,11 @@ pub struct EventSeries {
 }
 
 impl Message for EventSeries {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EVENT_SERIES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.count.into()),
@@ -179,6 +184,7 @@ impl Message for EventSeries {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.count),

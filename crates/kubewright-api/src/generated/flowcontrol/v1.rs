@@ -16,9 +16,11 @@ pub struct ExemptPriorityLevelConfiguration {
 }
 
 impl Message for ExemptPriorityLevelConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EXEMPT_PRIORITY_LEVEL_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.nominal_concurrency_shares),
@@ -26,6 +28,7 @@ impl Message for ExemptPriorityLevelConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.nominal_concurrency_shares),
@@ -63,15 +66,18 @@ pub struct FlowDistinguisherMethod {
 }
 
 impl Message for FlowDistinguisherMethod {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FLOW_DISTINGUISHER_METHOD
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -104,9 +110,11 @@ pub struct FlowSchema {
 }
 
 impl Message for FlowSchema {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FLOW_SCHEMA
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -115,6 +123,7 @@ impl Message for FlowSchema {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -163,9 +172,11 @@ pub struct FlowSchemaCondition {
 }
 
 impl Message for FlowSchemaCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FLOW_SCHEMA_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.type_),
@@ -176,6 +187,7 @@ impl Message for FlowSchemaCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.type_),
@@ -227,9 +239,11 @@ pub struct FlowSchemaSpec {
 }
 
 impl Message for FlowSchemaSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FLOW_SCHEMA_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.priority_level_configuration),
@@ -239,6 +253,7 @@ impl Message for FlowSchemaSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.priority_level_configuration),
@@ -296,15 +311,18 @@ pub struct FlowSchemaStatus {
 }
 
 impl Message for FlowSchemaStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &FLOW_SCHEMA_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.conditions),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.conditions),
@@ -338,15 +356,18 @@ pub struct GroupSubject {
 }
 
 impl Message for GroupSubject {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &GROUP_SUBJECT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -377,9 +398,11 @@ pub struct LimitResponse {
 }
 
 impl Message for LimitResponse {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LIMIT_RESPONSE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -387,6 +410,7 @@ impl Message for LimitResponse {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -430,9 +454,11 @@ pub struct LimitedPriorityLevelConfiguration {
 }
 
 impl Message for LimitedPriorityLevelConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &LIMITED_PRIORITY_LEVEL_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.nominal_concurrency_shares),
@@ -442,6 +468,7 @@ impl Message for LimitedPriorityLevelConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.nominal_concurrency_shares),
@@ -485,9 +512,11 @@ pub struct NonResourcePolicyRule {
 }
 
 impl Message for NonResourcePolicyRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NON_RESOURCE_POLICY_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.verbs),
@@ -495,6 +524,7 @@ impl Message for NonResourcePolicyRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.verbs),
@@ -549,9 +579,11 @@ pub struct PolicyRulesWithSubjects {
 }
 
 impl Message for PolicyRulesWithSubjects {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POLICY_RULES_WITH_SUBJECTS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.subjects),
@@ -560,6 +592,7 @@ impl Message for PolicyRulesWithSubjects {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.subjects),
@@ -618,9 +651,11 @@ pub struct PriorityLevelConfiguration {
 }
 
 impl Message for PriorityLevelConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PRIORITY_LEVEL_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -629,6 +664,7 @@ impl Message for PriorityLevelConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -687,9 +723,11 @@ pub struct PriorityLevelConfigurationCondition {
 }
 
 impl Message for PriorityLevelConfigurationCondition {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PRIORITY_LEVEL_CONFIGURATION_CONDITION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.type_),
@@ -700,6 +738,7 @@ impl Message for PriorityLevelConfigurationCondition {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.type_),
@@ -745,15 +784,18 @@ pub struct PriorityLevelConfigurationReference {
 }
 
 impl Message for PriorityLevelConfigurationReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PRIORITY_LEVEL_CONFIGURATION_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -786,9 +828,11 @@ pub struct PriorityLevelConfigurationSpec {
 }
 
 impl Message for PriorityLevelConfigurationSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PRIORITY_LEVEL_CONFIGURATION_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.type_),
@@ -797,6 +841,7 @@ impl Message for PriorityLevelConfigurationSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -841,15 +886,18 @@ pub struct PriorityLevelConfigurationStatus {
 }
 
 impl Message for PriorityLevelConfigurationStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PRIORITY_LEVEL_CONFIGURATION_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.conditions),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.conditions),
@@ -887,9 +935,11 @@ pub struct QueuingConfiguration {
 }
 
 impl Message for QueuingConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &QUEUING_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.queues),
@@ -898,6 +948,7 @@ impl Message for QueuingConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.queues),
@@ -945,9 +996,11 @@ pub struct ResourcePolicyRule {
 }
 
 impl Message for ResourcePolicyRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_POLICY_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.verbs),
@@ -958,6 +1011,7 @@ impl Message for ResourcePolicyRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.verbs),
@@ -1025,9 +1079,11 @@ pub struct ServiceAccountSubject {
 }
 
 impl Message for ServiceAccountSubject {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_ACCOUNT_SUBJECT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.namespace),
@@ -1035,6 +1091,7 @@ impl Message for ServiceAccountSubject {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.namespace),
@@ -1073,9 +1130,11 @@ pub struct Subject {
 }
 
 impl Message for Subject {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SUBJECT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.kind),
@@ -1085,6 +1144,7 @@ impl Message for Subject {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.kind),
@@ -1134,15 +1194,18 @@ pub struct UserSubject {
 }
 
 impl Message for UserSubject {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &USER_SUBJECT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),

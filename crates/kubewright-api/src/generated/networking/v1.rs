@@ -19,9 +19,11 @@ pub struct HTTPIngressPath {
 }
 
 impl Message for HTTPIngressPath {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HTTP_INGRESS_PATH
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.path),
@@ -30,6 +32,7 @@ impl Message for HTTPIngressPath {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.path),
@@ -74,15 +77,18 @@ pub struct HTTPIngressRuleValue {
 }
 
 impl Message for HTTPIngressRuleValue {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &HTTP_INGRESS_RULE_VALUE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.paths),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.paths),
@@ -118,9 +124,11 @@ pub struct IPAddress {
 }
 
 impl Message for IPAddress {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &IP_ADDRESS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -128,6 +136,7 @@ impl Message for IPAddress {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -171,15 +180,18 @@ pub struct IPAddressSpec {
 }
 
 impl Message for IPAddressSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &IP_ADDRESS_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.parent_ref),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.parent_ref),
@@ -215,9 +227,11 @@ pub struct IPBlock {
 }
 
 impl Message for IPBlock {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &IP_BLOCK
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.cidr),
@@ -225,6 +239,7 @@ impl Message for IPBlock {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.cidr),
@@ -266,9 +281,11 @@ pub struct Ingress {
 }
 
 impl Message for Ingress {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -277,6 +294,7 @@ impl Message for Ingress {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -319,9 +337,11 @@ pub struct IngressBackend {
 }
 
 impl Message for IngressBackend {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_BACKEND
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.service),
@@ -329,6 +349,7 @@ impl Message for IngressBackend {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.service),
@@ -373,9 +394,11 @@ pub struct IngressClass {
 }
 
 impl Message for IngressClass {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_CLASS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -383,6 +406,7 @@ impl Message for IngressClass {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -429,9 +453,11 @@ pub struct IngressClassParametersReference {
 }
 
 impl Message for IngressClassParametersReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_CLASS_PARAMETERS_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.api_group),
@@ -442,6 +468,7 @@ impl Message for IngressClassParametersReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.api_group),
@@ -494,9 +521,11 @@ pub struct IngressClassSpec {
 }
 
 impl Message for IngressClassSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_CLASS_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.controller),
@@ -504,6 +533,7 @@ impl Message for IngressClassSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.controller),
@@ -545,9 +575,11 @@ pub struct IngressLoadBalancerIngress {
 }
 
 impl Message for IngressLoadBalancerIngress {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_LOAD_BALANCER_INGRESS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.ip),
@@ -556,6 +588,7 @@ impl Message for IngressLoadBalancerIngress {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.ip),
@@ -601,15 +634,18 @@ pub struct IngressLoadBalancerStatus {
 }
 
 impl Message for IngressLoadBalancerStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_LOAD_BALANCER_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.ingress),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.ingress),
@@ -647,9 +683,11 @@ pub struct IngressPortStatus {
 }
 
 impl Message for IngressPortStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_PORT_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Int(self.port.into()),
@@ -658,6 +696,7 @@ impl Message for IngressPortStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Int32(&mut self.port),
@@ -699,9 +738,11 @@ pub struct IngressRule {
 }
 
 impl Message for IngressRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.host),
@@ -709,6 +750,7 @@ impl Message for IngressRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.host),
@@ -748,9 +790,11 @@ pub struct IngressServiceBackend {
 }
 
 impl Message for IngressServiceBackend {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_SERVICE_BACKEND
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -758,6 +802,7 @@ impl Message for IngressServiceBackend {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -796,9 +841,11 @@ pub struct IngressSpec {
 }
 
 impl Message for IngressSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.ingress_class_name),
@@ -808,6 +855,7 @@ impl Message for IngressSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.ingress_class_name),
@@ -865,15 +913,18 @@ pub struct IngressStatus {
 }
 
 impl Message for IngressStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.load_balancer),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.load_balancer),
@@ -909,9 +960,11 @@ pub struct IngressTLS {
 }
 
 impl Message for IngressTLS {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &INGRESS_TLS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.hosts),
@@ -919,6 +972,7 @@ impl Message for IngressTLS {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.hosts),
@@ -958,9 +1012,11 @@ pub struct NetworkPolicy {
 }
 
 impl Message for NetworkPolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NETWORK_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -968,6 +1024,7 @@ impl Message for NetworkPolicy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1008,9 +1065,11 @@ pub struct NetworkPolicyEgressRule {
 }
 
 impl Message for NetworkPolicyEgressRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NETWORK_POLICY_EGRESS_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.ports),
@@ -1018,6 +1077,7 @@ impl Message for NetworkPolicyEgressRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.ports),
@@ -1062,9 +1122,11 @@ pub struct NetworkPolicyIngressRule {
 }
 
 impl Message for NetworkPolicyIngressRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NETWORK_POLICY_INGRESS_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.ports),
@@ -1072,6 +1134,7 @@ impl Message for NetworkPolicyIngressRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.ports),
@@ -1118,9 +1181,11 @@ pub struct NetworkPolicyPeer {
 }
 
 impl Message for NetworkPolicyPeer {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NETWORK_POLICY_PEER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.pod_selector),
@@ -1129,6 +1194,7 @@ impl Message for NetworkPolicyPeer {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.pod_selector),
@@ -1177,9 +1243,11 @@ pub struct NetworkPolicyPort {
 }
 
 impl Message for NetworkPolicyPort {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NETWORK_POLICY_PORT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.protocol),
@@ -1188,6 +1256,7 @@ impl Message for NetworkPolicyPort {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.protocol),
@@ -1233,9 +1302,11 @@ pub struct NetworkPolicySpec {
 }
 
 impl Message for NetworkPolicySpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NETWORK_POLICY_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.pod_selector),
@@ -1245,6 +1316,7 @@ impl Message for NetworkPolicySpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.pod_selector),
@@ -1313,9 +1385,11 @@ pub struct ParentReference {
 }
 
 impl Message for ParentReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PARENT_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.group),
@@ -1325,6 +1399,7 @@ impl Message for ParentReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.group),
@@ -1379,9 +1454,11 @@ pub struct ServiceBackendPort {
 }
 
 impl Message for ServiceBackendPort {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_BACKEND_PORT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.name),
@@ -1389,6 +1466,7 @@ impl Message for ServiceBackendPort {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -1425,9 +1503,11 @@ pub struct ServiceCIDR {
 }
 
 impl Message for ServiceCIDR {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_CIDR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1436,6 +1516,7 @@ impl Message for ServiceCIDR {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1476,15 +1557,18 @@ pub struct ServiceCIDRSpec {
 }
 
 impl Message for ServiceCIDRSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_CIDR_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.cidrs),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.cidrs),
@@ -1518,15 +1602,18 @@ pub struct ServiceCIDRStatus {
 }
 
 impl Message for ServiceCIDRStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SERVICE_CIDR_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.conditions),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.conditions),

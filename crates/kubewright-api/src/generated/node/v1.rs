@@ -15,15 +15,18 @@ pub struct Overhead {
 }
 
 impl Message for Overhead {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &OVERHEAD
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.pod_fixed),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.pod_fixed),
@@ -58,9 +61,11 @@ pub struct RuntimeClass {
 }
 
 impl Message for RuntimeClass {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RUNTIME_CLASS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -70,6 +75,7 @@ impl Message for RuntimeClass {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -114,9 +120,11 @@ pub struct Scheduling {
 }
 
 impl Message for Scheduling {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SCHEDULING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::str_map(&self.node_selector),
@@ -124,6 +132,7 @@ impl Message for Scheduling {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::StrMap(&mut self.node_selector),

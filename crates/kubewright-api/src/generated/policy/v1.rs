@@ -16,9 +16,11 @@ pub struct Eviction {
 }
 
 impl Message for Eviction {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EVICTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -26,6 +28,7 @@ impl Message for Eviction {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -68,9 +71,11 @@ pub struct PodDisruptionBudget {
 }
 
 impl Message for PodDisruptionBudget {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_DISRUPTION_BUDGET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -79,6 +84,7 @@ impl Message for PodDisruptionBudget {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -130,9 +136,11 @@ pub struct PodDisruptionBudgetSpec {
 }
 
 impl Message for PodDisruptionBudgetSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_DISRUPTION_BUDGET_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.min_available),
@@ -142,6 +150,7 @@ impl Message for PodDisruptionBudgetSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.min_available),
@@ -200,9 +209,11 @@ pub struct PodDisruptionBudgetStatus {
 }
 
 impl Message for PodDisruptionBudgetStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POD_DISRUPTION_BUDGET_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.observed_generation),
@@ -215,6 +226,7 @@ impl Message for PodDisruptionBudgetStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),

@@ -14,15 +14,18 @@ pub struct AggregationRule {
 }
 
 impl Message for AggregationRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &AGGREGATION_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.cluster_role_selectors),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.cluster_role_selectors),
@@ -60,9 +63,11 @@ pub struct ClusterRole {
 }
 
 impl Message for ClusterRole {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CLUSTER_ROLE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -71,6 +76,7 @@ impl Message for ClusterRole {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -125,9 +131,11 @@ pub struct ClusterRoleBinding {
 }
 
 impl Message for ClusterRoleBinding {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CLUSTER_ROLE_BINDING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -136,6 +144,7 @@ impl Message for ClusterRoleBinding {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -189,9 +198,11 @@ pub struct PolicyRule {
 }
 
 impl Message for PolicyRule {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &POLICY_RULE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.verbs),
@@ -202,6 +213,7 @@ impl Message for PolicyRule {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.verbs),
@@ -274,9 +286,11 @@ pub struct Role {
 }
 
 impl Message for Role {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ROLE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -284,6 +298,7 @@ impl Message for Role {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -331,9 +346,11 @@ pub struct RoleBinding {
 }
 
 impl Message for RoleBinding {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ROLE_BINDING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -342,6 +359,7 @@ impl Message for RoleBinding {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -391,9 +409,11 @@ pub struct RoleRef {
 }
 
 impl Message for RoleRef {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ROLE_REF
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.api_group),
@@ -402,6 +422,7 @@ impl Message for RoleRef {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.api_group),
@@ -442,9 +463,11 @@ pub struct Subject {
 }
 
 impl Message for Subject {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &SUBJECT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.kind),
@@ -454,6 +477,7 @@ impl Message for Subject {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.kind),

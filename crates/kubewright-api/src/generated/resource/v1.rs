@@ -27,9 +27,11 @@ pub struct AllocatedDeviceStatus {
 }
 
 impl Message for AllocatedDeviceStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ALLOCATED_DEVICE_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.driver),
@@ -42,6 +44,7 @@ impl Message for AllocatedDeviceStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.driver),
@@ -107,9 +110,11 @@ pub struct AllocationResult {
 }
 
 impl Message for AllocationResult {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &ALLOCATION_RESULT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.devices),
@@ -118,6 +123,7 @@ impl Message for AllocationResult {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.devices),
@@ -162,15 +168,18 @@ pub struct CELDeviceSelector {
 }
 
 impl Message for CELDeviceSelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CEL_DEVICE_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.expression),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.expression),
@@ -203,9 +212,11 @@ pub struct CapacityRequestPolicy {
 }
 
 impl Message for CapacityRequestPolicy {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CAPACITY_REQUEST_POLICY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.default),
@@ -214,6 +225,7 @@ impl Message for CapacityRequestPolicy {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.default),
@@ -267,9 +279,11 @@ pub struct CapacityRequestPolicyRange {
 }
 
 impl Message for CapacityRequestPolicyRange {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CAPACITY_REQUEST_POLICY_RANGE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.min),
@@ -278,6 +292,7 @@ impl Message for CapacityRequestPolicyRange {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.min),
@@ -317,15 +332,18 @@ pub struct CapacityRequirements {
 }
 
 impl Message for CapacityRequirements {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CAPACITY_REQUIREMENTS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.requests),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.requests),
@@ -354,15 +372,18 @@ pub struct Counter {
 }
 
 impl Message for Counter {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &COUNTER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.value),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.value),
@@ -393,9 +414,11 @@ pub struct CounterSet {
 }
 
 impl Message for CounterSet {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &COUNTER_SET
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -403,6 +426,7 @@ impl Message for CounterSet {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -464,9 +488,11 @@ pub struct Device {
 }
 
 impl Message for Device {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -485,6 +511,7 @@ impl Message for Device {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -603,9 +630,11 @@ pub struct DeviceAllocationConfiguration {
 }
 
 impl Message for DeviceAllocationConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_ALLOCATION_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.source),
@@ -614,6 +643,7 @@ impl Message for DeviceAllocationConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.source),
@@ -665,9 +695,11 @@ pub struct DeviceAllocationResult {
 }
 
 impl Message for DeviceAllocationResult {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_ALLOCATION_RESULT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.results),
@@ -675,6 +707,7 @@ impl Message for DeviceAllocationResult {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.results),
@@ -731,9 +764,11 @@ pub struct DeviceAttribute {
 }
 
 impl Message for DeviceAttribute {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_ATTRIBUTE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int64(self.int),
@@ -747,6 +782,7 @@ impl Message for DeviceAttribute {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.int),
@@ -824,9 +860,11 @@ pub struct DeviceCapacity {
 }
 
 impl Message for DeviceCapacity {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_CAPACITY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.value),
@@ -834,6 +872,7 @@ impl Message for DeviceCapacity {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.value),
@@ -875,9 +914,11 @@ pub struct DeviceClaim {
 }
 
 impl Message for DeviceClaim {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_CLAIM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.requests),
@@ -886,6 +927,7 @@ impl Message for DeviceClaim {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.requests),
@@ -942,9 +984,11 @@ pub struct DeviceClaimConfiguration {
 }
 
 impl Message for DeviceClaimConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_CLAIM_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.requests),
@@ -952,6 +996,7 @@ impl Message for DeviceClaimConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.requests),
@@ -996,9 +1041,11 @@ pub struct DeviceClass {
 }
 
 impl Message for DeviceClass {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_CLASS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1006,6 +1053,7 @@ impl Message for DeviceClass {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -1049,15 +1097,18 @@ pub struct DeviceClassConfiguration {
 }
 
 impl Message for DeviceClassConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_CLASS_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.opaque),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.opaque),
@@ -1095,9 +1146,11 @@ pub struct DeviceClassSpec {
 }
 
 impl Message for DeviceClassSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_CLASS_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.selectors),
@@ -1106,6 +1159,7 @@ impl Message for DeviceClassSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.selectors),
@@ -1160,9 +1214,11 @@ pub struct DeviceConstraint {
 }
 
 impl Message for DeviceConstraint {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_CONSTRAINT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::strs(&self.requests),
@@ -1171,6 +1227,7 @@ impl Message for DeviceConstraint {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Strs(&mut self.requests),
@@ -1212,9 +1269,11 @@ pub struct DeviceCounterConsumption {
 }
 
 impl Message for DeviceCounterConsumption {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_COUNTER_CONSUMPTION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.counter_set),
@@ -1222,6 +1281,7 @@ impl Message for DeviceCounterConsumption {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.counter_set),
@@ -1263,9 +1323,11 @@ pub struct DeviceRequest {
 }
 
 impl Message for DeviceRequest {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_REQUEST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -1274,6 +1336,7 @@ impl Message for DeviceRequest {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -1336,9 +1399,11 @@ pub struct DeviceRequestAllocationResult {
 }
 
 impl Message for DeviceRequestAllocationResult {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_REQUEST_ALLOCATION_RESULT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.request),
@@ -1354,6 +1419,7 @@ impl Message for DeviceRequestAllocationResult {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.request),
@@ -1429,15 +1495,18 @@ pub struct DeviceSelector {
 }
 
 impl Message for DeviceSelector {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_SELECTOR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.cel),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.cel),
@@ -1483,9 +1552,11 @@ pub struct DeviceSubRequest {
 }
 
 impl Message for DeviceSubRequest {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_SUB_REQUEST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -1498,6 +1569,7 @@ impl Message for DeviceSubRequest {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -1575,9 +1647,11 @@ pub struct DeviceTaint {
 }
 
 impl Message for DeviceTaint {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_TAINT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.key),
@@ -1587,6 +1661,7 @@ impl Message for DeviceTaint {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.key),
@@ -1642,9 +1717,11 @@ pub struct DeviceToleration {
 }
 
 impl Message for DeviceToleration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &DEVICE_TOLERATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.key),
@@ -1655,6 +1732,7 @@ impl Message for DeviceToleration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.key),
@@ -1722,9 +1800,11 @@ pub struct ExactDeviceRequest {
 }
 
 impl Message for ExactDeviceRequest {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &EXACT_DEVICE_REQUEST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.device_class_name),
@@ -1737,6 +1817,7 @@ impl Message for ExactDeviceRequest {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.device_class_name),
@@ -1812,9 +1893,11 @@ pub struct NetworkDeviceData {
 }
 
 impl Message for NetworkDeviceData {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NETWORK_DEVICE_DATA
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.interface_name),
@@ -1823,6 +1906,7 @@ impl Message for NetworkDeviceData {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.interface_name),
@@ -1869,9 +1953,11 @@ pub struct NodeAllocatableResourceMapping {
 }
 
 impl Message for NodeAllocatableResourceMapping {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &NODE_ALLOCATABLE_RESOURCE_MAPPING
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.capacity_key),
@@ -1879,6 +1965,7 @@ impl Message for NodeAllocatableResourceMapping {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.capacity_key),
@@ -1918,9 +2005,11 @@ pub struct OpaqueDeviceConfiguration {
 }
 
 impl Message for OpaqueDeviceConfiguration {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &OPAQUE_DEVICE_CONFIGURATION
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.driver),
@@ -1928,6 +2017,7 @@ impl Message for OpaqueDeviceConfiguration {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.driver),
@@ -1964,9 +2054,11 @@ pub struct ResourceClaim {
 }
 
 impl Message for ResourceClaim {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_CLAIM
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -1975,6 +2067,7 @@ impl Message for ResourceClaim {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -2026,9 +2119,11 @@ pub struct ResourceClaimConsumerReference {
 }
 
 impl Message for ResourceClaimConsumerReference {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_CLAIM_CONSUMER_REFERENCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.api_group),
@@ -2038,6 +2133,7 @@ impl Message for ResourceClaimConsumerReference {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.api_group),
@@ -2081,15 +2177,18 @@ pub struct ResourceClaimSpec {
 }
 
 impl Message for ResourceClaimSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_CLAIM_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.devices),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.devices),
@@ -2127,9 +2226,11 @@ pub struct ResourceClaimStatus {
 }
 
 impl Message for ResourceClaimStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_CLAIM_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_shared(&self.allocation),
@@ -2138,6 +2239,7 @@ impl Message for ResourceClaimStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.allocation),
@@ -2195,9 +2297,11 @@ pub struct ResourceClaimTemplate {
 }
 
 impl Message for ResourceClaimTemplate {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_CLAIM_TEMPLATE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -2205,6 +2309,7 @@ impl Message for ResourceClaimTemplate {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -2250,9 +2355,11 @@ pub struct ResourceClaimTemplateSpec {
 }
 
 impl Message for ResourceClaimTemplateSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_CLAIM_TEMPLATE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -2260,6 +2367,7 @@ impl Message for ResourceClaimTemplateSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -2301,9 +2409,11 @@ pub struct ResourcePool {
 }
 
 impl Message for ResourcePool {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_POOL
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -2312,6 +2422,7 @@ impl Message for ResourcePool {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -2348,9 +2459,11 @@ pub struct ResourceSlice {
 }
 
 impl Message for ResourceSlice {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_SLICE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -2358,6 +2471,7 @@ impl Message for ResourceSlice {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -2415,9 +2529,11 @@ pub struct ResourceSliceSpec {
 }
 
 impl Message for ResourceSliceSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &RESOURCE_SLICE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.driver),
@@ -2431,6 +2547,7 @@ impl Message for ResourceSliceSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.driver),

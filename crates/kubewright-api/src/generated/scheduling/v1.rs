@@ -22,9 +22,11 @@ pub struct PriorityClass {
 }
 
 impl Message for PriorityClass {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &PRIORITY_CLASS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -35,6 +37,7 @@ impl Message for PriorityClass {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),

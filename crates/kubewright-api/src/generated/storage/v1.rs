@@ -17,9 +17,11 @@ pub struct CSIDriver {
 }
 
 impl Message for CSIDriver {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CSI_DRIVER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -27,6 +29,7 @@ impl Message for CSIDriver {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -90,9 +93,11 @@ pub struct CSIDriverSpec {
 }
 
 impl Message for CSIDriverSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CSI_DRIVER_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_bool(self.attach_required),
@@ -109,6 +114,7 @@ impl Message for CSIDriverSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptBool(&mut self.attach_required),
@@ -199,9 +205,11 @@ pub struct CSINode {
 }
 
 impl Message for CSINode {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CSI_NODE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -209,6 +217,7 @@ impl Message for CSINode {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -253,9 +262,11 @@ pub struct CSINodeDriver {
 }
 
 impl Message for CSINodeDriver {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CSI_NODE_DRIVER
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.name),
@@ -265,6 +276,7 @@ impl Message for CSINodeDriver {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -317,15 +329,18 @@ pub struct CSINodeSpec {
 }
 
 impl Message for CSINodeSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CSI_NODE_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::messages(&self.drivers),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.drivers),
@@ -367,9 +382,11 @@ pub struct CSIStorageCapacity {
 }
 
 impl Message for CSIStorageCapacity {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &CSI_STORAGE_CAPACITY
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -380,6 +397,7 @@ impl Message for CSIStorageCapacity {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -450,9 +468,11 @@ pub struct StorageClass {
 }
 
 impl Message for StorageClass {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &STORAGE_CLASS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -466,6 +486,7 @@ impl Message for StorageClass {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -548,9 +569,11 @@ pub struct TokenRequest {
 }
 
 impl Message for TokenRequest {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &TOKEN_REQUEST
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.audience),
@@ -558,6 +581,7 @@ impl Message for TokenRequest {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.audience),
@@ -594,9 +618,11 @@ pub struct VolumeAttachment {
 }
 
 impl Message for VolumeAttachment {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_ATTACHMENT
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -605,6 +631,7 @@ impl Message for VolumeAttachment {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -657,9 +684,11 @@ pub struct VolumeAttachmentSource {
 }
 
 impl Message for VolumeAttachmentSource {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_ATTACHMENT_SOURCE
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_str(&self.persistent_volume_name),
@@ -667,6 +696,7 @@ impl Message for VolumeAttachmentSource {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.persistent_volume_name),
@@ -708,9 +738,11 @@ pub struct VolumeAttachmentSpec {
 }
 
 impl Message for VolumeAttachmentSpec {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_ATTACHMENT_SPEC
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Str(&self.attacher),
@@ -719,6 +751,7 @@ impl Message for VolumeAttachmentSpec {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.attacher),
@@ -764,9 +797,11 @@ pub struct VolumeAttachmentStatus {
 }
 
 impl Message for VolumeAttachmentStatus {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_ATTACHMENT_STATUS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Bool(self.attached),
@@ -776,6 +811,7 @@ impl Message for VolumeAttachmentStatus {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Bool(&mut self.attached),
@@ -832,9 +868,11 @@ pub struct VolumeAttributesClass {
 }
 
 impl Message for VolumeAttributesClass {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_ATTRIBUTES_CLASS
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => Ref::Message(&self.metadata),
@@ -843,6 +881,7 @@ impl Message for VolumeAttributesClass {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -887,9 +926,11 @@ pub struct VolumeError {
 }
 
 impl Message for VolumeError {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_ERROR
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::scalar(&self.time),
@@ -898,6 +939,7 @@ impl Message for VolumeError {
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.time),
@@ -937,15 +979,18 @@ pub struct VolumeNodeResources {
 }
 
 impl Message for VolumeNodeResources {
+    #[inline]
     fn scheme(&self) -> &'static TypeInfo {
         &VOLUME_NODE_RESOURCES
     }
+    #[inline]
     fn get(&self, field: usize) -> Ref<'_> {
         match field {
             0 => refs::opt_int32(self.count),
             _ => Ref::Absent,
         }
     }
+    #[inline]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt32(&mut self.count),
