@@ -225,7 +225,11 @@ impl TypeInfo {
     /// one after the last.
     #[inline]
     pub(crate) fn field_index(&self, name: &[u8], hint: usize) -> Option<usize> {
-        let is = |field: &FieldInfo| field.name.as_bytes() == name;
+        // The first byte answers mostly, without a call.
+        let is = |field: &FieldInfo| {
+            let wanted = field.name.as_bytes();
+            wanted.len() == name.len() && wanted.first() == name.first() && wanted == name
+        };
         let from = hint.min(self.fields.len());
         let (before, after) = self.fields.split_at(from);
         after.iter().position(is).map(|at| from + at).or_else(|| before.iter().position(is))

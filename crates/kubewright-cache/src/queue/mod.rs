@@ -88,6 +88,11 @@ pub trait ReflectorStore<T>: Send + Sync + 'static {
         None
     }
 
+    /// Whether whoever processes changes should have its turn before more come. Never by default.
+    fn is_due(&self) -> bool {
+        false
+    }
+
     /// Whether more should wait for [`room`](Self::room). Never by default.
     fn is_full(&self) -> bool {
         false

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
@@ -18,6 +19,9 @@ use crate::{Deleted, Delta};
 const BATCH: usize = 1000;
 /// With this many waiting, whoever brings more is asked to wait.
 const FULL: usize = 2 * BATCH;
+/// With this many waiting, they are due. Few, so that the memory of an object that is let go is used again by one of the
+/// next: of a hundred objects an allocator makes larger pieces, and takes those apart again.
+const DUE: usize = 16;
 
 /// Every change in order, for one consumer. A handle: clones share one queue.
 ///
@@ -79,6 +83,9 @@ impl<T> RealFifoOptions<T> {
 
 struct State<T> {
     line: VecDeque<Delta<T>>,
+    /// Hashes of the keys of a batch while it is put together. Room for them is not made each time.
+    hashes: HashSet<u64>,
+    hasher: RandomState,
     populated: Populated,
     is_closed: bool,
 }
@@ -93,7 +100,13 @@ impl<T: Object> RealFifo<T> {
     /// An empty queue.
     #[must_use]
     pub fn new(options: RealFifoOptions<T>) -> Self {
-        let state = State { line: VecDeque::new(), populated: Populated::default(), is_closed: false };
+        let state = State {
+            line: VecDeque::new(),
+            hashes: HashSet::new(),
+            hasher: RandomState::new(),
+            populated: Populated::default(),
+            is_closed: false,
+        };
         RealFifo {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
@@ -282,8 +295,7 @@ impl<T: Object> State<T> {
             0 => BATCH,
             pending => BATCH.min(pending),
         };
-        // Keys as they lie in the deltas: this runs for every event.
-        let mut keys: HashSet<(&str, &str)> = HashSet::new();
+        self.hashes.clear();
         let mut count = 0;
         for delta in self.line.iter().take(limit) {
             let key = match delta {
@@ -291,7 +303,8 @@ impl<T: Object> State<T> {
                 delta => delta.object().map(|object| (object.namespace(), object.name())),
             };
             match key {
-                Some(key) if keys.insert(key) => count += 1,
+                // Two keys with one hash only end the batch early.
+                Some(key) if self.hashes.insert(self.hasher.hash_one(key)) => count += 1,
                 None if count == 0 => {
                     count = 1;
                     break;
@@ -302,7 +315,7 @@ impl<T: Object> State<T> {
         let batch: Vec<Delta<T>> = self.line.drain(..count).collect();
         // A burst leaves no memory behind.
         if self.line.is_empty() && self.line.capacity() > FULL {
-            self.line = VecDeque::new();
+            (self.line, self.hashes) = (VecDeque::new(), HashSet::new());
         }
         batch
     }
@@ -344,6 +357,10 @@ impl<T: Object> ReflectorStore<T> for RealFifo<T> {
 
     fn known(&self, object: &T) -> Option<Arc<T>> {
         self.shared.options.known_objects.as_ref()?.get(object)
+    }
+
+    fn is_due(&self) -> bool {
+        self.len() >= DUE
     }
 
     fn is_full(&self) -> bool {

@@ -11,6 +11,7 @@ use kubewright_core::options::WatchOptions;
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Object, ResourceVersion};
 use tokio::task::coop::consume_budget;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::random;
@@ -246,6 +247,8 @@ impl<T: Object> Reflector<T> {
             consume_budget().await;
             if store.is_full() {
                 store.room().await;
+            } else if store.is_due() {
+                yield_now().await;
             }
             let event = tokio::select! {
                 event = next(&mut watch.events) => event,

@@ -1,4 +1,4 @@
-//! A connection that speaks HTTP, and the task that drives it.
+//! A connection of HTTP/2, and the task that drives it.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kubewright_http2::drive;
 use tokio::sync::watch;
@@ -55,7 +55,7 @@ impl Killed {
         }
     }
 
-    fn spawn(&self, work: impl Future + Send + 'static) {
+    pub(super) fn spawn(&self, work: impl Future + Send + 'static) {
         let killed = self.clone();
         tokio::spawn(async move {
             tokio::select! {
@@ -157,15 +157,7 @@ impl Http2 {
     }
 }
 
-/// Greets a server that takes one request at a time.
-pub(super) async fn http1(stream: BoxedStream, killed: &Killed) -> Result<http1::SendRequest<Payload>, TransportError> {
-    let (mut sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(unborn)?;
-    killed.spawn(driver.with_upgrades());
-    sender.ready().await.map_err(unborn)?;
-    Ok(sender)
-}
-
 /// A connection that broke before it carried anything.
-fn unborn(error: hyper::Error) -> TransportError {
+pub(super) fn unborn(error: hyper::Error) -> TransportError {
     TransportError::new(TransportErrorKind::Connect, error)
 }

@@ -253,11 +253,11 @@ impl Shared {
         shown: &Shown,
     ) -> Result<(Response<Incoming>, Hold), Failure> {
         match lease {
-            Lease::Http1 { mut sender, is_reused, home } => {
+            Lease::Http1 { mut connection, is_reused, home } => {
                 let request = self.address.outgoing(request, shown, Protocol::Http1).map_err(Failure::of_request)?;
                 let is_safe = is_reused && matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-                match sender.try_send_request(request).await {
-                    Ok(response) => Ok((response, Hold::Http1(sender, home))),
+                match connection.send(request).await {
+                    Ok(response) => Ok((response, Hold::Http1(connection, home))),
                     Err(mut error) => {
                         // A server may close a connection at the very moment it is used again.
                         let is_unseen =
@@ -282,11 +282,11 @@ impl Shared {
     async fn upgrade(&self, request: Request<Bytes>) -> Result<Upgrade, TransportError> {
         let is_ours = self.may_authenticate && !request.headers().contains_key(AUTHORIZATION);
         let shown = self.show(is_ours).await?;
-        let mut sender = self.pool.private().await?;
+        let mut connection = self.pool.private().await?;
         let request = self.address.outgoing(&request, &shown, Protocol::Http1)?;
-        let mut response = sender.send_request(request).await.map_err(broken)?;
+        let mut response = connection.send(request).await.map_err(|error| broken(error.into_error()))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            let hold = Hold::Private(sender);
+            let hold = Hold::Private(connection);
             return Ok(Upgrade::Refused(opened(response, hold, true).map(Body::new)));
         }
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(broken)?;

@@ -9,6 +9,7 @@ mod connector;
 mod failure;
 mod gzip;
 mod http;
+mod http1;
 mod observer;
 mod pool;
 pub(crate) mod proxy;

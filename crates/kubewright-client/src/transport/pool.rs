@@ -6,12 +6,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::connection::{self, Health, Http2, Killed, Payload, Slot};
+use super::connection::{Health, Http2, Killed, Payload, Slot};
 use super::connector::{Connector, Protocol};
+use super::http1::Http1;
 use super::stream::BoxedStream;
 use super::tls::Change;
 use super::{TransportError, TransportErrorKind};
@@ -50,7 +51,7 @@ struct State {
 }
 
 struct Idle {
-    sender: http1::SendRequest<Payload>,
+    connection: Http1,
     /// Whether it has carried a request before, so that the server may be about to close it.
     is_reused: bool,
     since: Instant,
@@ -62,7 +63,7 @@ type Outcome = Option<Result<(), TransportError>>;
 /// The right to send one request.
 pub(super) enum Lease {
     /// On a connection of its own.
-    Http1 { sender: http1::SendRequest<Payload>, is_reused: bool, home: Home },
+    Http1 { connection: Http1, is_reused: bool, home: Home },
     /// On a stream of a shared connection.
     Http2 { sender: http2::SendRequest<Payload>, slot: Slot },
 }
@@ -75,7 +76,7 @@ pub(super) struct Home {
 
 /// A new connection.
 enum Dialed {
-    Http1(http1::SendRequest<Payload>, Home),
+    Http1(Http1, Home),
     Http2(Http2, Home),
 }
 
@@ -117,7 +118,7 @@ impl Pool {
                 Step::Take(lease) => return Ok(lease),
                 Step::Settle => tokio::time::sleep(Duration::from_millis(2)).await,
                 Step::DialAlone => match self.dial().await? {
-                    Dialed::Http1(sender, home) => return Ok(Lease::Http1 { sender, is_reused: false, home }),
+                    Dialed::Http1(connection, home) => return Ok(Lease::Http1 { connection, is_reused: false, home }),
                     dialed => self.keep(dialed),
                 },
                 Step::Wait(mut dialing) => {
@@ -140,9 +141,9 @@ impl Pool {
             return Step::Take(Lease::Http2 { sender, slot });
         }
         while let Some(idle) = state.idle.pop() {
-            if idle.sender.is_ready() && idle.since.elapsed() < IDLE {
+            if idle.connection.is_ready() && idle.since.elapsed() < IDLE {
                 let home = self.home(&state);
-                return Step::Take(Lease::Http1 { sender: idle.sender, is_reused: idle.is_reused, home });
+                return Step::Take(Lease::Http1 { connection: idle.connection, is_reused: idle.is_reused, home });
             }
         }
         if state.is_http1 {
@@ -178,7 +179,7 @@ impl Pool {
         let (stream, protocol) = self.connector.connect(None).await?;
         Ok(match protocol {
             Protocol::Http2 => Dialed::Http2(Http2::new(stream, self.health, &killed).await?, home),
-            Protocol::Http1 => Dialed::Http1(connection::http1(stream, &killed).await?, home),
+            Protocol::Http1 => Dialed::Http1(Http1::new(stream, &killed).await?, home),
         })
     }
 
@@ -188,18 +189,18 @@ impl Pool {
         state.is_http1 = matches!(dialed, Dialed::Http1(..));
         match dialed {
             Dialed::Http2(connection, home) if home.generation == state.generation => state.http2.push(connection),
-            Dialed::Http1(sender, home) if home.generation == state.generation => {
-                state.idle.push(Idle { sender, is_reused: false, since: Instant::now() });
+            Dialed::Http1(connection, home) if home.generation == state.generation => {
+                state.idle.push(Idle { connection, is_reused: false, since: Instant::now() });
             }
             _ => {}
         }
     }
 
     /// A connection of its own that speaks HTTP/1.1, for a request that will keep it.
-    pub(super) async fn private(&self) -> Result<http1::SendRequest<Payload>, TransportError> {
+    pub(super) async fn private(&self) -> Result<Http1, TransportError> {
         let killed = Killed(self.state().kill.subscribe());
         let (stream, _): (BoxedStream, _) = self.connector.connect(Some(Protocol::Http1)).await?;
-        connection::http1(stream, &killed).await
+        Http1::new(stream, &killed).await
     }
 
     /// Uses no present connection for new requests; those under way go on.
@@ -221,7 +222,7 @@ impl Pool {
     pub(super) fn connections(&self) -> usize {
         let state = self.state();
         let http2 = state.http2.iter().filter(|connection| !connection.is_closed()).count();
-        http2 + state.idle.iter().filter(|idle| !idle.sender.is_closed()).count()
+        http2 + state.idle.iter().filter(|idle| !idle.connection.is_closed()).count()
     }
 
     fn home(self: &Arc<Self>, state: &State) -> Home {
@@ -261,7 +262,7 @@ impl Pool {
                 }
                 let mut state = pool.state();
                 state.http2.retain(|connection| !connection.is_closed() && !connection.is_idle_for(IDLE));
-                state.idle.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < IDLE);
+                state.idle.retain(|idle| !idle.connection.is_closed() && idle.since.elapsed() < IDLE);
                 alive = state.kill.subscribe();
             }
         });
@@ -282,19 +283,19 @@ async fn changed<T>(renewed: &mut Option<watch::Receiver<T>>) {
 
 impl Home {
     /// Takes a connection back whose answer has been read to the end.
-    pub(super) fn take_back(self, mut sender: http1::SendRequest<Payload>) {
-        if self.pool.strong_count() == 0 || sender.is_closed() {
+    pub(super) fn take_back(self, mut connection: Http1) {
+        if self.pool.strong_count() == 0 || connection.is_closed() {
             return;
         }
         // The connection may still have to see the end of the answer for itself.
         tokio::spawn(async move {
-            if sender.ready().await.is_err() {
+            if connection.ready().await.is_err() {
                 return;
             }
             let Some(pool) = self.pool.upgrade() else { return };
             let mut state = pool.state();
             if state.generation == self.generation && state.idle.len() < IDLE_MAX {
-                state.idle.push(Idle { sender, is_reused: true, since: Instant::now() });
+                state.idle.push(Idle { connection, is_reused: true, since: Instant::now() });
             }
         });
     }

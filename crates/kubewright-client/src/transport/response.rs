@@ -5,24 +5,24 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1;
+use hyper::body::{Body as _, Frame, Incoming};
 use tokio::time::{Instant, Sleep};
 
-use super::connection::{Payload, Slot};
+use super::connection::Slot;
 use super::failure::broken;
 use super::gzip::Gunzip;
+use super::http1::Http1;
 use super::pool::Home;
 use super::{TransportError, TransportErrorKind};
 
 /// What has to be given back when a body has ended.
 pub(super) enum Hold {
     /// A connection.
-    Http1(http1::SendRequest<Payload>, Home),
+    Http1(Http1, Home),
     /// A stream of one.
     Http2(Slot),
     /// A connection that nobody else will use.
-    Private(http1::SendRequest<Payload>),
+    Private(Http1),
 }
 
 /// The chunks of a body.
@@ -53,11 +53,19 @@ impl Chunks {
     /// A connection goes back only after the end; one that is in the middle of something is closed.
     fn release(&mut self) {
         match self.hold.take() {
-            Some(Hold::Http1(sender, home)) => home.take_back(sender),
+            Some(Hold::Http1(connection, home)) => home.take_back(connection),
             Some(Hold::Http2(slot)) => drop(slot),
-            Some(Hold::Private(sender)) => drop(sender),
+            Some(Hold::Private(connection)) => drop(connection),
             None => {}
         }
+    }
+
+    /// The next frame. Over HTTP/1.1 the connection is driven from here, as long as the frame is not there.
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let frame = Pin::new(&mut self.incoming).poll_frame(context);
+        let (Poll::Pending, Some(Hold::Http1(connection, _))) = (&frame, &mut self.hold) else { return frame };
+        connection.drive(context);
+        Pin::new(&mut self.incoming).poll_frame(context)
     }
 
     fn fail(&mut self, error: TransportError) -> Poll<Option<Result<Bytes, TransportError>>> {
@@ -89,7 +97,7 @@ impl Stream for Chunks {
                 Ok(_) => {}
                 Err(error) => return self.fail(Self::garbled(error)),
             }
-            match Pin::new(&mut self.incoming).poll_frame(context) {
+            match self.poll_frame(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(frame))) => {
                     let Ok(chunk) = frame.into_data() else { continue };

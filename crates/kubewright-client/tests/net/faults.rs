@@ -18,7 +18,7 @@ use crate::scripted::{Authority, Script, Scripted, config};
 use crate::talking::{ask, get, text};
 
 /// A transport to a server that `serve` plays, on the connection of this number.
-fn played<F>(protocol: Protocol, serve: impl Fn(usize, DuplexStream) -> F + Send + Sync + 'static) -> HttpTransport
+pub fn played<F>(protocol: Protocol, serve: impl Fn(usize, DuplexStream) -> F + Send + Sync + 'static) -> HttpTransport
 where
     F: Future<Output = ()> + Send + 'static,
 {

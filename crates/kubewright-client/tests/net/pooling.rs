@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use http::{Request, StatusCode};
 use kubewright_apiserver::ApiServer;
 use kubewright_client::Config;
 use kubewright_client::config::{LoadingRules, Overrides};
-use kubewright_client::transport::{Protocol, Transport};
+use kubewright_client::transport::{HttpTransport, Protocol, Transport};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::faults::played;
 use crate::scripted::{Script, Scripted, config, echo};
 use crate::talking::{ask, get, secure_server, settle, text, through_memory};
 
@@ -81,6 +85,55 @@ async fn a_body_that_is_dropped_half_way_takes_its_connection_along() {
         drop(body);
     }
     assert_eq!((server.connections(), transport.connections()), (3, 0));
+}
+
+/// What a server writes to a connection of HTTP/1.1: `count` chunks at once, and then what `more` lets it.
+fn chunked(count: usize, more: &Arc<Notify>) -> HttpTransport {
+    let more = Arc::clone(more);
+    played(Protocol::Http1, move |_, mut stream| {
+        let more = Arc::clone(&more);
+        async move {
+            let mut request = [0; 4096];
+            while stream.read(&mut request).await.is_ok_and(|length| length > 0) {
+                let chunks = "1\r\na\r\n".repeat(count);
+                let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                stream.write_all(format!("{head}{chunks}").as_bytes()).await.expect("somebody reads");
+                more.notified().await;
+                stream.write_all(b"0\r\n\r\n").await.expect("somebody reads");
+            }
+        }
+    })
+}
+
+#[tokio::test]
+async fn chunks_that_have_arrived_over_http1_wait_for_no_other_task() {
+    let more = Arc::new(Notify::new());
+    let transport = chunked(100, &more);
+    for _ in 0..2 {
+        let mut body = transport.send(get("/")).await.expect("it answers").into_body();
+        assert!(body.chunk().await.expect("fine").is_some());
+        // Nothing else runs meanwhile: there is one thread, and this is not awaited.
+        for _ in 1..100 {
+            assert!(body.chunk().now_or_never().expect("it is there").expect("fine").is_some());
+        }
+        assert!(body.chunk().now_or_never().is_none());
+        more.notify_one();
+        assert!(body.chunk().await.expect("fine").is_none());
+        settle(&transport, 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_ends_when_all_connections_are_closed_though_its_reader_drives_its_own() {
+    let more = Arc::new(Notify::new());
+    let transport = chunked(3, &more);
+    let mut body = transport.send(get("/")).await.expect("it answers").into_body();
+    for _ in 0..3 {
+        assert!(body.chunk().await.expect("fine").is_some());
+    }
+    assert!(body.chunk().now_or_never().is_none());
+    transport.close_connections();
+    assert!(body.chunk().await.is_err());
 }
 
 // TR-1

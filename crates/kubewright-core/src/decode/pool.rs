@@ -15,18 +15,26 @@ use crate::Str;
 const LONGEST: usize = 256;
 /// Longer strings than this do not lie inline.
 const INLINE: usize = 16;
-/// Sets of two strings to begin with, and at the most: 5 KiB growing to 160 KiB.
+/// Sets of two strings that keep coming, to begin with and at the most: 5 KiB growing to 160 KiB.
 const FEWEST_SETS: usize = 1 << 7;
 const MOST_SETS: usize = 1 << 12;
+/// How many new strings are at hand for a while, and of how many older ones it is known that they came.
+const RECENT: usize = 1 << 9;
+const SEEN: usize = 1 << 13;
 
 /// Long strings that were decoded lately.
 ///
-/// Holds at most 8,192 strings of at most 256 bytes, and 256 short ones.
+/// Holds at most 8,704 strings of at most 256 bytes, and 256 short ones.
 #[derive(Clone)]
 pub struct StringPool {
-    /// Invariant: a power of two.
+    /// Strings that came again after a while. Invariant: a power of two.
     sets: Vec<Set>,
     misses: usize,
+    /// New strings with their hashes. Most are never met again, or by the next few objects only; each is pushed out from here while
+    /// the processor still has it in its caches. Out of `sets` it would have to be fetched from memory to be let go.
+    recent: Box<[(u64, Str)]>,
+    /// Parts of the hashes of strings that were in `recent`.
+    seen: Box<[u16]>,
     short: Box<[Short; 256]>,
 }
 
@@ -57,6 +65,8 @@ impl Default for StringPool {
         StringPool {
             sets: vec![Set::default(); FEWEST_SETS],
             misses: 0,
+            recent: vec![(0, Str::new()); RECENT].into(),
+            seen: vec![0; SEEN].into(),
             short: Box::new(std::array::from_fn(|_| Short::default())),
         }
     }
@@ -89,26 +99,46 @@ impl StringPool {
             *place = set.texts[0].clone();
             return Ok(());
         }
-        self.set_other(place, bytes, at, high)
+        self.set_other(place, bytes, hash)
     }
 
     /// As `set`, for a text that is not the newer one of its set.
     #[inline(never)]
-    fn set_other(&mut self, place: &mut Str, bytes: &[u8], at: usize, high: u32) -> Result<(), DecodeError> {
+    fn set_other(&mut self, place: &mut Str, bytes: &[u8], hash: u64) -> Result<(), DecodeError> {
+        let (at, high) = (self.set_of(hash), (hash >> 32) as u32);
         let set = &mut self.sets[at];
-        set.swap();
-        if set.hashes[0] == high && set.texts[0].as_bytes() == bytes {
+        if set.hashes[1] == high && is_same(set.texts[1].as_bytes(), bytes) {
+            set.swap();
             *place = set.texts[0].clone();
             return Ok(());
         }
+        let recent = &mut self.recent[(hash >> 16) as usize % RECENT];
+        if recent.0 == hash && is_same(recent.1.as_bytes(), bytes) {
+            *place = recent.1.clone();
+            return Ok(());
+        }
         super::set_new_text(place, bytes)?;
-        set.texts[0] = place.clone();
-        set.hashes[0] = high;
+        let seen = &mut self.seen[(hash >> 16) as usize % SEEN];
+        // Not of the bits that the place depends on.
+        let mark = (hash >> 48) as u16;
+        if *seen == mark {
+            self.keep(at, high, place.clone());
+        } else {
+            *seen = mark;
+            *recent = (hash, place.clone());
+        }
+        Ok(())
+    }
+
+    /// Takes a text into its set, in place of the older one.
+    fn keep(&mut self, at: usize, high: u32, text: Str) {
+        let set = &mut self.sets[at];
+        set.swap();
+        (set.hashes[0], set.texts[0]) = (high, text);
         self.misses += 1;
         if self.misses > 4 * self.sets.len() {
             self.grow();
         }
-        Ok(())
     }
 
     #[inline]
@@ -249,6 +279,26 @@ mod tests {
             pool.set(&mut pooled, text.as_bytes()).unwrap();
             assert_eq!(pooled, text);
         }
-        assert_eq!(pool.sets.len(), MOST_SETS);
+        assert_eq!(pool.sets.len(), FEWEST_SETS);
+    }
+
+    #[test]
+    fn strings_that_come_again_after_many_others_stay() {
+        let mut pool = StringPool::default();
+        let node = |number: usize| format!("ip-10-0-0-{number}.eu-west-1.compute.internal");
+        let mut round = || {
+            let set = |number| {
+                let mut place = Str::new();
+                pool.set(&mut place, node(number).as_bytes()).unwrap();
+                assert_eq!(place, node(number));
+                place
+            };
+            (0..2 * RECENT).map(set).collect::<Vec<_>>()
+        };
+        (0..6).for_each(|_| drop(round()));
+        let (before, last) = (round(), round());
+        let shared = before.iter().zip(&last).filter(|(a, b)| std::ptr::eq(a.as_str(), b.as_str())).count();
+        assert!(shared > RECENT, "{shared} of {} are stored once", last.len());
+        assert!(pool.sets.len() > FEWEST_SETS);
     }
 }

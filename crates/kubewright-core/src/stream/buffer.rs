@@ -59,7 +59,8 @@ impl Buffer {
         self.start += space;
         let bytes = &bytes[space..];
         let from = self.line.saturating_sub(self.start).min(bytes.len());
-        let found = bytes.last() == Some(&b'}') || bytes[from..].contains(&b'\n');
+        // Servers send an event at once, so that mostly its line ends where the bytes do.
+        let found = matches!(bytes.last(), Some(b'}' | b'\n')) || bytes[from..].contains(&b'\n');
         self.line = if found { self.start } else { self.bytes.len() };
         found
     }

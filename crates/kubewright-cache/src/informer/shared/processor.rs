@@ -1,7 +1,10 @@
 //! What an informer does while it runs: applies what comes out of the queue, and puts in line what handlers are told.
 
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use kubewright_core::Object;
@@ -64,10 +67,22 @@ impl<T: Object> Shared<T> {
     pub(super) async fn work(&self, reflector: &Reflector<T>) {
         loop {
             let never = CancellationToken::new();
-            tokio::select! {
-                () = reflector.run(&never) => {}
-                () = self.consume() => {}
-            }
+            let (mut reflecting, mut consuming) = (pin!(reflector.run(&never)), pin!(self.consume()));
+            poll_fn(|context| {
+                loop {
+                    let reflected = reflecting.as_mut().poll(context);
+                    let was_due = self.queue.is_due();
+                    if reflected.is_ready() || consuming.as_mut().poll(context).is_ready() {
+                        return Poll::Ready(());
+                    }
+                    // The reflector goes on at once where it has let the other have its turn: to be called again by the runtime
+                    // could mean on another thread, which does not have the memory of what has just been let go.
+                    if !was_due || self.queue.is_due() {
+                        return Poll::Pending;
+                    }
+                }
+            })
+            .await;
             // What was being applied is lost; the list that the reflector now begins with brings it back.
             sleep(REST).await;
         }
