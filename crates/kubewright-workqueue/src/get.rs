@@ -11,11 +11,16 @@ use tokio::task::coop;
 use tokio::time::{Sleep, sleep_until};
 
 use crate::claim::Claim;
-use crate::queue::{Locked, Shared};
+use crate::queue::{Locked, Shared, change};
 use crate::state::Taken;
+use crate::sync::Guard;
 
 /// A timer is never set further ahead than this; it is set again if it rings too early.
 const LONGEST_SLEEP: u64 = 30 * 24 * 3600 * 1_000_000_000;
+
+/// So many keys count as one of the steps that tokio grants a task before others have their turn, which are meant for
+/// reads of a socket: to let others in takes longer than thirty keys.
+const KEYS_A_STEP: u64 = 4;
 
 /// A worker's waiting for a key; see [`WorkQueue::get`](crate::WorkQueue::get).
 #[must_use = "futures do nothing unless polled"]
@@ -44,31 +49,67 @@ impl<'a, T> Get<'a, T> {
 impl<'a, T: Clone + Eq> Future for Get<'a, T> {
     type Output = Option<Claim<'a, T>>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let budget = ready!(coop::poll_proceed(context));
-        loop {
-            match this.look(context.waker()) {
-                Look::Taken(taken) => {
-                    budget.made_progress();
-                    return Poll::Ready(Some(Claim::new(this.shared, taken)));
-                }
-                Look::Over => return Poll::Ready(None),
-                Look::Wait => {
-                    this.alarm = None;
-                    return Poll::Pending;
-                }
-                Look::WaitUntil(deadline) => ready!(this.sleep(deadline, context)),
-            }
+        if !coop::has_budget_remaining() {
+            // Never ready; has us polled again after the others.
+            ready!(coop::poll_proceed(context)).made_progress();
         }
+        let shared = this.shared;
+        let now = if shared.is_timed { shared.now() } else { 0 };
+        let mut locked = shared.lock();
+        // Mostly a key waits, and nobody else is concerned. Short enough to become part of the caller, which saves it from
+        // moving the claim about: that took as long as one of the locks.
+        if this.waiter.is_none()
+            && locked.is_untroubled()
+            && let Some(taken) = locked.state.take(now)
+        {
+            drop(locked);
+            return Poll::Ready(Some(this.claim(taken, context)));
+        }
+        this.wait(locked, now, context)
     }
 }
 
-impl<T: Clone + Eq> Get<'_, T> {
-    fn look(&mut self, waker: &Waker) -> Look<T> {
+impl<'a, T: Clone + Eq> Get<'a, T> {
+    #[inline]
+    fn claim(&self, taken: Taken<T>, context: &mut Context<'_>) -> Claim<'a, T> {
+        if taken.ticket % KEYS_A_STEP == 0
+            && let Poll::Ready(step) = coop::poll_proceed(context)
+        {
+            step.made_progress();
+        }
+        Claim::new(self.shared, taken)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(
+        &mut self,
+        locked: Guard<'a, Locked<T>>,
+        now: u64,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Claim<'a, T>>> {
+        let mut look = self.look(locked, now, context.waker());
+        loop {
+            match look {
+                Look::Taken(taken) => return Poll::Ready(Some(self.claim(taken, context))),
+                Look::Over => return Poll::Ready(None),
+                Look::Wait => {
+                    self.alarm = None;
+                    return Poll::Pending;
+                }
+                Look::WaitUntil(deadline) => ready!(self.sleep(deadline, context)),
+            }
+            let now = if self.shared.is_timed { self.shared.now() } else { 0 };
+            look = self.look(self.shared.lock(), now, context.waker());
+        }
+    }
+
+    fn look(&mut self, locked: Guard<'a, Locked<T>>, now: u64, waker: &Waker) -> Look<T> {
         let shared = &**self.shared;
-        let now = if shared.is_timed { shared.now() } else { 0 };
-        shared.change(|locked| {
+        change(locked, |locked| {
             if let Some(id) = self.waiter {
                 locked.waiters.unregister(id);
             }

@@ -276,11 +276,14 @@ impl<T> State<T> {
 
     #[inline]
     fn make_dirty(&mut self, number: u32, priority: i32, now: impl FnOnce() -> u64) -> bool {
-        self.raise_priority(number, priority);
-        let status = self.table[number].status();
-        if matches!(status, Status::Queued | Status::ProcessingDirty) {
+        if self.table.has_details() {
+            self.raise_priority(number, priority);
+        }
+        let entry = &self.table[number];
+        if entry.is_dirty() {
             return false;
         }
+        let status = entry.status();
         if let Some(details) = self.table.details_mut(number) {
             details.since = now();
         }
@@ -302,7 +305,7 @@ impl<T> State<T> {
         self.order.push(number, &mut self.table);
     }
 
-    #[inline]
+    #[inline(never)]
     fn raise_priority(&mut self, number: u32, priority: i32) {
         if self.table.details(number).is_some_and(|details| priority > details.priority) {
             self.change_priority(number, priority);

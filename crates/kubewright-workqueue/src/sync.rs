@@ -78,7 +78,7 @@ impl<T> Lock<T> {
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let mut guard = self.try_lock().unwrap_or_else(|| self.meet());
-        if self.crowd.load(Ordering::Relaxed) > 0 {
+        if self.crowd.load(Ordering::Relaxed) > 0 && guard.guest != me() {
             guard = self.give_way(guard);
         }
         guard.turns = guard.turns.wrapping_add(1);
@@ -96,18 +96,17 @@ impl<T> Lock<T> {
         self.mutex.try_lock()
     }
 
-    /// Goes away if another thread has come since.
+    /// Goes away, since another thread has come.
     #[cold]
+    #[inline(never)]
     fn give_way<'a>(&'a self, guard: MutexGuard<'a, Inner<T>>) -> MutexGuard<'a, Inner<T>> {
-        if guard.guest == me() {
-            return guard;
-        }
         drop(guard);
         self.meet()
     }
 
     /// Waits for the lock, and judges by the turns that others had whether it was right to wait like that.
     #[cold]
+    #[inline(never)]
     fn meet(&self) -> MutexGuard<'_, Inner<T>> {
         let crowd = self.crowd.load(Ordering::Relaxed);
         let soon = if crowd == 0 { self.spin() } else { None };
@@ -145,6 +144,7 @@ impl<T> Lock<T> {
 }
 
 /// Tells threads apart while they live.
+#[inline]
 fn me() -> usize {
     ME.with(|me| std::ptr::from_ref(me).addr())
 }
