@@ -18,10 +18,6 @@ use crate::sync::Guard;
 /// A timer is never set further ahead than this; it is set again if it rings too early.
 const LONGEST_SLEEP: u64 = 30 * 24 * 3600 * 1_000_000_000;
 
-/// So many keys count as one of the steps that tokio grants a task before others have their turn, which are meant for
-/// reads of a socket: to let others in takes longer than thirty keys.
-const KEYS_A_STEP: u64 = 4;
-
 /// A worker's waiting for a key; see [`WorkQueue::get`](crate::WorkQueue::get).
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'a, T> {
@@ -75,7 +71,7 @@ impl<'a, T: Clone + Eq> Future for Get<'a, T> {
 impl<'a, T: Clone + Eq> Get<'a, T> {
     #[inline]
     fn claim(&self, taken: Taken<T>, context: &mut Context<'_>) -> Claim<'a, T> {
-        if taken.ticket % KEYS_A_STEP == 0
+        if is_step(taken.ticket)
             && let Poll::Ready(step) = coop::poll_proceed(context)
         {
             step.made_progress();
@@ -162,6 +158,15 @@ impl<T> Get<'_, T> {
             leave(&mut self.waiter, locked);
         });
     }
+}
+
+/// Whether the key with this ticket counts as one of the steps that tokio grants a task before others have their turn.
+///
+/// One in four does. To let others in takes tokio some microseconds, longer than thirty keys take, and 128 steps are meant for
+/// such as read a socket. Scattered, so that workers who take turns all come upon theirs.
+#[inline]
+fn is_step(ticket: u64) -> bool {
+    ticket.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0
 }
 
 /// Ends a worker's waiting, and sees to it that the clock is watched by somebody else.
