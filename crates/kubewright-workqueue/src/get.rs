@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use tokio::task::coop;
+use tokio::task::{coop, yield_now};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::claim::Claim;
@@ -83,10 +83,15 @@ impl<'a, T: Clone + Eq> Get<'a, T> {
     #[inline(never)]
     fn wait(
         &mut self,
-        locked: Guard<'a, Locked<T>>,
+        mut locked: Guard<'a, Locked<T>>,
         now: u64,
         context: &mut Context<'_>,
     ) -> Poll<Option<Claim<'a, T>>> {
+        if self.waiter.is_none() && locked.is_untroubled() && locked.state.is_after_burst() {
+            drop(locked);
+            // Looks again when other tasks have had their turn: to sleep and to be woken would cost more.
+            return pin!(yield_now()).poll(context).map(|()| None);
+        }
         let mut look = self.look(locked, now, context.waker());
         loop {
             match look {
@@ -191,5 +196,80 @@ impl<T> Drop for Get<'_, T> {
 impl<T> fmt::Debug for Get<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Get").field("waiting", &self.waiter.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+    use crate::state::BURST;
+    use crate::{Options, WorkQueue};
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    // WQ-3
+    #[test]
+    fn a_worker_looks_again_after_a_burst_and_then_sleeps() {
+        let queue = WorkQueue::<u64>::new(Options::new());
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let woken = || wakes.0.swap(0, Ordering::SeqCst);
+        let look =
+            |get: &mut Get<'_, u64>| Pin::new(get).poll(&mut Context::from_waker(&waker)).map(|got| got.is_some());
+
+        (0..BURST).for_each(|key| queue.add(key));
+        (0..BURST).for_each(|_| assert_eq!(look(&mut queue.get()), Poll::Ready(true)));
+        let mut get = queue.get();
+        assert_eq!((look(&mut get), woken()), (Poll::Pending, 1));
+        assert_eq!((look(&mut get), woken()), (Poll::Pending, 0));
+        queue.add(7);
+        assert_eq!((woken(), look(&mut get)), (1, Poll::Ready(true)));
+        drop(get);
+
+        // After a single key it sleeps at once.
+        let mut get = queue.get();
+        assert_eq!((look(&mut get), woken()), (Poll::Pending, 0));
+        queue.add(7);
+        assert_eq!(woken(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_always_finds_a_key_lets_others_have_their_turn() {
+        const KEYS: usize = 10_000;
+        let queue = WorkQueue::<usize>::new(Options::new());
+        (0..KEYS).for_each(|key| queue.add(key));
+        let worker = tokio::spawn({
+            let queue = queue.clone();
+            async move { while queue.get().await.is_some() {} }
+        });
+        let mut turns = 0;
+        while !queue.is_empty() {
+            turns += 1;
+            yield_now().await;
+        }
+        // 512 keys at a time, give or take what chance does.
+        assert!(turns > KEYS / 2048, "{turns}");
+        queue.shut_down();
+        worker.await.unwrap();
+    }
+
+    #[test]
+    fn every_worker_comes_upon_its_steps() {
+        for workers in 1..=16 {
+            for worker in 0..workers {
+                let steps = (0..1000).filter(|turn| is_step(turn * workers + worker)).count();
+                assert!((150..350).contains(&steps), "worker {worker} of {workers}: {steps}");
+            }
+        }
     }
 }

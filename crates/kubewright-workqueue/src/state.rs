@@ -8,6 +8,9 @@ use crate::fairness::Order;
 use crate::metrics::Stats;
 use crate::table::{Entry, NEVER, Status, Table};
 
+/// Where so many keys came, more are likely to come at once.
+pub(crate) const BURST: u64 = if cfg!(shuttle) { 2 } else { 64 };
+
 /// How far shutting down has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -59,6 +62,8 @@ pub(crate) struct State<T> {
     pub(crate) running: Vec<Running>,
     redirtied: usize,
     tickets: u64,
+    /// How many keys had been handed out when a worker last found none.
+    dry_at: u64,
     pub(crate) phase: Phase,
     pub(crate) stats: Option<Box<Stats>>,
 }
@@ -171,6 +176,7 @@ impl<T> State<T> {
             running: Vec::new(),
             redirtied: 0,
             tickets: 0,
+            dry_at: 0,
             phase: Phase::Open,
             stats,
         }
@@ -248,6 +254,12 @@ impl<T> State<T> {
             }
         }
         forgotten
+    }
+
+    /// Notes that a worker has found no key. True if many were handed out since this last happened.
+    pub(crate) fn is_after_burst(&mut self) -> bool {
+        let burst = self.tickets - std::mem::replace(&mut self.dry_at, self.tickets);
+        burst >= BURST
     }
 
     /// How many keys are in line.
