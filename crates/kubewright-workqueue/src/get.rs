@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::task::{coop, yield_now};
@@ -12,7 +12,6 @@ use tokio::time::{Sleep, sleep_until};
 
 use crate::claim::Claim;
 use crate::queue::{Locked, Shared, change};
-use crate::state::Taken;
 use crate::sync::Guard;
 
 /// A timer is never set further ahead than this; it is set again if it rings too early.
@@ -28,12 +27,11 @@ pub struct Get<'a, T> {
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-/// What a look at the queue led to.
-enum Look<T> {
-    Taken(Taken<T>),
+/// What is left to do where no key waits.
+enum Rest {
     Over,
     Wait,
-    WaitUntil(u64),
+    LookAgain,
 }
 
 impl<'a, T> Get<'a, T> {
@@ -45,6 +43,8 @@ impl<'a, T> Get<'a, T> {
 impl<'a, T: Clone + Eq> Future for Get<'a, T> {
     type Output = Option<Claim<'a, T>>;
 
+    /// Mostly a key waits, and nobody else is concerned. That is short enough to become part of the caller, as long as all else
+    /// is kept apart and the claim is made in one place: moving it about took longer than one of the locks.
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -52,93 +52,92 @@ impl<'a, T: Clone + Eq> Future for Get<'a, T> {
             // Never ready; has us polled again after the others.
             ready!(coop::poll_proceed(context)).made_progress();
         }
-        let shared = this.shared;
-        let now = if shared.is_timed { shared.now() } else { 0 };
-        let mut locked = shared.lock();
-        // Mostly a key waits, and nobody else is concerned. Short enough to become part of the caller, which saves it from
-        // moving the claim about: that took as long as one of the locks.
-        if this.waiter.is_none()
-            && locked.is_untroubled()
-            && let Some(taken) = locked.state.take(now)
-        {
-            drop(locked);
-            return Poll::Ready(Some(this.claim(taken, context)));
+        loop {
+            let shared = this.shared;
+            let now = if shared.is_timed { shared.now() } else { 0 };
+            let mut locked = shared.lock();
+            let is_easy = this.waiter.is_none() && locked.is_untroubled();
+            let due = if is_easy { 0 } else { this.come(&mut locked, now) };
+            match locked.state.take(now) {
+                Some(taken) => {
+                    if is_easy {
+                        drop(locked)
+                    } else {
+                        this.go(locked, due)
+                    }
+                    if is_step(taken.ticket)
+                        && let Poll::Ready(step) = coop::poll_proceed(context)
+                    {
+                        step.made_progress();
+                    }
+                    return Poll::Ready(Some(Claim::new(shared, taken)));
+                }
+                None => match this.rest(locked, is_easy, context) {
+                    Rest::Over => return Poll::Ready(None),
+                    Rest::Wait => return Poll::Pending,
+                    Rest::LookAgain => {}
+                },
+            }
         }
-        this.wait(locked, now, context)
     }
 }
 
-impl<'a, T: Clone + Eq> Get<'a, T> {
-    #[inline]
-    fn claim(&self, taken: Taken<T>, context: &mut Context<'_>) -> Claim<'a, T> {
-        if is_step(taken.ticket)
-            && let Poll::Ready(step) = coop::poll_proceed(context)
-        {
-            step.made_progress();
-        }
-        Claim::new(self.shared, taken)
-    }
-
+impl<T: Clone + Eq> Get<'_, T> {
+    /// Ends our registration, and puts keys in line whose time has come. Returns how many came into line.
     #[cold]
     #[inline(never)]
-    fn wait(
-        &mut self,
-        mut locked: Guard<'a, Locked<T>>,
-        now: u64,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Claim<'a, T>>> {
-        if self.waiter.is_none() && locked.is_untroubled() && locked.state.is_after_burst() {
-            drop(locked);
-            // Looks again when other tasks have had their turn: to sleep and to be woken would cost more.
-            return pin!(yield_now()).poll(context).map(|()| None);
+    fn come(&mut self, locked: &mut Locked<T>, now: u64) -> usize {
+        let shared = &**self.shared;
+        if let Some(id) = self.waiter {
+            locked.waiters.unregister(id);
         }
-        let mut look = self.look(locked, now, context.waker());
-        loop {
-            match look {
-                Look::Taken(taken) => return Poll::Ready(Some(self.claim(taken, context))),
-                Look::Over => return Poll::Ready(None),
-                Look::Wait => {
-                    self.alarm = None;
-                    return Poll::Pending;
-                }
-                Look::WaitUntil(deadline) => ready!(self.sleep(deadline, context)),
-            }
-            let now = if self.shared.is_timed { self.shared.now() } else { 0 };
-            look = self.look(self.shared.lock(), now, context.waker());
-        }
+        locked.advance(|| if shared.is_timed { now } else { shared.now() })
     }
 
-    fn look(&mut self, locked: Guard<'a, Locked<T>>, now: u64, waker: &Waker) -> Look<T> {
-        let shared = &**self.shared;
+    /// Leaves with a key, after `due` keys have come into line.
+    #[cold]
+    #[inline(never)]
+    fn go(&mut self, locked: Guard<'_, Locked<T>>, due: usize) {
         change(locked, |locked| {
-            if let Some(id) = self.waiter {
-                locked.waiters.unregister(id);
-            }
-            let due = locked.advance(|| if shared.is_timed { now } else { shared.now() });
-            let taken = locked.state.take(now);
-            // Of the keys that have just come into line, one is ours.
-            locked.waiters.pick(due.saturating_sub(usize::from(taken.is_some())));
+            // One of them is ours.
+            locked.waiters.pick(due.saturating_sub(1));
             if locked.state.is_over() {
                 locked.waiters.pick_all();
             }
-            if let Some(taken) = taken {
-                leave(&mut self.waiter, locked);
-                return Look::Taken(taken);
-            }
-            if locked.state.is_over() {
-                return Look::Over;
-            }
-            let id = locked.waiters.register(self.waiter, waker);
+            leave(&mut self.waiter, locked);
+        });
+    }
+
+    /// Waits for a key, since there is none.
+    #[cold]
+    #[inline(never)]
+    fn rest(&mut self, mut locked: Guard<'_, Locked<T>>, is_easy: bool, context: &mut Context<'_>) -> Rest {
+        if is_easy && locked.state.is_after_burst() {
+            drop(locked);
+            // Looks again when other tasks have had their turn: to sleep and to be woken would cost more.
+            return if pin!(yield_now()).poll(context).is_ready() { Rest::LookAgain } else { Rest::Wait };
+        }
+        if locked.state.is_over() {
+            change(locked, |locked| locked.waiters.pick_all());
+            return Rest::Over;
+        }
+        let deadline = change(locked, |locked| {
+            let id = locked.waiters.register(self.waiter, context.waker());
             self.waiter = Some(id);
-            match locked.state.soonest() {
-                Some(deadline) if locked.waiters.keep_time(id) => Look::WaitUntil(deadline),
-                Some(_) => Look::Wait,
-                None => {
-                    locked.waiters.stop_keeping_time(id);
-                    Look::Wait
-                }
+            let deadline = locked.state.soonest();
+            if deadline.is_none() {
+                locked.waiters.stop_keeping_time(id);
             }
-        })
+            deadline.filter(|_| locked.waiters.keep_time(id))
+        });
+        match deadline.map(|deadline| self.sleep(deadline, context)) {
+            None => {
+                self.alarm = None;
+                Rest::Wait
+            }
+            Some(Poll::Pending) => Rest::Wait,
+            Some(Poll::Ready(())) => Rest::LookAgain,
+        }
     }
 
     fn sleep(&mut self, deadline: u64, context: &mut Context<'_>) -> Poll<()> {
@@ -202,7 +201,7 @@ impl<T> fmt::Debug for Get<'_, T> {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
+    use std::task::{Wake, Waker};
 
     use super::*;
     use crate::state::BURST;

@@ -122,6 +122,10 @@ impl<T: Clone + Eq> State<T> {
     }
 
     /// Hands out the next key.
+    ///
+    /// Always part of its caller: what is returned in memory is written in small pieces and read in large ones, for which a
+    /// processor waits until the writes are through.
+    #[inline(always)]
     pub(crate) fn take(&mut self, now: u64) -> Option<Taken<T>> {
         let number = self.order.pop()?;
         self.tickets += 1;
