@@ -45,7 +45,7 @@ impl<'a, T: Clone + Eq> Future for Get<'a, T> {
 
     /// Mostly a key waits, and nobody else is concerned. That is short enough to become part of the caller, as long as all else
     /// is kept apart and the claim is made in one place: moving it about took longer than one of the locks.
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if !coop::has_budget_remaining() {
