@@ -37,6 +37,7 @@ impl<T> Held<'_, T> {
 }
 
 impl<'a, T> Claim<'a, T> {
+    #[inline]
     pub(crate) fn new(shared: &'a Arc<Shared<T>>, taken: Taken<T>) -> Self {
         let Taken { key, number, ticket, priority } = taken;
         Self { key: Some(key), shared: Held::Borrowed(shared), number, ticket, priority }

@@ -244,6 +244,12 @@ impl<T> WorkQueue<T> {
 }
 
 impl<T> Locked<T> {
+    /// Whether handing out a key concerns nobody but its worker: no key waits for its time, and the queue is not about to end.
+    #[inline]
+    pub(crate) fn is_untroubled(&self) -> bool {
+        self.state.deadlines.is_empty() && self.state.phase == Phase::Open
+    }
+
     /// Puts keys in line whose time has come; looks at the clock only if there are such as wait for theirs.
     #[inline]
     pub(crate) fn advance(&mut self, now: impl FnOnce() -> u64) -> usize {
@@ -260,12 +266,12 @@ impl<T> Shared<T> {
     /// Does something under the lock, and wakes the chosen workers after it.
     #[inline]
     pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>) -> R) -> R {
-        let mut locked = self.locked.lock();
-        let result = work(&mut locked);
-        if locked.waiters.has_picked() {
-            wake_picked(locked);
-        }
-        result
+        change(self.lock(), work)
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_, Locked<T>> {
+        self.locked.lock()
     }
 
     /// Looks at the state as of `now`.
@@ -301,6 +307,16 @@ impl<T> Shared<T> {
         });
         self.drained.notify_waiters();
     }
+}
+
+/// Does something with what the lock protects, gives the lock back and wakes the chosen workers after it.
+#[inline]
+pub(crate) fn change<T, R>(mut locked: Guard<'_, Locked<T>>, work: impl FnOnce(&mut Locked<T>) -> R) -> R {
+    let result = work(&mut locked);
+    if locked.waiters.has_picked() {
+        wake_picked(locked);
+    }
+    result
 }
 
 /// Wakes the chosen workers once the lock is free.

@@ -8,6 +8,9 @@ use crate::fairness::Order;
 use crate::metrics::Stats;
 use crate::table::{Entry, NEVER, Status, Table};
 
+/// Where so many keys came, more are likely to come at once.
+pub(crate) const BURST: u64 = if cfg!(shuttle) { 2 } else { 64 };
+
 /// How far shutting down has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -59,6 +62,8 @@ pub(crate) struct State<T> {
     pub(crate) running: Vec<Running>,
     redirtied: usize,
     tickets: u64,
+    /// How many keys had been handed out when a worker last found none.
+    dry_at: u64,
     pub(crate) phase: Phase,
     pub(crate) stats: Option<Box<Stats>>,
 }
@@ -117,6 +122,10 @@ impl<T: Clone + Eq> State<T> {
     }
 
     /// Hands out the next key.
+    ///
+    /// Always part of its caller: what is returned in memory is written in small pieces and read in large ones, for which a
+    /// processor waits until the writes are through.
+    #[inline(always)]
     pub(crate) fn take(&mut self, now: u64) -> Option<Taken<T>> {
         let number = self.order.pop()?;
         self.tickets += 1;
@@ -171,6 +180,7 @@ impl<T> State<T> {
             running: Vec::new(),
             redirtied: 0,
             tickets: 0,
+            dry_at: 0,
             phase: Phase::Open,
             stats,
         }
@@ -250,6 +260,12 @@ impl<T> State<T> {
         forgotten
     }
 
+    /// Notes that a worker has found no key. True if many were handed out since this last happened.
+    pub(crate) fn is_after_burst(&mut self) -> bool {
+        let burst = self.tickets - std::mem::replace(&mut self.dry_at, self.tickets);
+        burst >= BURST
+    }
+
     /// How many keys are in line.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
@@ -276,11 +292,14 @@ impl<T> State<T> {
 
     #[inline]
     fn make_dirty(&mut self, number: u32, priority: i32, now: impl FnOnce() -> u64) -> bool {
-        self.raise_priority(number, priority);
-        let status = self.table[number].status();
-        if matches!(status, Status::Queued | Status::ProcessingDirty) {
+        if self.table.has_details() {
+            self.raise_priority(number, priority);
+        }
+        let entry = &self.table[number];
+        if entry.is_dirty() {
             return false;
         }
+        let status = entry.status();
         if let Some(details) = self.table.details_mut(number) {
             details.since = now();
         }
@@ -302,7 +321,7 @@ impl<T> State<T> {
         self.order.push(number, &mut self.table);
     }
 
-    #[inline]
+    #[inline(never)]
     fn raise_priority(&mut self, number: u32, priority: i32) {
         if self.table.details(number).is_some_and(|details| priority > details.priority) {
             self.change_priority(number, priority);

@@ -30,14 +30,14 @@ const AWAY: Duration = Duration::from_micros(50);
 const CLOSE: u32 = 8;
 
 /// So many meetings in a row are no accident.
-const ROW: u32 = 8;
+const ROW: u32 = 4;
 
-/// Staying away for [`AWAY`] pays if others get so many turns between two meetings.
+/// Staying away for [`AWAY`] pays if others get so many turns meanwhile.
 const WORTHWHILE: u32 = 128;
 
-/// Each stay that paid makes the next one longer, up to so many times [`AWAY`]: what a change of threads costs is spread over
-/// more turns the longer a crowd lasts.
-const LONGEST: u32 = 4;
+/// Each stay that paid makes the next one twice as long, up to so many times [`AWAY`]: what a change of threads costs is spread
+/// over more turns the longer a crowd lasts. Less than a millisecond, after which Go's lock is handed to who waits.
+const LONGEST: u32 = 16;
 
 thread_local! {
     /// Its place in memory is the name of the thread.
@@ -50,12 +50,13 @@ thread_local! {
 #[repr(align(128))]
 pub(crate) struct Lock<T> {
     mutex: Mutex<Inner<T>>,
+    /// How often the lock was taken. Written by who holds it, and read by others who want to know whether it is in use.
+    turns: AtomicU32,
     /// How many times [`AWAY`] to stay away; zero while meetings are rare.
     crowd: AtomicU32,
 }
 
 struct Inner<T> {
-    turns: u32,
     /// The turn in which a thread last had to wait.
     last_meeting: u32,
     /// How many meetings came close after another.
@@ -69,8 +70,8 @@ pub(crate) struct Guard<'a, T>(MutexGuard<'a, Inner<T>>);
 
 impl<T> Lock<T> {
     pub(crate) fn new(value: T) -> Self {
-        let inner = Inner { turns: 0, last_meeting: 0, row: 0, guest: 0, value };
-        Self { mutex: Mutex::new(inner), crowd: AtomicU32::new(0) }
+        let inner = Inner { last_meeting: 0, row: 0, guest: 0, value };
+        Self { mutex: Mutex::new(inner), turns: AtomicU32::new(0), crowd: AtomicU32::new(0) }
     }
 
     /// Locks even after a panic of another holder: a user's `Clone` or `Eq` may panic, and our state is whole at each
@@ -78,10 +79,11 @@ impl<T> Lock<T> {
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let mut guard = self.try_lock().unwrap_or_else(|| self.meet());
-        if self.crowd.load(Ordering::Relaxed) > 0 {
+        if self.crowd.load(Ordering::Relaxed) > 0 && guard.guest != me() {
             guard = self.give_way(guard);
         }
-        guard.turns = guard.turns.wrapping_add(1);
+        // Not counted at once in memory, which would cost as much as another lock: nobody else writes.
+        self.turns.store(self.turns().wrapping_add(1), Ordering::Relaxed);
         Guard(guard)
     }
 
@@ -96,30 +98,29 @@ impl<T> Lock<T> {
         self.mutex.try_lock()
     }
 
-    /// Goes away if another thread has come since.
+    /// Goes away, since another thread has come.
     #[cold]
+    #[inline(never)]
     fn give_way<'a>(&'a self, guard: MutexGuard<'a, Inner<T>>) -> MutexGuard<'a, Inner<T>> {
-        if guard.guest == me() {
-            return guard;
-        }
         drop(guard);
         self.meet()
     }
 
     /// Waits for the lock, and judges by the turns that others had whether it was right to wait like that.
     #[cold]
+    #[inline(never)]
     fn meet(&self) -> MutexGuard<'_, Inner<T>> {
         let crowd = self.crowd.load(Ordering::Relaxed);
         let soon = if crowd == 0 { self.spin() } else { None };
         let is_in_vain = soon.is_none();
-        let mut guard = soon.unwrap_or_else(|| self.stay_away(AWAY * crowd.max(1)));
-        let turns = guard.turns.wrapping_sub(guard.last_meeting);
-        guard.last_meeting = guard.turns;
+        let mut guard = soon.unwrap_or_else(|| self.stay_away(crowd));
+        let turns = self.turns().wrapping_sub(guard.last_meeting);
+        guard.last_meeting = self.turns();
         guard.guest = me();
         guard.row = if turns <= CLOSE { guard.row + 1 } else { 0 };
         let pays = is_in_vain && turns >= WORTHWHILE * crowd.max(1);
         if pays || crowd == 0 && guard.row >= ROW {
-            self.crowd.store((crowd + 1).min(LONGEST), Ordering::Relaxed);
+            self.crowd.store((crowd * 2).clamp(1, LONGEST), Ordering::Relaxed);
         } else if crowd > 0 {
             guard.row = 0;
             self.crowd.store(0, Ordering::Relaxed);
@@ -134,17 +135,29 @@ impl<T> Lock<T> {
         })
     }
 
-    fn stay_away(&self, time: Duration) -> MutexGuard<'_, Inner<T>> {
+    /// Comes back early if nobody needs the lock: a crowd may have gone home long ago.
+    fn stay_away(&self, crowd: u32) -> MutexGuard<'_, Inner<T>> {
+        let before = self.turns();
+        std::thread::sleep(AWAY);
+        if crowd > 1 && self.turns().wrapping_sub(before) >= WORTHWHILE {
+            std::thread::sleep(AWAY * (crowd - 1));
+        }
         loop {
-            std::thread::sleep(time);
             if let Some(guard) = self.try_lock().or_else(|| self.spin()) {
                 return guard;
             }
+            std::thread::sleep(AWAY);
         }
+    }
+
+    #[inline]
+    fn turns(&self) -> u32 {
+        self.turns.load(Ordering::Relaxed)
     }
 }
 
 /// Tells threads apart while they live.
+#[inline]
 fn me() -> usize {
     ME.with(|me| std::ptr::from_ref(me).addr())
 }
@@ -194,7 +207,7 @@ mod tests {
     #[test]
     fn a_crowd_lasts_while_staying_away_pays() {
         let lock = crowded();
-        for stay in 1..2 * LONGEST {
+        for stay in [1, 2, 4, 8, 16, 16] {
             assert_eq!(lock.crowd.load(Ordering::Relaxed), stay.min(LONGEST));
             (0..WORTHWHILE * stay).for_each(|_| *lock.lock() += 1);
             drop(lock.meet());

@@ -41,6 +41,12 @@ impl<T> Entry<T> {
         self.key.as_ref().expect("a number is valid until its removal")
     }
 
+    /// Whether the key is to be processed (again): the statuses are numbered so that one bit tells.
+    #[inline]
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.mark & 1 == 1
+    }
+
     pub(crate) fn status(&self) -> Status {
         match self.mark & 3 {
             0 => Status::Idle,
@@ -103,8 +109,8 @@ pub(crate) struct Table<T> {
     /// Invariant: a power of two long (or empty), longer than `entries`, at least a quarter of it gaps, and no gap between
     /// an element and the place its hash points to.
     index: Vec<u32>,
-    /// How many elements are not gaps.
-    used: usize,
+    /// How many gaps may still be filled.
+    room: usize,
     live: usize,
 }
 
@@ -123,7 +129,7 @@ impl<T: Eq> Table<T> {
     /// The number of `key`, or where to insert it.
     #[inline]
     pub(crate) fn find_or_vacancy(&mut self, hash: u32, key: &T) -> Result<u32, Vacancy> {
-        if (self.used + 1) * 4 > self.index.len() * 3 {
+        if self.room == 0 {
             self.rebuild_index();
         }
         self.probe(hash, key)
@@ -133,19 +139,19 @@ impl<T: Eq> Table<T> {
     fn probe(&self, hash: u32, key: &T) -> Result<u32, Vacancy> {
         let mask = self.mask();
         let mut at = (hash & mask) as usize;
-        let mut outdated = None;
+        let mut outdated = usize::MAX;
         loop {
             let element = self.index[at];
             if element == 0 {
-                return Err(Vacancy(outdated.unwrap_or(at)));
+                return Err(Vacancy(if outdated == usize::MAX { at } else { outdated }));
             }
             if (element ^ hash) & !mask == 0 {
                 let number = (element & mask) - 1;
-                match self.get(number).filter(|entry| (entry.hash ^ hash) & !mask == 0) {
-                    Some(entry) if entry.hash == hash && entry.key.as_ref() == Some(key) => return Ok(number),
-                    Some(_) => {}
+                match self.get(number) {
+                    Some(entry) if entry.hash == hash && entry.key() == key => return Ok(number),
+                    Some(entry) if (entry.hash ^ hash) & !mask == 0 => {}
                     // To be overwritten if the key is not known, which only the rest of the run can tell.
-                    None => outdated = Some(at),
+                    _ => outdated = at,
                 }
             }
             at = (at + 1) & mask as usize;
@@ -156,7 +162,7 @@ impl<T: Eq> Table<T> {
 impl<T> Table<T> {
     pub(crate) fn new(has_details: bool) -> Self {
         let details = has_details.then(Vec::new);
-        Self { entries: Vec::new(), free: NO_NUMBER, details, index: Vec::new(), used: 0, live: 0 }
+        Self { entries: Vec::new(), free: NO_NUMBER, details, index: Vec::new(), room: 0, live: 0 }
     }
 
     /// Gives a number to `key`, for which `vacancy` was found.
@@ -175,7 +181,7 @@ impl<T> Table<T> {
             None => self.append(entry),
         };
         self.live += 1;
-        self.used += usize::from(self.index[at] == 0);
+        self.room -= usize::from(self.index[at] == 0);
         self.index[at] = element(hash, number, self.mask());
         number
     }
@@ -244,7 +250,7 @@ impl<T> Table<T> {
         self.index.clear();
         self.index.resize(len, 0);
         self.index.shrink_to(len);
-        self.used = self.live;
+        self.room = len / 4 * 3 - self.live;
         let mask = self.mask();
         for (number, entry) in (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some()) {
             let mut at = (entry.hash & mask) as usize;
