@@ -52,12 +52,7 @@ impl Body {
     /// The same, but a watch breaks when all are cut, and pauses while the server is frozen.
     pub(crate) fn under(mut self, weather: watch::Receiver<Weather>) -> Self {
         if let Inner::Watch { weather: under, .. } = &mut self.inner {
-            let cuts = weather.borrow().cuts;
-            // Without a server there is nobody left to send anything.
-            let cut = Seldom::new(&weather, move |weather| weather.cuts != cuts);
-            let mut under_it = Under { weather, cut, thaw: None };
-            under_it.look();
-            *under = Some(under_it);
+            *under = Some(Under::new(weather));
         }
         self
     }
@@ -70,6 +65,15 @@ impl Body {
 }
 
 impl Under {
+    fn new(weather: watch::Receiver<Weather>) -> Self {
+        let cuts = weather.borrow().cuts;
+        // Without a server there is nobody left to send anything.
+        let cut = Seldom::new(&weather, move |weather| weather.cuts != cuts);
+        let mut under = Under { weather, cut, thaw: None };
+        under.look();
+        under
+    }
+
     /// Ready with an error when the watch is cut, pending while the server is frozen, and ready if there is nothing.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.cut.poll(context).is_ready() {
