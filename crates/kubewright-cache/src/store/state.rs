@@ -66,13 +66,29 @@ impl<T: Object> State<T> {
     }
 
     /// The object of a key with this hash, and its slot.
+    // To call it, and `recognise`, took a seventh of a look-up.
+    #[inline(always)]
     fn find(&self, hash: u32, namespace: &str, name: &str) -> Option<(u32, &Arc<T>)> {
-        self.table.find(hash, |number| {
-            let object = self.slots.get(number.slot())?;
-            // Who gets it will count a reference: that line of memory is waited for together with the one of the key.
-            touch(object);
-            (same(object.name(), name) && same(object.namespace(), namespace)).then_some((number.slot(), object))
-        })
+        let first = *self.table.first(hash)?;
+        match self.recognise(first, namespace, name) {
+            Some(object) => Some((first.slot(), object)),
+            None => self.find_another(hash, namespace, name),
+        }
+    }
+
+    /// The same where keys have the same hash.
+    #[cold]
+    fn find_another(&self, hash: u32, namespace: &str, name: &str) -> Option<(u32, &Arc<T>)> {
+        self.table.find(hash, |number| Some((number.slot(), self.recognise(*number, namespace, name)?)))
+    }
+
+    /// The object in a slot, if this is its key.
+    #[inline(always)]
+    fn recognise(&self, number: Number, namespace: &str, name: &str) -> Option<&Arc<T>> {
+        let object = self.slots.get(number.slot())?;
+        // Who gets it will count a reference: that line of memory is waited for together with the one of the key.
+        touch(object);
+        (same(object.name(), name) && same(object.namespace(), namespace)).then_some(object)
     }
 
     pub(super) fn put(&mut self, object: Arc<T>, log: &mut Log<T>) -> Option<Arc<T>> {
@@ -180,7 +196,18 @@ pub(super) fn same_key<T: Object>(one: &T, two: &T) -> bool {
     same(one.name(), two.name()) && same(one.namespace(), two.namespace())
 }
 
-/// Whether two texts are equal, without a look at them if they are one.
+/// Whether two texts are equal, without a look at them if they are one, and without a call if they are as short as namespaces
+/// mostly are.
+#[inline]
 fn same(one: &str, two: &str) -> bool {
-    std::ptr::eq(one, two) || one == two
+    let (one, two) = (one.as_bytes(), two.as_bytes());
+    if std::ptr::eq(one, two) {
+        return true;
+    }
+    match (one.first_chunk::<8>(), two.first_chunk::<8>()) {
+        (Some(a), Some(b)) if one.len() <= 16 => {
+            one.len() == two.len() && a == b && one.last_chunk::<8>() == two.last_chunk::<8>()
+        }
+        _ => one == two,
+    }
 }

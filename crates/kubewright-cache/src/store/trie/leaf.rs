@@ -1,13 +1,13 @@
 //! What a leaf holds: a small table in which each entry lies in the group of places that its hash asks for.
 //!
-//! Entries and their hashes lie together, so that a look-up reads two lines of memory, however many entries there are, and
-//! it compares a whole group without a branch: a processor that need not guess where an entry lies begins with the next
-//! look-up while it waits for this one. Whoever finds his group full goes to the next one that is not.
+//! A byte of each hash of a group lies in one word, and all are compared at once, without a branch: a processor that need not
+//! guess where an entry lies begins with the next look-up while it waits for this one. So fewer instructions are more look-ups
+//! that wait for memory at the same time. Whoever finds his group full goes to the next one that is not.
 
 use std::sync::Arc;
 
-/// Places that are compared at once.
-const GROUP: usize = 8;
+/// Places of a group: seven small entries, their hashes and tags are one line of memory.
+const PLACES: usize = 7;
 
 #[derive(Clone)]
 pub(super) struct Entry<E> {
@@ -15,28 +15,75 @@ pub(super) struct Entry<E> {
     pub(super) value: E,
 }
 
-/// A place for an entry.
+/// Places that are compared at once.
 #[derive(Clone)]
-pub(super) struct Place<E> {
-    /// Means nothing while the place is vacant.
-    pub(super) hash: u32,
-    pub(super) value: Option<E>,
+#[repr(align(64))]
+pub(super) struct Group<E> {
+    /// A part of each hash, zero where the place is vacant. The eighth stays zero.
+    tags: [u8; 8],
+    hashes: [u32; PLACES],
+    values: [Option<E>; PLACES],
 }
 
-impl<E> Place<E> {
+/// What a tag has of a hash: bits in the middle, since branches use the lower ones and `home` the upper ones.
+fn tag(hash: u32) -> u8 {
+    ((hash >> 14) as u8).max(1)
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// The upper bit of each byte that is zero, of the first seven. Above such a byte there may be a bit for one that is not.
+fn zeros(bytes: u64) -> u64 {
+    bytes.wrapping_sub(ONES) & !bytes & 0x0080_8080_8080_8080
+}
+
+/// The place of the lowest bit of `zeros`.
+fn lowest(zeros: u64) -> usize {
+    zeros.trailing_zeros() as usize / 8
+}
+
+impl<E> Group<E> {
     fn vacant() -> Self {
-        Place { hash: 0, value: None }
+        Group { tags: [0; 8], hashes: [0; PLACES], values: [const { None }; PLACES] }
     }
 
-    /// The entry, taken out.
-    fn take(&mut self) -> Option<Entry<E>> {
-        self.value.take().map(|value| Entry { hash: self.hash, value })
+    /// Bits as of `zeros` for the places that may have this hash.
+    #[inline]
+    fn candidates(&self, hash: u32) -> u64 {
+        zeros(u64::from_le_bytes(self.tags) ^ (u64::from(tag(hash)) * ONES))
+    }
+
+    #[inline]
+    fn vacancy(&self) -> Option<usize> {
+        let vacant = zeros(u64::from_le_bytes(self.tags));
+        (vacant != 0).then(|| lowest(vacant))
+    }
+
+    fn set(&mut self, place: usize, entry: Entry<E>) {
+        self.tags[place] = tag(entry.hash);
+        self.hashes[place] = entry.hash;
+        self.values[place] = Some(entry.value);
+    }
+
+    /// Takes an entry out.
+    fn take(&mut self, place: usize) -> Option<Entry<E>> {
+        self.tags[place] = 0;
+        self.values[place].take().map(|value| Entry { hash: self.hashes[place], value })
+    }
+
+    /// The values of all entries.
+    pub(super) fn values(&self) -> std::slice::Iter<'_, Option<E>> {
+        self.values.iter()
+    }
+
+    /// All entries, taken out.
+    fn drain(&mut self) -> impl Iterator<Item = Entry<E>> {
+        (0..PLACES).filter_map(|place| self.take(place))
     }
 }
 
-/// Invariant: between the group an entry's hash asks for and the one it lies in, no place is vacant. A table smaller than a
-/// group is one group, larger ones have whole groups.
-pub(super) struct Leaf<E>(Arc<[Place<E>]>);
+/// Invariant: between the group an entry's hash asks for and the one it lies in, no place is vacant.
+pub(super) struct Leaf<E>(Arc<[Group<E>]>);
 
 impl<E> Clone for Leaf<E> {
     fn clone(&self) -> Self {
@@ -44,67 +91,74 @@ impl<E> Clone for Leaf<E> {
     }
 }
 
-/// How many places so many entries are given: about a quarter is vacant.
+/// How many groups so many entries are given: half of the places are vacant, so that few entries lie behind their group and a
+/// processor guesses right.
 fn room(entries: usize) -> usize {
     match entries {
-        0..=2 => entries,
-        3..=4 => 4,
-        5..=GROUP => GROUP,
-        _ => (entries * 4).div_ceil(3).next_multiple_of(GROUP),
+        0..=PLACES => entries.min(1),
+        _ => (entries * 2).div_ceil(PLACES),
     }
 }
 
-/// The first place of the group that a hash asks for; by the upper bits, since branches have used the lower ones.
-fn home(hash: u32, places: usize) -> usize {
-    let groups = (places / GROUP).max(1) as u64;
-    ((u64::from(hash) * groups) >> 32) as usize * GROUP
+/// The group that a hash asks for; by the upper bits, since branches have used the lower ones.
+fn home(hash: u32, groups: usize) -> usize {
+    ((u64::from(hash) * groups as u64) >> 32) as usize
 }
 
-/// The group after the one that begins at `at`.
-fn following(at: usize, places: usize) -> usize {
-    if at + GROUP >= places { 0 } else { at + GROUP }
+/// The group after another.
+fn following(group: usize, groups: usize) -> usize {
+    if group + 1 == groups { 0 } else { group + 1 }
 }
 
-/// Bits for the places of a group that have this hash.
-fn equal<E>(group: &[Place<E>], hash: u32) -> u32 {
-    let bit = |(at, place): (usize, &Place<E>)| u32::from(place.hash == hash) << at;
-    match group.first_chunk::<GROUP>() {
-        // Its length is known, so there is no loop.
-        Some(group) => group.iter().enumerate().map(bit).fold(0, |all, bit| all | bit),
-        None => group.iter().enumerate().map(bit).fold(0, |all, bit| all | bit),
-    }
-}
+/// Where an entry lies: its group, and the place in it.
+#[derive(Clone, Copy)]
+pub(super) struct At(usize, usize);
 
 impl<E> Leaf<E> {
     /// With vacant places for some more than `entries`.
     pub(super) fn for_entries(entries: usize) -> Self {
-        Leaf((0..room(entries)).map(|_| Place::vacant()).collect())
+        Leaf((0..room(entries)).map(|_| Group::vacant()).collect())
     }
 
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, Place<E>> {
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Group<E>> {
         self.0.iter()
     }
 
-    fn group(&self, at: usize) -> &[Place<E>] {
-        &self.0[at..self.0.len().min(at + GROUP)]
+    /// The first entry of this hash.
+    #[inline]
+    pub(super) fn first(&self, hash: u32) -> Option<&E> {
+        let home = home(hash, self.0.len());
+        let group = self.0.get(home)?;
+        let candidate = lowest(group.candidates(hash));
+        match group.hashes.get(candidate) {
+            Some(other)
+                if *other == hash
+                    && let Some(value) = &group.values[candidate] =>
+            {
+                Some(value)
+            }
+            _ => self.find(hash, Some).map(|(_, value)| value),
+        }
     }
 
     /// Where the entry of this hash lies of which `look` makes something, and what.
-    pub(super) fn find<'a, R>(&'a self, hash: u32, mut look: impl FnMut(&'a E) -> Option<R>) -> Option<(usize, R)> {
-        let first = home(hash, self.0.len());
-        let mut at = first;
+    pub(super) fn find<'a, R>(&'a self, hash: u32, mut look: impl FnMut(&'a E) -> Option<R>) -> Option<(At, R)> {
+        let home = home(hash, self.0.len());
+        let mut at = home;
         loop {
-            let group = self.group(at);
-            let mut candidates = equal(group, hash);
+            let group = self.0.get(at)?;
+            let mut candidates = group.candidates(hash);
             while candidates != 0 {
-                let candidate = candidates.trailing_zeros() as usize;
-                if let Some(found) = group[candidate].value.as_ref().and_then(&mut look) {
-                    return Some((at + candidate, found));
+                let place = lowest(candidates);
+                if group.hashes[place] == hash
+                    && let Some(found) = group.values[place].as_ref().and_then(&mut look)
+                {
+                    return Some((At(at, place), found));
                 }
                 candidates &= candidates - 1;
             }
             at = following(at, self.0.len());
-            if at == first || group.iter().any(|place| place.value.is_none()) {
+            if at == home || group.vacancy().is_some() {
                 return None;
             }
         }
@@ -112,8 +166,8 @@ impl<E> Leaf<E> {
 
     /// Whether one more than `entries` would make look-ups long.
     pub(super) fn is_full(&self, entries: usize) -> bool {
-        let places = self.0.len();
-        entries == places || places > GROUP && (entries + 1) * 10 > places * 9
+        let places = self.0.len() * PLACES;
+        entries == places || places > PLACES && (entries + 1) * 10 > places * 7
     }
 
     /// Whether `entries` leave more than half of the places vacant.
@@ -123,27 +177,25 @@ impl<E> Leaf<E> {
 }
 
 impl<E: Clone> Leaf<E> {
-    pub(super) fn at_mut(&mut self, at: usize) -> Option<&mut E> {
-        Arc::make_mut(&mut self.0)[at].value.as_mut()
+    pub(super) fn at_mut(&mut self, At(group, place): At) -> Option<&mut E> {
+        Arc::make_mut(&mut self.0)[group].values[place].as_mut()
     }
 
     /// Adds an entry; there must be a vacant place.
     pub(super) fn add(&mut self, entry: Entry<E>) {
-        let places = Arc::make_mut(&mut self.0);
-        let mut at = home(entry.hash, places.len());
+        let groups = Arc::make_mut(&mut self.0);
+        let mut at = home(entry.hash, groups.len());
         loop {
-            let end = places.len().min(at + GROUP);
-            if let Some(place) = places[at..end].iter_mut().find(|place| place.value.is_none()) {
-                *place = Place { hash: entry.hash, value: Some(entry.value) };
-                return;
+            if let Some(place) = groups[at].vacancy() {
+                return groups[at].set(place, entry);
             }
-            at = following(at, places.len());
+            at = following(at, groups.len());
         }
     }
 
     /// Takes the entry out that lies at a place; `entries` are left.
-    pub(super) fn take(&mut self, at: usize, entries: usize) -> Option<E> {
-        let taken = Arc::make_mut(&mut self.0)[at].take();
+    pub(super) fn take(&mut self, at: At, entries: usize) -> Option<E> {
+        let taken = Arc::make_mut(&mut self.0)[at.0].take(at.1);
         if self.is_sparse(entries) {
             self.resize(entries);
         } else {
@@ -153,31 +205,27 @@ impl<E: Clone> Leaf<E> {
     }
 
     /// Moves back who passed by the group of a place, which was full and has become vacant, and would not be found behind it.
-    fn close(&mut self, mut vacant: usize) {
-        let places = Arc::make_mut(&mut self.0);
-        let groups = (places.len() / GROUP).max(1);
-        let is_vacant = |places: &[Place<E>], group: usize, but: usize| {
-            let from = group * GROUP;
-            (from..places.len().min(from + GROUP)).any(|at| at != but && places[at].value.is_none())
-        };
-        let mut hole = vacant / GROUP;
-        let mut group = hole;
+    fn close(&mut self, mut hole: At) {
+        let groups = Arc::make_mut(&mut self.0);
+        let count = groups.len();
+        let distance = |from: usize, to: usize| (to + count - from) % count;
+        let mut at = hole.0;
         // Nobody passes by a vacant place: behind a group that has one, besides the hole, there is nobody to be moved.
-        while !is_vacant(places, group, vacant) {
-            group = (group + 1) % groups;
-            if group == hole {
+        while (0..PLACES).all(|place| groups[at].tags[place] != 0 || (at, place) == (hole.0, hole.1)) {
+            at = following(at, count);
+            if at == hole.0 {
                 return;
             }
-            // From the hole to here is farther than from home to here for those who did not pass by the hole.
-            let distance = (group + groups - hole) % groups;
-            let passed = |place: &Place<E>| {
-                let home = home(place.hash, groups * GROUP) / GROUP;
-                place.value.is_some() && (group + groups - home) % groups >= distance
+            // From home to here is as far as from the hole to here, or farther, for those who passed by the hole.
+            let passed = |place: &usize| {
+                groups[at].tags[*place] != 0
+                    && distance(home(groups[at].hashes[*place], count), at) >= distance(hole.0, at)
             };
-            let from = group * GROUP;
-            if let Some(at) = places[from..from + GROUP].iter().position(passed) {
-                places.swap(vacant, from + at);
-                (vacant, hole) = (from + at, group);
+            if let Some(place) = (0..PLACES).find(passed)
+                && let Some(entry) = groups[at].take(place)
+            {
+                groups[hole.0].set(hole.1, entry);
+                hole = At(at, place);
             }
         }
     }
@@ -185,8 +233,8 @@ impl<E: Clone> Leaf<E> {
     /// All entries; moved if nobody else holds them, otherwise copied.
     pub(super) fn into_entries(mut self) -> Vec<Entry<E>> {
         match Arc::get_mut(&mut self.0) {
-            Some(places) => places.iter_mut().filter_map(Place::take).collect(),
-            None => self.0.iter().cloned().filter_map(|mut place| place.take()).collect(),
+            Some(groups) => groups.iter_mut().flat_map(Group::drain).collect(),
+            None => self.0.iter().cloned().flat_map(|mut group| group.drain().collect::<Vec<_>>()).collect(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A persistent hash trie: a map whose copy costs nothing and shares all that stays the same.
 //!
-//! Each branch takes three bits of the hash; entries lie in leaves of 2 KB at most (`leaf`). Branches are narrow because a
+//! Each branch takes four bits of the hash; entries lie in leaves of about 4 KB at most (`leaf`). Branches are narrow because a
 //! write copies those that others hold as well, and with each the counts of what it leads to, while reading the few
 //! near the root costs next to nothing. Keys are not stored: whoever looks something up says how to recognise it. Nodes that
 //! nobody else holds are changed in place.
@@ -9,10 +9,10 @@ mod leaf;
 
 use std::sync::Arc;
 
-use leaf::{Entry, Leaf, Place};
+use leaf::{Entry, Group, Leaf};
 
 /// Bits of the hash for each branch.
-const BITS: u32 = 3;
+const BITS: u32 = 4;
 /// Links of a branch.
 const WIDTH: usize = 1 << BITS;
 /// Below this depth the hash has no bits left, and leaves grow as they must.
@@ -20,7 +20,7 @@ const DEPTH: u32 = 32 / BITS;
 
 /// A leaf with more entries becomes a branch, a branch with fewer than half of them a leaf again.
 const fn leaf_max<E>() -> usize {
-    2048 / size_of::<Place<E>>()
+    4096 / size_of::<(u32, Option<E>)>()
 }
 
 /// A map by hash. Cloning is O(1).
@@ -60,11 +60,22 @@ impl<E> Default for Trie<E> {
 impl<E> Trie<E> {
     /// What `look` makes of the entry of this hash that it recognises.
     pub(crate) fn find<'a, R>(&'a self, hash: u32, look: impl FnMut(&'a E) -> Option<R>) -> Option<R> {
+        self.leaf(hash)?.find(hash, look).map(|(_, found)| found)
+    }
+
+    /// An entry of this hash: the only one, as good as always.
+    #[inline]
+    pub(crate) fn first(&self, hash: u32) -> Option<&E> {
+        self.leaf(hash)?.first(hash)
+    }
+
+    #[inline]
+    fn leaf(&self, hash: u32) -> Option<&Leaf<E>> {
         let (mut node, mut rest) = (&self.root, hash);
         loop {
             match node {
                 Node::Empty => return None,
-                Node::Leaf(_, leaf) => return leaf.find(hash, look).map(|(_, found)| found),
+                Node::Leaf(_, leaf) => return Some(leaf),
                 Node::Branch(nodes) => {
                     node = &nodes[rest as usize % WIDTH];
                     rest >>= BITS;
@@ -75,7 +86,7 @@ impl<E> Trie<E> {
 
     /// All entries, in no order that means anything.
     pub(crate) fn iter(&self) -> Iter<'_, E> {
-        let mut iter = Iter { stack: Vec::new(), leaf: [].iter() };
+        let mut iter = Iter { stack: Vec::new(), groups: [].iter(), group: [].iter() };
         iter.enter(&self.root);
         iter
     }
@@ -204,14 +215,15 @@ impl<E: Clone> Node<E> {
 /// All entries of a trie.
 pub(crate) struct Iter<'a, E> {
     stack: Vec<std::slice::Iter<'a, Node<E>>>,
-    leaf: std::slice::Iter<'a, Place<E>>,
+    groups: std::slice::Iter<'a, Group<E>>,
+    group: std::slice::Iter<'a, Option<E>>,
 }
 
 impl<'a, E> Iter<'a, E> {
     fn enter(&mut self, node: &'a Node<E>) {
         match node {
             Node::Empty => {}
-            Node::Leaf(_, leaf) => self.leaf = leaf.iter(),
+            Node::Leaf(_, leaf) => self.groups = leaf.iter(),
             Node::Branch(nodes) => self.stack.push(nodes.iter()),
         }
     }
@@ -222,8 +234,12 @@ impl<'a, E> Iterator for Iter<'a, E> {
 
     fn next(&mut self) -> Option<&'a E> {
         loop {
-            if let Some(value) = self.leaf.by_ref().find_map(|place| place.value.as_ref()) {
+            if let Some(value) = self.group.by_ref().flatten().next() {
                 return Some(value);
+            }
+            if let Some(group) = self.groups.next() {
+                self.group = group.values();
+                continue;
             }
             match self.stack.last_mut()?.next() {
                 Some(node) => self.enter(node),
@@ -296,8 +312,8 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_places_stay_small() {
+    fn nodes_and_groups_stay_small() {
         assert_eq!(size_of::<Node<NonZeroU32>>(), 24);
-        assert_eq!(size_of::<Place<NonZeroU32>>(), 8);
+        assert_eq!(size_of::<Group<NonZeroU32>>(), 64);
     }
 }
