@@ -12,6 +12,7 @@ mod listener;
 mod options;
 mod processor;
 mod registration;
+mod told;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -106,6 +107,7 @@ impl<T: Object> SharedIndexInformer<T> {
             recreated: options.recreated,
             default_resync: processor.resync_check,
             processor: Mutex::new(processor),
+            told: Mutex::default(),
             synced: watch::Sender::new(false),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),

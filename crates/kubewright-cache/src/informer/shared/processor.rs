@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::listener::{Around, Listener, Work};
 use super::options::HandlerOptions;
 use super::registration::Registered;
+use super::told::Told;
 use crate::Delta;
 use crate::informer::process::{Applied, Recreated, Reminder, apply};
 use crate::lister_watcher::ListerWatcher;
@@ -38,6 +39,8 @@ pub(super) struct Shared<T> {
     pub(super) recreated: Recreated,
     pub(super) default_resync: Option<Duration>,
     pub(super) processor: Mutex<Processor<T>>,
+    /// Of no use to anybody but the run itself.
+    pub(super) told: Mutex<Told<T>>,
     pub(super) synced: watch::Sender<bool>,
     /// Cancelled when the informer has stopped: after the run, or when nobody can run it any more.
     pub(super) stop: CancellationToken,
@@ -141,6 +144,8 @@ impl<T: Object> Shared<T> {
                 listener.push(Work::Reminders { before, after: after.clone() }, &around, false);
             }
         }
+        drop(processor);
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).keep(&events);
     }
 
     /// Tells handlers, in their turn, that the first list is complete.

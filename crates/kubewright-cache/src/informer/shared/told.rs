@@ -1,0 +1,70 @@
+//! What handlers were told last, kept until they are through with it.
+//!
+//! An update takes dozens of allocations for the new object and gives as many back for the old one. Whoever lets go of
+//! it last gives them back: if that is the task of a handler, on another thread, an allocator has to carry them home again, at twice
+//! what an update costs otherwise. So the informer lets go last, in the task that decodes, unless a handler lags.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::informer::event::Event;
+
+/// Batches that are kept. A handler that keeps up is through with one long before.
+const KEPT: usize = 16;
+/// Batches of more events are not: they are lists, and what they hold is held by the store.
+const LARGEST: usize = 64;
+
+pub(super) struct Told<T> {
+    batches: VecDeque<Arc<Vec<Event<T>>>>,
+}
+
+impl<T> Default for Told<T> {
+    fn default() -> Self {
+        Told { batches: VecDeque::new() }
+    }
+}
+
+impl<T> Told<T> {
+    /// Keeps these events, and lets go of the oldest. Of all if there are none, as with a bookmark, which comes while it is quiet.
+    pub(super) fn keep(&mut self, events: &Arc<Vec<Event<T>>>) {
+        match events.len() {
+            0 => self.batches.clear(),
+            1..=LARGEST => {
+                self.batches.push_back(events.clone());
+                if self.batches.len() > KEPT {
+                    self.batches.pop_front();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(old: &Arc<u32>) -> Arc<Vec<Event<u32>>> {
+        Arc::new(vec![Event::Updated { old: old.clone(), new: Arc::new(0) }])
+    }
+
+    #[test]
+    fn what_was_replaced_is_let_go_of_when_others_were_or_when_it_is_quiet() {
+        let (mut told, first, last) = (Told::default(), Arc::new(1), Arc::new(2));
+        told.keep(&update(&first));
+        (1..KEPT).for_each(|_| told.keep(&update(&last)));
+        assert_eq!(Arc::strong_count(&first), 2);
+        told.keep(&update(&last));
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&last)), (1, KEPT + 1));
+        told.keep(&Arc::default());
+        assert_eq!(Arc::strong_count(&last), 1);
+    }
+
+    #[test]
+    fn lists_are_not_kept() {
+        let (mut told, old) = (Told::default(), Arc::new(1));
+        let events = (0..=LARGEST).map(|_| Event::Updated { old: old.clone(), new: Arc::new(0) });
+        told.keep(&Arc::new(events.collect()));
+        assert_eq!(Arc::strong_count(&old), 1);
+    }
+}
