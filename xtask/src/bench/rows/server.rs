@@ -34,7 +34,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
     if assets.is_none() {
         eprintln!("SKIPPED {REAL}: KUBEBUILDER_ASSETS names no folder with kube-apiserver and etcd");
     }
-    for round in 0..session.repetitions() {
+    for round in 0..session.repetitions().max(5) {
         let folder = folder.join(format!("{}-{round}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let done = play_round(session, figures, assets.as_deref(), &folder);
