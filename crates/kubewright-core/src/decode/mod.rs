@@ -1,6 +1,7 @@
 //! Decoding: what a caller sets, what is kept between objects, and how it fails.
 
 mod error;
+mod lasting;
 mod pool;
 mod repeats;
 
@@ -209,9 +210,7 @@ impl Decoder {
     #[inline]
     pub(crate) fn recall(&mut self, id: usize, place: &mut dyn Sharing, bytes: &[u8]) -> Result<u32, Missed> {
         match &mut self.repeats {
-            Some(repeats) if Repeats::takes(bytes.len(), self.depth) => {
-                repeats.recall(id, place, |seen| is_same(seen, bytes))
-            }
+            Some(repeats) if Repeats::takes(bytes.len(), self.depth) => repeats.recall(id, place, bytes),
             _ => Err(Missed::IGNORED),
         }
     }
@@ -220,9 +219,7 @@ impl Decoder {
     #[inline]
     pub(crate) fn recall_start(&mut self, id: usize, place: &mut dyn Sharing, text: &[u8]) -> Result<u32, Missed> {
         match &mut self.repeats {
-            Some(repeats) if Repeats::takes(text.len().min(64), self.depth) => {
-                repeats.recall(id, place, |seen| text.starts_with(seen))
-            }
+            Some(repeats) if Repeats::takes(text.len().min(64), self.depth) => repeats.recall_start(id, place, text),
             _ => Err(Missed::IGNORED),
         }
     }
@@ -304,13 +301,6 @@ impl Decoder {
             *path = format!("{}{dot}{path}", prefix());
         }
     }
-}
-
-/// Whether two values of more than seven bytes are the same. Those of one field often have the same length and begin alike, and
-/// end differently.
-#[inline(always)]
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.last_chunk::<8>() == b.last_chunk::<8>() && a == b
 }
 
 #[cold]

@@ -9,6 +9,7 @@
 use std::fmt;
 
 use super::DecodeError;
+use super::lasting::lasting;
 use crate::Str;
 
 /// Longer ones (configuration, scripts) seldom repeat and are slow to compare.
@@ -21,6 +22,10 @@ const MOST_SETS: usize = 1 << 12;
 /// How many new strings are at hand for a while, and of how many older ones it is known that they came.
 const RECENT: usize = 1 << 9;
 const SEEN: usize = 1 << 13;
+/// Which of the strings that come again are looked at, a prime, so that it is not always the same one of each object. Of how many
+/// of them it is known that they were.
+const SAMPLE: u32 = 31;
+const SAMPLED: usize = 1 << 8;
 
 /// Long strings that were decoded lately.
 ///
@@ -35,6 +40,9 @@ pub struct StringPool {
     recent: Box<[(u64, Str)]>,
     /// Parts of the hashes of strings that were in `recent`.
     seen: Box<[u16]>,
+    /// How many strings came again since one of them was looked at, and parts of the hashes of those that were.
+    hits: u32,
+    sampled: Box<[u32; SAMPLED]>,
     short: Box<[Short; 256]>,
 }
 
@@ -67,6 +75,8 @@ impl Default for StringPool {
             misses: 0,
             recent: vec![(0, Str::new()); RECENT].into(),
             seen: vec![0; SEEN].into(),
+            hits: 0,
+            sampled: Box::new([0; SAMPLED]),
             short: Box::new(std::array::from_fn(|_| Short::default())),
         }
     }
@@ -97,9 +107,29 @@ impl StringPool {
         let set = &self.sets[at];
         if set.hashes[0] == high && is_same(set.texts[0].as_bytes(), bytes) {
             *place = set.texts[0].clone();
+            self.hits += 1;
+            if self.hits == SAMPLE {
+                self.sample(at);
+            }
             return Ok(());
         }
         self.set_other(place, bytes, hash)
+    }
+
+    /// Looks at one in so many of the strings that came again. One that is met twice like this is among those that keep coming.
+    #[cold]
+    fn sample(&mut self, at: usize) {
+        self.hits = 0;
+        let Set { hashes: [hash, _], texts: [text, _] } = &mut self.sets[at];
+        if !text.is_heap_allocated() {
+            return;
+        }
+        let sampled = &mut self.sampled[*hash as usize % SAMPLED];
+        if *sampled != *hash {
+            *sampled = *hash;
+        } else if let Some(lasting) = lasting(text) {
+            *text = lasting;
+        }
     }
 
     /// As `set`, for a text that is not the newer one of its set.
@@ -186,13 +216,24 @@ fn set_new_short(short: &mut Short, words: (u64, u64), place: &mut Str, bytes: &
 #[repr(align(8))]
 struct Padded([[u8; 8]; 2]);
 
-/// Whether two texts are the same, of which the second has more than 16 bytes.
+/// Whether two texts are the same, of which the second has more than 16 bytes. Their hashes are, so that the answer is hardly ever no:
+/// all is compared at once, and how often a loop goes round is not guessed wrongly.
 #[inline(always)]
 fn is_same(a: &[u8], b: &[u8]) -> bool {
-    let pair = |bytes: &[u8; 16]| u128::from_le_bytes(*bytes);
-    a.len() == b.len()
-        && a.last_chunk().map(pair) == b.last_chunk().map(pair)
-        && a.as_chunks().0.iter().zip(b.as_chunks().0).all(|(a, b)| pair(a) == pair(b))
+    if a.len() != b.len() || b.len() > 64 {
+        return a == b;
+    }
+    match (ends::<32>(a), ends::<32>(b), ends::<16>(a), ends::<16>(b)) {
+        (Some((a, a_last)), Some((b, b_last)), ..) => (a == b) & (a_last == b_last),
+        (.., Some((a, a_last)), Some((b, b_last))) => (a == b) & (a_last == b_last),
+        _ => false,
+    }
+}
+
+/// The first and the last `N` bytes, which overlap in a text of less than twice as many.
+#[inline(always)]
+fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
+    Some((bytes.first_chunk()?, bytes.last_chunk()?))
 }
 
 /// Up to 15 bytes as two words, with their number at the end, so that different strings have different words. Of the empty
@@ -223,18 +264,31 @@ fn short_hash((first, last): (u64, u64)) -> u8 {
 const K: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Multiplies words together, of more than 16 bytes. An attacker who finds collisions gains only misses.
+#[inline(always)]
 fn hash(bytes: &[u8]) -> u64 {
-    let mut state = bytes.len() as u64;
-    let mut fold = |pair: &[u8; 16]| {
-        let pair = u128::from_le_bytes(*pair);
-        let product = u128::from(state ^ pair as u64) * u128::from(K ^ (pair >> 64) as u64);
-        state = product as u64 ^ (product >> 64) as u64;
+    let length = bytes.len() as u64;
+    let Some((first, last)) = ends::<32>(bytes) else {
+        let (first, last) = ends::<16>(bytes).unwrap_or((&[0; 16], &[0; 16]));
+        return fold(length, first) ^ fold(!length, last).rotate_left(16);
     };
-    let (pairs, _) = bytes.as_chunks();
-    pairs.iter().for_each(&mut fold);
-    // The last ones overlap those before.
-    bytes.last_chunk().into_iter().for_each(fold);
+    // None of these waits for another.
+    let (first, last) = (first.as_chunks().0, last.as_chunks().0);
+    let [a, b] = [fold(length, &first[0]), fold(length << 8, &first[1])];
+    let [c, d] = [fold(!length, &last[0]), fold(!length << 8, &last[1])];
+    let mut state = a ^ b.rotate_left(16) ^ c.rotate_left(32) ^ d.rotate_left(48);
+    if let Some((middle, _)) = bytes[32..].split_last_chunk::<16>()
+        && bytes.len() > 64
+    {
+        state = middle.as_chunks().0.iter().fold(state, fold);
+    }
     state
+}
+
+#[inline(always)]
+fn fold(state: u64, pair: &[u8; 16]) -> u64 {
+    let pair = u128::from_le_bytes(*pair);
+    let product = u128::from(state ^ pair as u64) * u128::from(K ^ (pair >> 64) as u64);
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

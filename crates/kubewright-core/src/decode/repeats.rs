@@ -20,6 +20,8 @@ const SHORTEST: usize = 8;
 const DEEPEST: u32 = 16;
 /// What a field may miss at first before it is taken for one that never repeats, and the most it can earn.
 const CREDIT: i8 = 8;
+/// How many values after one that was remembered such a field looks whether it comes again.
+const PATIENCE: i8 = 16;
 /// Of such a field one value in so many is remembered, because times change.
 const SAMPLE: i8 = 64;
 
@@ -41,8 +43,36 @@ impl fmt::Debug for Repeats {
 struct Field {
     id: usize,
     credit: i8,
-    /// The one that was met last comes first.
+    /// Which of the values was met last.
+    last: u8,
+    /// What [`key`] makes of the bytes of each value, so that only the bytes of one are looked at.
+    keys: [u64; WAYS],
     values: Vec<(Vec<u8>, Kept)>,
+}
+
+impl Field {
+    /// Gives `place` the value at `at`, and returns the length of its bytes.
+    #[inline]
+    fn take(&mut self, at: usize, place: &mut dyn Sharing) -> Result<u32, Missed> {
+        self.last = at as u8;
+        self.credit = (self.credit + 2).clamp(2, CREDIT);
+        let (bytes, kept) = &self.values[at];
+        if place.adopt(kept) { Ok(bytes.len() as u32) } else { Err(Missed::IGNORED) }
+    }
+
+    /// Notes that a value of the field at `index` was not known.
+    #[inline]
+    fn miss(&mut self, index: usize) -> Missed {
+        self.credit -= 1;
+        match self.credit {
+            0.. => Missed(index as u32),
+            credit if credit > -SAMPLE => Missed::IGNORED,
+            _ => {
+                self.credit = 0;
+                Missed(index as u32)
+            }
+        }
+    }
 }
 
 /// A value that was not known again: the field whose it is, if it shall be remembered. One word with the length of a value
@@ -62,45 +92,49 @@ impl Repeats {
         (SHORTEST..=LONGEST).contains(&length) && depth <= DEEPEST
     }
 
-    /// Gives `place` a value of the field `id` whose bytes satisfy `is`, and returns their length.
+    /// Gives `place` the value that the field `id` had for these `bytes`, and returns their length.
     #[inline]
-    pub(crate) fn recall(
-        &mut self,
-        id: usize,
-        place: &mut dyn Sharing,
-        is: impl Fn(&[u8]) -> bool,
-    ) -> Result<u32, Missed> {
+    pub(crate) fn recall(&mut self, id: usize, place: &mut dyn Sharing, bytes: &[u8]) -> Result<u32, Missed> {
         let index = self.find(id);
         let field = &mut self.fields[index];
-        let Some(at) = field.values.iter().position(|(bytes, _)| is(bytes)) else {
-            field.credit -= 1;
-            return match field.credit {
-                0.. => Err(Missed(index as u32)),
-                credit if credit > -SAMPLE => Err(Missed::IGNORED),
-                _ => {
-                    field.credit = 0;
-                    Err(Missed(index as u32))
-                }
-            };
-        };
-        if at > 0 {
-            field.values[..=at].rotate_right(1);
+        if field.credit < -PATIENCE {
+            return Err(field.miss(index));
         }
-        field.credit = (field.credit + 2).clamp(2, CREDIT);
-        let (bytes, kept) = &field.values[0];
-        if place.adopt(kept) { Ok(bytes.len() as u32) } else { Err(Missed::IGNORED) }
+        // All at once: which of them it is cannot be guessed.
+        let key = key(bytes);
+        let found = field.keys.iter().enumerate().fold(0, |found, (at, have)| found | u32::from(*have == key) << at);
+        match field.values.get(found.trailing_zeros() as usize) {
+            Some((seen, _)) if seen == bytes => field.take(found.trailing_zeros() as usize, place),
+            _ => Err(field.miss(index)),
+        }
+    }
+
+    /// As [`recall`](Self::recall), where the end of the value is yet to be found in `text`.
+    #[inline]
+    pub(crate) fn recall_start(&mut self, id: usize, place: &mut dyn Sharing, text: &[u8]) -> Result<u32, Missed> {
+        let index = self.find(id);
+        let field = &mut self.fields[index];
+        let is = |at: &usize| field.values.get(*at).is_some_and(|(seen, _)| text.starts_with(seen));
+        match (0..WAYS).map(|way| (usize::from(field.last) + way) % WAYS).find(is) {
+            Some(at) => field.take(at, place),
+            None => Err(field.miss(index)),
+        }
     }
 
     /// Remembers what a field was, in `place`, and which bytes it was decoded from.
     pub(crate) fn remember(&mut self, missed: Missed, bytes: &[u8], place: &mut dyn Sharing) {
         let Some(field) = self.fields.get_mut(missed.0 as usize) else { return };
-        let mut room = match field.values.len() {
-            WAYS => field.values.pop().map(|(room, _)| room).unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        room.clear();
-        room.extend_from_slice(bytes);
-        field.values.insert(0, (room, place.share()));
+        // In turns, so that the one that was met last is the last to go.
+        let at = if field.values.len() < WAYS { field.values.len() } else { (usize::from(field.last) + 1) % WAYS };
+        if field.values.len() < WAYS {
+            field.values.push((bytes.to_vec(), place.share()));
+        } else {
+            let (room, kept) = &mut field.values[at];
+            room.clear();
+            room.extend_from_slice(bytes);
+            *kept = place.share();
+        }
+        (field.keys[at], field.last) = (key(bytes), at as u8);
     }
 
     /// Where the field is, which is made where there was none.
@@ -119,7 +153,7 @@ impl Repeats {
 
     #[cold]
     fn add(&mut self, id: usize) -> usize {
-        self.fields.push(Field { id, credit: CREDIT, values: Vec::new() });
+        self.fields.push(Field { id, credit: CREDIT, last: 0, keys: [0; WAYS], values: Vec::new() });
         if self.fields.len() * 2 > self.places.len() {
             self.places = vec![0; (self.places.len() * 2).max(256)];
             (1..self.fields.len()).for_each(|count| self.index(count));
@@ -137,6 +171,16 @@ impl Repeats {
         }
         self.places[at] = u32::try_from(count).expect("there are fewer fields in all tables");
     }
+}
+
+/// Tells values apart, of at least [`SHORTEST`] bytes, by their length and by bytes that differ most often: those of one field mostly
+/// begin alike. Never zero, which stands for no value.
+#[inline(always)]
+fn key(bytes: &[u8]) -> u64 {
+    let words = bytes.as_chunks().0;
+    let [middle, last] =
+        [words.get(words.len() / 2), bytes.last_chunk()].map(|word| word.map_or(0, |word| u64::from_le_bytes(*word)));
+    (middle.rotate_left(29) ^ last ^ bytes.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
 
 /// Spreads the addresses of tables.
