@@ -10,7 +10,7 @@ use crate::Str;
 
 /// As many as a cluster has names of labels, paths, images and nodes that are in most of its objects. Each has at most the 256 bytes
 /// that a pool takes.
-const MOST: usize = 1 << 10;
+const MOST: usize = 1 << 8;
 
 /// Sorted.
 static TEXTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());

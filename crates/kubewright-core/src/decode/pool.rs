@@ -16,7 +16,7 @@ use crate::Str;
 const LONGEST: usize = 256;
 /// Longer strings than this do not lie inline.
 const INLINE: usize = 16;
-/// Sets of two strings that keep coming, to begin with and at the most: 5 KiB growing to 160 KiB.
+/// Sets of two strings that keep coming, to begin with and at the most: 6 KiB growing to 192 KiB.
 const FEWEST_SETS: usize = 1 << 7;
 const MOST_SETS: usize = 1 << 12;
 /// How many new strings are at hand for a while, and of how many older ones it is known that they came.
@@ -53,18 +53,23 @@ struct Short {
     text: Str,
 }
 
-/// Two strings whose hashes end alike, the newer first, with the other ends of their hashes, so that a string
-/// is looked at only if it is very likely the one.
+/// Two strings whose hashes end alike, with the other ends of their hashes, so that a string is looked at only if it is very likely
+/// the one.
 #[derive(Clone, Default)]
 struct Set {
     hashes: [u32; 2],
+    /// Which of them was met last.
+    last: u8,
     texts: [Str; 2],
 }
 
 impl Set {
-    fn swap(&mut self) {
-        self.hashes.swap(0, 1);
-        self.texts.swap(0, 1);
+    /// Takes a text in place of the one that was not met for longer, unless that is one that stays.
+    fn keep(&mut self, hash: u64, text: Str) {
+        let stays = |text: &Str| !text.is_heap_allocated() && !text.is_empty();
+        let (last, older) = (usize::from(self.last), usize::from(self.last ^ 1));
+        let at = if stays(&self.texts[older]) && !stays(&self.texts[last]) { last } else { older };
+        (self.hashes[at], self.texts[at], self.last) = ((hash >> 32) as u32, text, at as u8);
     }
 }
 
@@ -104,12 +109,15 @@ impl StringPool {
         }
         let hash = hash(bytes);
         let (at, high) = (self.set_of(hash), (hash >> 32) as u32);
-        let set = &self.sets[at];
-        if set.hashes[0] == high && is_same(set.texts[0].as_bytes(), bytes) {
-            *place = set.texts[0].clone();
+        let set = &mut self.sets[at];
+        // Both are looked at, because which of them it is cannot be guessed.
+        let way = usize::from(set.hashes[1] == high);
+        if set.hashes[way] == high && is_same(set.texts[way].as_bytes(), bytes) {
+            *place = set.texts[way].clone();
+            set.last = way as u8;
             self.hits += 1;
             if self.hits == SAMPLE {
-                self.sample(at);
+                self.sample(at, way);
             }
             return Ok(());
         }
@@ -118,9 +126,10 @@ impl StringPool {
 
     /// Looks at one in so many of the strings that came again. One that is met twice like this is among those that keep coming.
     #[cold]
-    fn sample(&mut self, at: usize) {
+    fn sample(&mut self, at: usize, way: usize) {
         self.hits = 0;
-        let Set { hashes: [hash, _], texts: [text, _] } = &mut self.sets[at];
+        let set = &mut self.sets[at];
+        let (hash, text) = (&set.hashes[way], &mut set.texts[way]);
         if !text.is_heap_allocated() {
             return;
         }
@@ -132,16 +141,9 @@ impl StringPool {
         }
     }
 
-    /// As `set`, for a text that is not the newer one of its set.
+    /// As `set`, for a text that is not in its set.
     #[inline(never)]
     fn set_other(&mut self, place: &mut Str, bytes: &[u8], hash: u64) -> Result<(), DecodeError> {
-        let (at, high) = (self.set_of(hash), (hash >> 32) as u32);
-        let set = &mut self.sets[at];
-        if set.hashes[1] == high && is_same(set.texts[1].as_bytes(), bytes) {
-            set.swap();
-            *place = set.texts[0].clone();
-            return Ok(());
-        }
         let recent = &mut self.recent[(hash >> 16) as usize % RECENT];
         if recent.0 == hash && is_same(recent.1.as_bytes(), bytes) {
             *place = recent.1.clone();
@@ -152,7 +154,7 @@ impl StringPool {
         // Not of the bits that the place depends on.
         let mark = (hash >> 48) as u16;
         if *seen == mark {
-            self.keep(at, high, place.clone());
+            self.keep(hash, place.clone());
         } else {
             *seen = mark;
             *recent = (hash, place.clone());
@@ -160,11 +162,10 @@ impl StringPool {
         Ok(())
     }
 
-    /// Takes a text into its set, in place of the older one.
-    fn keep(&mut self, at: usize, high: u32, text: Str) {
-        let set = &mut self.sets[at];
-        set.swap();
-        (set.hashes[0], set.texts[0]) = (high, text);
+    /// Takes a text into its set.
+    fn keep(&mut self, hash: u64, text: Str) {
+        let at = self.set_of(hash);
+        self.sets[at].keep(hash, text);
         self.misses += 1;
         if self.misses > 4 * self.sets.len() {
             self.grow();
@@ -183,13 +184,12 @@ impl StringPool {
             return;
         }
         let room = vec![Set::default(); self.sets.len() * 2];
-        for Set { texts: [newer, older], .. } in std::mem::replace(&mut self.sets, room) {
-            for text in [older, newer].into_iter().filter(|text| !text.is_empty()) {
+        for Set { last, mut texts, .. } in std::mem::replace(&mut self.sets, room) {
+            texts.rotate_left(usize::from(last ^ 1));
+            for text in texts.into_iter().filter(|text| !text.is_empty()) {
                 let hash = hash(text.as_bytes());
                 let at = self.set_of(hash);
-                let set = &mut self.sets[at];
-                set.swap();
-                (set.hashes[0], set.texts[0]) = ((hash >> 32) as u32, text);
+                self.sets[at].keep(hash, text);
             }
         }
     }

@@ -43,10 +43,11 @@ impl fmt::Debug for Repeats {
 struct Field {
     id: usize,
     credit: i8,
-    /// Which of the values was met last.
-    last: u8,
+    /// How many items a list had the last time, or 255.
+    length: u8,
     /// What [`key`] makes of the bytes of each value, so that only the bytes of one are looked at.
     keys: [u64; WAYS],
+    /// The one that was met last comes first.
     values: Vec<(Vec<u8>, Kept)>,
 }
 
@@ -54,9 +55,12 @@ impl Field {
     /// Gives `place` the value at `at`, and returns the length of its bytes.
     #[inline]
     fn take(&mut self, at: usize, place: &mut dyn Sharing) -> Result<u32, Missed> {
-        self.last = at as u8;
+        if at > 0 {
+            self.keys[..=at].rotate_right(1);
+            self.values[..=at].rotate_right(1);
+        }
         self.credit = (self.credit + 2).clamp(2, CREDIT);
-        let (bytes, kept) = &self.values[at];
+        let (bytes, kept) = &self.values[0];
         if place.adopt(kept) { Ok(bytes.len() as u32) } else { Err(Missed::IGNORED) }
     }
 
@@ -92,21 +96,42 @@ impl Repeats {
         (SHORTEST..=LONGEST).contains(&length) && depth <= DEEPEST
     }
 
-    /// Gives `place` the value that the field `id` had for these `bytes`, and returns their length.
+    /// Whether the next value of the field at `index` is not looked for. Tells how many items its list may have.
     #[inline]
-    pub(crate) fn recall(&mut self, id: usize, place: &mut dyn Sharing, bytes: &[u8]) -> Result<u32, Missed> {
-        let index = self.find(id);
+    pub(crate) fn passes(&mut self, index: usize) -> Option<u8> {
+        let field = &mut self.fields[index];
+        if field.credit >= -PATIENCE || field.credit <= 1 - SAMPLE {
+            return None;
+        }
+        field.credit -= 1;
+        Some(field.length)
+    }
+
+    /// Notes how many items a list of the field at `index` had.
+    #[inline]
+    pub(crate) fn note_length(&mut self, index: usize, length: usize) {
+        self.fields[index].length = length.min(255) as u8;
+    }
+
+    /// Gives `place` the value that the field at `index` had for these `bytes`, and returns their length.
+    #[inline]
+    pub(crate) fn recall(&mut self, index: usize, place: &mut dyn Sharing, bytes: &[u8]) -> Result<u32, Missed> {
         let field = &mut self.fields[index];
         if field.credit < -PATIENCE {
             return Err(field.miss(index));
         }
         // All at once: which of them it is cannot be guessed.
         let key = key(bytes);
-        let found = field.keys.iter().enumerate().fold(0, |found, (at, have)| found | u32::from(*have == key) << at);
-        match field.values.get(found.trailing_zeros() as usize) {
-            Some((seen, _)) if seen == bytes => field.take(found.trailing_zeros() as usize, place),
-            _ => Err(field.miss(index)),
+        let mut found =
+            field.keys.iter().enumerate().fold(0, |found, (at, have)| found | u32::from(*have == key) << at);
+        while found != 0 {
+            let at = found.trailing_zeros() as usize;
+            if field.values.get(at).is_some_and(|(seen, _)| seen == bytes) {
+                return field.take(at, place);
+            }
+            found &= found - 1;
         }
+        Err(field.miss(index))
     }
 
     /// As [`recall`](Self::recall), where the end of the value is yet to be found in `text`.
@@ -114,8 +139,7 @@ impl Repeats {
     pub(crate) fn recall_start(&mut self, id: usize, place: &mut dyn Sharing, text: &[u8]) -> Result<u32, Missed> {
         let index = self.find(id);
         let field = &mut self.fields[index];
-        let is = |at: &usize| field.values.get(*at).is_some_and(|(seen, _)| text.starts_with(seen));
-        match (0..WAYS).map(|way| (usize::from(field.last) + way) % WAYS).find(is) {
+        match field.values.iter().position(|(seen, _)| text.starts_with(seen)) {
             Some(at) => field.take(at, place),
             None => Err(field.miss(index)),
         }
@@ -124,22 +148,20 @@ impl Repeats {
     /// Remembers what a field was, in `place`, and which bytes it was decoded from.
     pub(crate) fn remember(&mut self, missed: Missed, bytes: &[u8], place: &mut dyn Sharing) {
         let Some(field) = self.fields.get_mut(missed.0 as usize) else { return };
-        // In turns, so that the one that was met last is the last to go.
-        let at = if field.values.len() < WAYS { field.values.len() } else { (usize::from(field.last) + 1) % WAYS };
-        if field.values.len() < WAYS {
-            field.values.push((bytes.to_vec(), place.share()));
-        } else {
-            let (room, kept) = &mut field.values[at];
-            room.clear();
-            room.extend_from_slice(bytes);
-            *kept = place.share();
-        }
-        (field.keys[at], field.last) = (key(bytes), at as u8);
+        let mut room = match field.values.len() {
+            WAYS => field.values.pop().map(|(room, _)| room).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        room.clear();
+        room.extend_from_slice(bytes);
+        field.values.insert(0, (room, place.share()));
+        field.keys.rotate_right(1);
+        field.keys[0] = key(bytes);
     }
 
     /// Where the field is, which is made where there was none.
     #[inline]
-    fn find(&mut self, id: usize) -> usize {
+    pub(crate) fn find(&mut self, id: usize) -> usize {
         let mut at = hash(id);
         while let Some(place) = self.places.get(at & self.places.len().wrapping_sub(1)) {
             match self.fields.get((*place as usize).wrapping_sub(1)) {
@@ -153,7 +175,7 @@ impl Repeats {
 
     #[cold]
     fn add(&mut self, id: usize) -> usize {
-        self.fields.push(Field { id, credit: CREDIT, last: 0, keys: [0; WAYS], values: Vec::new() });
+        self.fields.push(Field { id, credit: CREDIT, length: 0, keys: [0; WAYS], values: Vec::new() });
         if self.fields.len() * 2 > self.places.len() {
             self.places = vec![0; (self.places.len() * 2).max(256)];
             (1..self.fields.len()).for_each(|count| self.index(count));
@@ -177,10 +199,11 @@ impl Repeats {
 /// begin alike. Never zero, which stands for no value.
 #[inline(always)]
 fn key(bytes: &[u8]) -> u64 {
+    let word = |word: Option<&[u8; 8]>| word.map_or(0, |word| u64::from_le_bytes(*word));
     let words = bytes.as_chunks().0;
-    let [middle, last] =
-        [words.get(words.len() / 2), bytes.last_chunk()].map(|word| word.map_or(0, |word| u64::from_le_bytes(*word)));
-    (middle.rotate_left(29) ^ last ^ bytes.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+    let [quarter, middle] = [words.len() / 4, words.len() / 2].map(|at| word(words.get(at)));
+    let all = quarter.rotate_left(43) ^ middle.rotate_left(21) ^ word(bytes.last_chunk()) ^ bytes.len() as u64;
+    all.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
 
 /// Spreads the addresses of tables.

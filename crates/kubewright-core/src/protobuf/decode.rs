@@ -189,7 +189,8 @@ fn decode_shared(
     if !place.vacant() {
         return decode_message(place.message(), bytes, decoder);
     }
-    let Err(missed) = decoder.recall(id(number), place, bytes) else { return Ok(()) };
+    let field = decoder.field(id(number));
+    let Err(missed) = decoder.recall(field, place, bytes) else { return Ok(()) };
     decode_message(place.message(), bytes, decoder)?;
     if missed != Missed::IGNORED {
         decoder.remember(missed, place, bytes);
@@ -212,6 +213,13 @@ fn decode_items<'a>(
     after: &mut &'a [u8],
     decoder: &mut Decoder,
 ) -> Result<(), DecodeError> {
+    let field = decoder.field(id(number));
+    if let Slot::Messages(list) = slot
+        && list.is_empty()
+        && let Some(room) = decoder.passes(field)
+    {
+        return decode_in_turn(*list, field, room, start, after, decoder);
+    }
     let count;
     (count, *after) = run(start, after);
     let bytes = &start[..start.len() - after.len()];
@@ -220,7 +228,7 @@ fn decode_items<'a>(
     if let Some(place) = slot.sharing()
         && place.vacant()
     {
-        match decoder.recall(id(number), place, bytes) {
+        match decoder.recall(field, place, bytes) {
             Ok(_) => return Ok(()),
             Err(value) => (room, missed) = (count, value),
         }
@@ -234,20 +242,56 @@ fn decode_items<'a>(
     Ok(())
 }
 
+/// Takes all objects of a list that stand together, where nobody asks for the bytes of them all. Where the next one is, is looked at when its
+/// turn has come: before, the processor would wait for bytes far ahead.
+#[inline(never)]
+fn decode_in_turn<'a>(
+    list: &mut dyn Messages,
+    field: Option<usize>,
+    room: u8,
+    start: &'a [u8],
+    after: &mut &'a [u8],
+    decoder: &mut Decoder,
+) -> Result<(), DecodeError> {
+    let mut rest = start;
+    let tag = take_varint(&mut rest)?;
+    let mut item = take_bytes(&mut rest)?;
+    list.reserve(usize::from(room));
+    loop {
+        if let Err(error) = decode_message(list.push(), item, decoder) {
+            return Err(error.within_item(list.len() - 1));
+        }
+        *after = rest;
+        match next_of(tag, start, &mut rest) {
+            Some(next) => item = next,
+            None => break,
+        }
+    }
+    let length = list.len();
+    if length != usize::from(room) {
+        list.trim();
+        decoder.note_length(field, length);
+    }
+    Ok(())
+}
+
+/// The bytes of the next field, if it has the `tag` that is at `start` as well.
+#[inline(always)]
+fn next_of<'a>(tag: u64, start: &[u8], rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    // Most of what follows differs in the first byte.
+    let same = rest.first() == start.first() && take_varint(rest).is_ok_and(|next| next == tag);
+    if same { take_bytes(rest).ok() } else { None }
+}
+
 /// How many fields stand together that have the tag of the first, and what follows them. A list is made at its right size
 /// by it, and known again by the bytes of all its items.
 #[inline(always)]
 fn run<'a>(start: &[u8], mut after: &'a [u8]) -> (usize, &'a [u8]) {
     let (mut rest, mut count) = (start, 1);
     let Ok(tag) = take_varint(&mut rest) else { return (count, after) };
-    // Most of what follows a run differs in the first byte.
-    while after.first() == start.first() {
-        let mut rest = after;
-        if take_varint(&mut rest).is_ok_and(|next| next == tag) && take_bytes(&mut rest).is_ok() {
-            (after, count) = (rest, count + 1);
-        } else {
-            break;
-        }
+    let mut rest = after;
+    while next_of(tag, start, &mut rest).is_some() {
+        (after, count) = (rest, count + 1);
     }
     (count, after)
 }
