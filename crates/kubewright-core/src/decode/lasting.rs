@@ -8,8 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Str;
 
-/// As many as a cluster has names of labels, paths, images and nodes that are in most of its objects. Each has at most the 256 bytes
-/// that a pool takes.
+/// More than there are names of labels, paths and images in most objects of a cluster. Each has at most the 256 bytes that a pool takes.
 const MOST: usize = 1 << 8;
 
 /// Sorted.
@@ -36,10 +35,11 @@ mod tests {
     #[test]
     fn a_string_stays_once_and_no_more_than_a_few_do() {
         let node = |number: usize| format!("ip-10-0-0-{number}.eu-west-1.compute.internal");
-        let [first, second] = [1, 1].map(|number| lasting(&node(number)).expect("there is room"));
-        assert!(!first.is_heap_allocated() && std::ptr::eq(first.as_str(), second.as_str()));
-        let kept = (0..2 * MOST).filter_map(|number| lasting(&node(number))).count();
-        assert!(kept <= MOST, "{kept} stay");
-        assert_eq!(lasting(&node(1)).as_deref(), Some(first.as_str()));
+        let kept: Vec<Str> = (0..2 * MOST).filter_map(|number| lasting(&node(number))).collect();
+        assert!(!kept.is_empty() && kept.len() <= MOST, "{} stay", kept.len());
+        for text in kept {
+            let again = lasting(&text).expect("it stays");
+            assert!(!again.is_heap_allocated() && std::ptr::eq(again.as_str(), text.as_str()));
+        }
     }
 }

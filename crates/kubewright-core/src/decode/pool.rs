@@ -29,7 +29,8 @@ const SAMPLED: usize = 1 << 8;
 
 /// Long strings that were decoded lately.
 ///
-/// Holds at most 8,704 strings of at most 256 bytes, and 256 short ones.
+/// Holds at most 8,704 strings of at most 256 bytes, and 256 short ones. Of those that keep coming, up to 256 stay until the program ends, for
+/// all pools together, so that their holders need not be counted.
 #[derive(Clone)]
 pub struct StringPool {
     /// Strings that came again after a while. Invariant: a power of two.

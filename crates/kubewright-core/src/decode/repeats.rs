@@ -268,6 +268,30 @@ mod tests {
     }
 
     #[test]
+    fn lists_that_never_repeat_are_whole_and_known_again_once_they_do() {
+        let owners = |number: usize, count: usize| {
+            let owner =
+                |index| format!(r#"{{"apiVersion": "v1", "kind": "Node", "name": "n{index}", "uid": "{number:036}"}}"#);
+            let owners: Vec<String> = (0..count).map(owner).collect();
+            json("x", LABELS)
+                .replace("\"finalizers\"", &format!("\"ownerReferences\": [{}], \"finalizers\"", owners.join(",")))
+        };
+        let mut decoder = Decoder::new().pool(StringPool::default());
+        let mut decode = |text: &str| {
+            let plain: PartialObjectMetadata = Decoder::new().json(text.as_bytes()).unwrap();
+            let (mut bytes, mut object) = (Vec::new(), PartialObjectMetadata::default());
+            encode_message(&plain, &mut bytes);
+            decoder.protobuf_message_into(&mut object, &bytes).unwrap();
+            assert_eq!(object, plain);
+            object
+        };
+        (0..300).for_each(|number| drop(decode(&owners(number, 1 + number / 7 % 5))));
+        let same: Vec<_> = (0..100).map(|_| decode(&owners(0, 2))).collect();
+        let [.., a, b] = &same[..] else { unreachable!("there are a hundred") };
+        assert!(std::ptr::eq(&*a.metadata.owner_references, &*b.metadata.owner_references));
+    }
+
+    #[test]
     fn fields_are_found_however_many_there_are() {
         let mut repeats = Repeats::default();
         for _ in 0..2 {
