@@ -55,7 +55,10 @@ impl Field {
     /// Gives `place` the value at `at`, and returns the length of its bytes.
     #[inline]
     fn take(&mut self, at: usize, place: &mut dyn Sharing) -> Result<u32, Missed> {
-        if at > 0 {
+        if at == 1 {
+            self.keys.swap(0, 1);
+            self.values.swap(0, 1);
+        } else if at > 1 {
             self.keys[..=at].rotate_right(1);
             self.values[..=at].rotate_right(1);
         }
