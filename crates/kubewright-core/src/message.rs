@@ -24,6 +24,30 @@ pub trait Message: Send + Sync + 'static {
 
     /// The place of a field that is about to be set; objects on the way are made.
     fn slot(&mut self, field: usize) -> Slot<'_>;
+
+    /// Takes the fields of a message of protobuf, for types that have a loop of their own; see [`own_loop`](crate::own_loop).
+    #[doc(hidden)]
+    #[inline]
+    fn decode_fields(&mut self, bytes: &[u8], decoder: &mut Decoder) -> Option<Result<(), DecodeError>> {
+        let _ = (bytes, decoder);
+        None
+    }
+}
+
+/// Gives a type a loop of its own over the fields of protobuf. For the few types that most of what a cluster sends consists of.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! own_loop {
+    () => {
+        #[inline]
+        fn decode_fields(
+            &mut self,
+            bytes: &[u8],
+            decoder: &mut $crate::Decoder,
+        ) -> Option<Result<(), $crate::DecodeError>> {
+            Some($crate::protobuf::decode_fields(self, bytes, decoder))
+        }
+    };
 }
 
 /// The value of a field.

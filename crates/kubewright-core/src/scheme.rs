@@ -216,6 +216,12 @@ impl Number {
     pub const fn embedded(table: u16) -> Self {
         Number { target: Number::EMBEDDED + table, flags: 0 }
     }
+
+    /// The index of the table that an embedded message has in [`TypeInfo::embedded`].
+    pub(crate) fn table(&self) -> Option<usize> {
+        let known = self.target != Number::NONE.target;
+        self.target.checked_sub(Number::EMBEDDED).filter(|_| known).map(usize::from)
+    }
 }
 
 impl TypeInfo {

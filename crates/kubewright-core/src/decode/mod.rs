@@ -1,6 +1,7 @@
 //! Decoding: what a caller sets, what is kept between objects, and how it fails.
 
 mod error;
+mod lasting;
 mod pool;
 mod repeats;
 
@@ -205,24 +206,33 @@ impl Decoder {
         &mut self.lengths.0[(address / size_of::<FieldInfo>()) % 256]
     }
 
-    /// Gives an empty `place` the value that the field `id` had when it was decoded from these `bytes`. Returns their length.
+    /// What is remembered of the field `id`, if anything is.
     #[inline]
-    pub(crate) fn recall(&mut self, id: usize, place: &mut dyn Sharing, bytes: &[u8]) -> Result<u32, Missed> {
-        match &mut self.repeats {
-            Some(repeats) if Repeats::takes(bytes.len(), self.depth) => {
-                repeats.recall(id, place, |seen| is_same(seen, bytes))
+    pub(crate) fn field(&mut self, id: usize) -> Option<usize> {
+        self.repeats.as_mut().map(|repeats| repeats.find(id))
+    }
+
+    /// Gives an empty `place` the value that a [`field`](Self::field) had when it was decoded from these `bytes`.
+    #[inline]
+    pub(crate) fn recall(
+        &mut self,
+        field: Option<usize>,
+        place: &mut dyn Sharing,
+        bytes: &[u8],
+    ) -> Result<u32, Missed> {
+        match (&mut self.repeats, field) {
+            (Some(repeats), Some(field)) if Repeats::takes(bytes.len(), self.depth) => {
+                repeats.recall(field, place, bytes)
             }
             _ => Err(Missed::IGNORED),
         }
     }
 
-    /// As [`recall`](Self::recall), where the end of the value is yet to be found in `text`.
+    /// Gives an empty `place` a value that the field `id` had, where the end of its bytes is yet to be found in `text`.
     #[inline]
     pub(crate) fn recall_start(&mut self, id: usize, place: &mut dyn Sharing, text: &[u8]) -> Result<u32, Missed> {
         match &mut self.repeats {
-            Some(repeats) if Repeats::takes(text.len().min(64), self.depth) => {
-                repeats.recall(id, place, |seen| text.starts_with(seen))
-            }
+            Some(repeats) if Repeats::takes(text.len().min(64), self.depth) => repeats.recall_start(id, place, text),
             _ => Err(Missed::IGNORED),
         }
     }
@@ -234,6 +244,21 @@ impl Decoder {
             && Repeats::takes(bytes.len(), self.depth)
         {
             repeats.remember(missed, bytes, place);
+        }
+    }
+
+    /// Whether the list of a [`field`](Self::field) that comes next is not to be recalled, because its lists never are: how many items it may
+    /// have.
+    #[inline]
+    pub(crate) fn passes(&mut self, field: Option<usize>) -> Option<u8> {
+        self.repeats.as_mut()?.passes(field?)
+    }
+
+    /// Notes how many items there were.
+    #[inline]
+    pub(crate) fn note_length(&mut self, field: Option<usize>, length: usize) {
+        if let (Some(repeats), Some(field)) = (&mut self.repeats, field) {
+            repeats.note_length(field, length);
         }
     }
 
@@ -304,13 +329,6 @@ impl Decoder {
             *path = format!("{}{dot}{path}", prefix());
         }
     }
-}
-
-/// Whether two values of more than seven bytes are the same. Those of one field often have the same length and begin alike, and
-/// end differently.
-#[inline(always)]
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.last_chunk::<8>() == b.last_chunk::<8>() && a == b
 }
 
 #[cold]

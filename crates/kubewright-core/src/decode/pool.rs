@@ -9,22 +9,28 @@
 use std::fmt;
 
 use super::DecodeError;
+use super::lasting::lasting;
 use crate::Str;
 
 /// Longer ones (configuration, scripts) seldom repeat and are slow to compare.
 const LONGEST: usize = 256;
 /// Longer strings than this do not lie inline.
 const INLINE: usize = 16;
-/// Sets of two strings that keep coming, to begin with and at the most: 5 KiB growing to 160 KiB.
+/// Sets of two strings that keep coming, to begin with and at the most: 6 KiB growing to 192 KiB.
 const FEWEST_SETS: usize = 1 << 7;
 const MOST_SETS: usize = 1 << 12;
 /// How many new strings are at hand for a while, and of how many older ones it is known that they came.
 const RECENT: usize = 1 << 9;
 const SEEN: usize = 1 << 13;
+/// Which of the strings that come again are looked at, a prime, so that it is not always the same one of each object. Of how many
+/// of them it is known that they were.
+const SAMPLE: u32 = 31;
+const SAMPLED: usize = 1 << 8;
 
 /// Long strings that were decoded lately.
 ///
-/// Holds at most 8,704 strings of at most 256 bytes, and 256 short ones.
+/// Holds at most 8,704 strings of at most 256 bytes, and 256 short ones. Of those that keep coming, up to 256 stay until the program ends, for
+/// all pools together, so that their holders need not be counted.
 #[derive(Clone)]
 pub struct StringPool {
     /// Strings that came again after a while. Invariant: a power of two.
@@ -35,6 +41,9 @@ pub struct StringPool {
     recent: Box<[(u64, Str)]>,
     /// Parts of the hashes of strings that were in `recent`.
     seen: Box<[u16]>,
+    /// How many strings came again since one of them was looked at, and parts of the hashes of those that were.
+    hits: u32,
+    sampled: Box<[u32; SAMPLED]>,
     short: Box<[Short; 256]>,
 }
 
@@ -45,18 +54,23 @@ struct Short {
     text: Str,
 }
 
-/// Two strings whose hashes end alike, the newer first, with the other ends of their hashes, so that a string
-/// is looked at only if it is very likely the one.
+/// Two strings whose hashes end alike, with the other ends of their hashes, so that a string is looked at only if it is very likely
+/// the one.
 #[derive(Clone, Default)]
 struct Set {
     hashes: [u32; 2],
+    /// Which of them was met last.
+    last: u8,
     texts: [Str; 2],
 }
 
 impl Set {
-    fn swap(&mut self) {
-        self.hashes.swap(0, 1);
-        self.texts.swap(0, 1);
+    /// Takes a text in place of the one that was not met for longer, unless that is one that stays.
+    fn keep(&mut self, hash: u64, text: Str) {
+        let stays = |text: &Str| !text.is_heap_allocated() && !text.is_empty();
+        let (last, older) = (usize::from(self.last), usize::from(self.last ^ 1));
+        let at = if stays(&self.texts[older]) && !stays(&self.texts[last]) { last } else { older };
+        (self.hashes[at], self.texts[at], self.last) = ((hash >> 32) as u32, text, at as u8);
     }
 }
 
@@ -67,6 +81,8 @@ impl Default for StringPool {
             misses: 0,
             recent: vec![(0, Str::new()); RECENT].into(),
             seen: vec![0; SEEN].into(),
+            hits: 0,
+            sampled: Box::new([0; SAMPLED]),
             short: Box::new(std::array::from_fn(|_| Short::default())),
         }
     }
@@ -94,24 +110,41 @@ impl StringPool {
         }
         let hash = hash(bytes);
         let (at, high) = (self.set_of(hash), (hash >> 32) as u32);
-        let set = &self.sets[at];
-        if set.hashes[0] == high && is_same(set.texts[0].as_bytes(), bytes) {
-            *place = set.texts[0].clone();
+        let set = &mut self.sets[at];
+        // Both are looked at, because which of them it is cannot be guessed.
+        let way = usize::from(set.hashes[1] == high);
+        if set.hashes[way] == high && is_same(set.texts[way].as_bytes(), bytes) {
+            *place = set.texts[way].clone();
+            set.last = way as u8;
+            self.hits += 1;
+            if self.hits == SAMPLE {
+                self.sample(at, way);
+            }
             return Ok(());
         }
         self.set_other(place, bytes, hash)
     }
 
-    /// As `set`, for a text that is not the newer one of its set.
+    /// Looks at one in so many of the strings that came again. One that is met twice like this is among those that keep coming.
+    #[cold]
+    fn sample(&mut self, at: usize, way: usize) {
+        self.hits = 0;
+        let set = &mut self.sets[at];
+        let (hash, text) = (&set.hashes[way], &mut set.texts[way]);
+        if !text.is_heap_allocated() {
+            return;
+        }
+        let sampled = &mut self.sampled[*hash as usize % SAMPLED];
+        if *sampled != *hash {
+            *sampled = *hash;
+        } else if let Some(lasting) = lasting(text) {
+            *text = lasting;
+        }
+    }
+
+    /// As `set`, for a text that is not in its set.
     #[inline(never)]
     fn set_other(&mut self, place: &mut Str, bytes: &[u8], hash: u64) -> Result<(), DecodeError> {
-        let (at, high) = (self.set_of(hash), (hash >> 32) as u32);
-        let set = &mut self.sets[at];
-        if set.hashes[1] == high && is_same(set.texts[1].as_bytes(), bytes) {
-            set.swap();
-            *place = set.texts[0].clone();
-            return Ok(());
-        }
         let recent = &mut self.recent[(hash >> 16) as usize % RECENT];
         if recent.0 == hash && is_same(recent.1.as_bytes(), bytes) {
             *place = recent.1.clone();
@@ -122,7 +155,7 @@ impl StringPool {
         // Not of the bits that the place depends on.
         let mark = (hash >> 48) as u16;
         if *seen == mark {
-            self.keep(at, high, place.clone());
+            self.keep(hash, place.clone());
         } else {
             *seen = mark;
             *recent = (hash, place.clone());
@@ -130,11 +163,10 @@ impl StringPool {
         Ok(())
     }
 
-    /// Takes a text into its set, in place of the older one.
-    fn keep(&mut self, at: usize, high: u32, text: Str) {
-        let set = &mut self.sets[at];
-        set.swap();
-        (set.hashes[0], set.texts[0]) = (high, text);
+    /// Takes a text into its set.
+    fn keep(&mut self, hash: u64, text: Str) {
+        let at = self.set_of(hash);
+        self.sets[at].keep(hash, text);
         self.misses += 1;
         if self.misses > 4 * self.sets.len() {
             self.grow();
@@ -153,13 +185,12 @@ impl StringPool {
             return;
         }
         let room = vec![Set::default(); self.sets.len() * 2];
-        for Set { texts: [newer, older], .. } in std::mem::replace(&mut self.sets, room) {
-            for text in [older, newer].into_iter().filter(|text| !text.is_empty()) {
+        for Set { last, mut texts, .. } in std::mem::replace(&mut self.sets, room) {
+            texts.rotate_left(usize::from(last ^ 1));
+            for text in texts.into_iter().filter(|text| !text.is_empty()) {
                 let hash = hash(text.as_bytes());
                 let at = self.set_of(hash);
-                let set = &mut self.sets[at];
-                set.swap();
-                (set.hashes[0], set.texts[0]) = ((hash >> 32) as u32, text);
+                self.sets[at].keep(hash, text);
             }
         }
     }
@@ -186,13 +217,24 @@ fn set_new_short(short: &mut Short, words: (u64, u64), place: &mut Str, bytes: &
 #[repr(align(8))]
 struct Padded([[u8; 8]; 2]);
 
-/// Whether two texts are the same, of which the second has more than 16 bytes.
+/// Whether two texts are the same, of which the second has more than 16 bytes. Their hashes are, so that the answer is hardly ever no:
+/// all is compared at once, and how often a loop goes round is not guessed wrongly.
 #[inline(always)]
 fn is_same(a: &[u8], b: &[u8]) -> bool {
-    let pair = |bytes: &[u8; 16]| u128::from_le_bytes(*bytes);
-    a.len() == b.len()
-        && a.last_chunk().map(pair) == b.last_chunk().map(pair)
-        && a.as_chunks().0.iter().zip(b.as_chunks().0).all(|(a, b)| pair(a) == pair(b))
+    if a.len() != b.len() || b.len() > 64 {
+        return a == b;
+    }
+    match (ends::<32>(a), ends::<32>(b), ends::<16>(a), ends::<16>(b)) {
+        (Some((a, a_last)), Some((b, b_last)), ..) => (a == b) & (a_last == b_last),
+        (.., Some((a, a_last)), Some((b, b_last))) => (a == b) & (a_last == b_last),
+        _ => false,
+    }
+}
+
+/// The first and the last `N` bytes, which overlap in a text of less than twice as many.
+#[inline(always)]
+fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
+    Some((bytes.first_chunk()?, bytes.last_chunk()?))
 }
 
 /// Up to 15 bytes as two words, with their number at the end, so that different strings have different words. Of the empty
@@ -223,18 +265,31 @@ fn short_hash((first, last): (u64, u64)) -> u8 {
 const K: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Multiplies words together, of more than 16 bytes. An attacker who finds collisions gains only misses.
+#[inline(always)]
 fn hash(bytes: &[u8]) -> u64 {
-    let mut state = bytes.len() as u64;
-    let mut fold = |pair: &[u8; 16]| {
-        let pair = u128::from_le_bytes(*pair);
-        let product = u128::from(state ^ pair as u64) * u128::from(K ^ (pair >> 64) as u64);
-        state = product as u64 ^ (product >> 64) as u64;
+    let length = bytes.len() as u64;
+    let Some((first, last)) = ends::<32>(bytes) else {
+        let (first, last) = ends::<16>(bytes).unwrap_or((&[0; 16], &[0; 16]));
+        return fold(length, first) ^ fold(!length, last).rotate_left(16);
     };
-    let (pairs, _) = bytes.as_chunks();
-    pairs.iter().for_each(&mut fold);
-    // The last ones overlap those before.
-    bytes.last_chunk().into_iter().for_each(fold);
+    // None of these waits for another.
+    let (first, last) = (first.as_chunks().0, last.as_chunks().0);
+    let [a, b] = [fold(length, &first[0]), fold(length << 8, &first[1])];
+    let [c, d] = [fold(!length, &last[0]), fold(!length << 8, &last[1])];
+    let mut state = a ^ b.rotate_left(16) ^ c.rotate_left(32) ^ d.rotate_left(48);
+    if let Some((middle, _)) = bytes[32..].split_last_chunk::<16>()
+        && bytes.len() > 64
+    {
+        state = middle.as_chunks().0.iter().fold(state, fold);
+    }
     state
+}
+
+#[inline(always)]
+fn fold(state: u64, pair: &[u8; 16]) -> u64 {
+    let pair = u128::from_le_bytes(*pair);
+    let product = u128::from(state ^ pair as u64) * u128::from(K ^ (pair >> 64) as u64);
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ const SHORTEST: usize = 8;
 const DEEPEST: u32 = 16;
 /// What a field may miss at first before it is taken for one that never repeats, and the most it can earn.
 const CREDIT: i8 = 8;
+/// How many values after one that was remembered such a field looks whether it comes again.
+const PATIENCE: i8 = 16;
 /// Of such a field one value in so many is remembered, because times change.
 const SAMPLE: i8 = 64;
 
@@ -41,8 +43,43 @@ impl fmt::Debug for Repeats {
 struct Field {
     id: usize,
     credit: i8,
+    /// How many items a list had the last time, or 255.
+    length: u8,
+    /// What [`key`] makes of the bytes of each value, so that only the bytes of one are looked at.
+    keys: [u64; WAYS],
     /// The one that was met last comes first.
     values: Vec<(Vec<u8>, Kept)>,
+}
+
+impl Field {
+    /// Gives `place` the value at `at`, and returns the length of its bytes.
+    #[inline]
+    fn take(&mut self, at: usize, place: &mut dyn Sharing) -> Result<u32, Missed> {
+        if at == 1 {
+            self.keys.swap(0, 1);
+            self.values.swap(0, 1);
+        } else if at > 1 {
+            self.keys[..=at].rotate_right(1);
+            self.values[..=at].rotate_right(1);
+        }
+        self.credit = (self.credit + 2).clamp(2, CREDIT);
+        let (bytes, kept) = &self.values[0];
+        if place.adopt(kept) { Ok(bytes.len() as u32) } else { Err(Missed::IGNORED) }
+    }
+
+    /// Notes that a value of the field at `index` was not known.
+    #[inline]
+    fn miss(&mut self, index: usize) -> Missed {
+        self.credit -= 1;
+        match self.credit {
+            0.. => Missed(index as u32),
+            credit if credit > -SAMPLE => Missed::IGNORED,
+            _ => {
+                self.credit = 0;
+                Missed(index as u32)
+            }
+        }
+    }
 }
 
 /// A value that was not known again: the field whose it is, if it shall be remembered. One word with the length of a value
@@ -62,33 +99,53 @@ impl Repeats {
         (SHORTEST..=LONGEST).contains(&length) && depth <= DEEPEST
     }
 
-    /// Gives `place` a value of the field `id` whose bytes satisfy `is`, and returns their length.
+    /// Whether the next value of the field at `index` is not looked for. Tells how many items its list may have.
     #[inline]
-    pub(crate) fn recall(
-        &mut self,
-        id: usize,
-        place: &mut dyn Sharing,
-        is: impl Fn(&[u8]) -> bool,
-    ) -> Result<u32, Missed> {
+    pub(crate) fn passes(&mut self, index: usize) -> Option<u8> {
+        let field = &mut self.fields[index];
+        if field.credit >= -PATIENCE || field.credit <= 1 - SAMPLE {
+            return None;
+        }
+        field.credit -= 1;
+        Some(field.length)
+    }
+
+    /// Notes how many items a list of the field at `index` had.
+    #[inline]
+    pub(crate) fn note_length(&mut self, index: usize, length: usize) {
+        self.fields[index].length = length.min(255) as u8;
+    }
+
+    /// Gives `place` the value that the field at `index` had for these `bytes`, and returns their length.
+    #[inline]
+    pub(crate) fn recall(&mut self, index: usize, place: &mut dyn Sharing, bytes: &[u8]) -> Result<u32, Missed> {
+        let field = &mut self.fields[index];
+        if field.credit < -PATIENCE {
+            return Err(field.miss(index));
+        }
+        // All at once: which of them it is cannot be guessed.
+        let key = key(bytes);
+        let mut found =
+            field.keys.iter().enumerate().fold(0, |found, (at, have)| found | u32::from(*have == key) << at);
+        while found != 0 {
+            let at = found.trailing_zeros() as usize;
+            if field.values.get(at).is_some_and(|(seen, _)| seen == bytes) {
+                return field.take(at, place);
+            }
+            found &= found - 1;
+        }
+        Err(field.miss(index))
+    }
+
+    /// As [`recall`](Self::recall), where the end of the value is yet to be found in `text`.
+    #[inline]
+    pub(crate) fn recall_start(&mut self, id: usize, place: &mut dyn Sharing, text: &[u8]) -> Result<u32, Missed> {
         let index = self.find(id);
         let field = &mut self.fields[index];
-        let Some(at) = field.values.iter().position(|(bytes, _)| is(bytes)) else {
-            field.credit -= 1;
-            return match field.credit {
-                0.. => Err(Missed(index as u32)),
-                credit if credit > -SAMPLE => Err(Missed::IGNORED),
-                _ => {
-                    field.credit = 0;
-                    Err(Missed(index as u32))
-                }
-            };
-        };
-        if at > 0 {
-            field.values[..=at].rotate_right(1);
+        match field.values.iter().position(|(seen, _)| text.starts_with(seen)) {
+            Some(at) => field.take(at, place),
+            None => Err(field.miss(index)),
         }
-        field.credit = (field.credit + 2).clamp(2, CREDIT);
-        let (bytes, kept) = &field.values[0];
-        if place.adopt(kept) { Ok(bytes.len() as u32) } else { Err(Missed::IGNORED) }
     }
 
     /// Remembers what a field was, in `place`, and which bytes it was decoded from.
@@ -101,11 +158,13 @@ impl Repeats {
         room.clear();
         room.extend_from_slice(bytes);
         field.values.insert(0, (room, place.share()));
+        field.keys.rotate_right(1);
+        field.keys[0] = key(bytes);
     }
 
     /// Where the field is, which is made where there was none.
     #[inline]
-    fn find(&mut self, id: usize) -> usize {
+    pub(crate) fn find(&mut self, id: usize) -> usize {
         let mut at = hash(id);
         while let Some(place) = self.places.get(at & self.places.len().wrapping_sub(1)) {
             match self.fields.get((*place as usize).wrapping_sub(1)) {
@@ -119,7 +178,7 @@ impl Repeats {
 
     #[cold]
     fn add(&mut self, id: usize) -> usize {
-        self.fields.push(Field { id, credit: CREDIT, values: Vec::new() });
+        self.fields.push(Field { id, credit: CREDIT, length: 0, keys: [0; WAYS], values: Vec::new() });
         if self.fields.len() * 2 > self.places.len() {
             self.places = vec![0; (self.places.len() * 2).max(256)];
             (1..self.fields.len()).for_each(|count| self.index(count));
@@ -137,6 +196,17 @@ impl Repeats {
         }
         self.places[at] = u32::try_from(count).expect("there are fewer fields in all tables");
     }
+}
+
+/// Tells values apart, of at least [`SHORTEST`] bytes, by their length and by bytes that differ most often: those of one field mostly
+/// begin alike. Never zero, which stands for no value.
+#[inline(always)]
+fn key(bytes: &[u8]) -> u64 {
+    let word = |word: Option<&[u8; 8]>| word.map_or(0, |word| u64::from_le_bytes(*word));
+    let words = bytes.as_chunks().0;
+    let [quarter, middle] = [words.len() / 4, words.len() / 2].map(|at| word(words.get(at)));
+    let all = quarter.rotate_left(43) ^ middle.rotate_left(21) ^ word(bytes.last_chunk()) ^ bytes.len() as u64;
+    all.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
 
 /// Spreads the addresses of tables.
@@ -198,6 +268,30 @@ mod tests {
         let mut object: PartialObjectMetadata = decoder.json(zone.as_bytes()).unwrap();
         decoder.json_into(&mut object, text.as_bytes()).unwrap();
         assert_eq!(object.metadata.labels.len(), 3);
+    }
+
+    #[test]
+    fn lists_that_never_repeat_are_whole_and_known_again_once_they_do() {
+        let owners = |number: usize, count: usize| {
+            let owner =
+                |index| format!(r#"{{"apiVersion": "v1", "kind": "Node", "name": "n{index}", "uid": "{number:036}"}}"#);
+            let owners: Vec<String> = (0..count).map(owner).collect();
+            json("x", LABELS)
+                .replace("\"finalizers\"", &format!("\"ownerReferences\": [{}], \"finalizers\"", owners.join(",")))
+        };
+        let mut decoder = Decoder::new().pool(StringPool::default());
+        let mut decode = |text: &str| {
+            let plain: PartialObjectMetadata = Decoder::new().json(text.as_bytes()).unwrap();
+            let (mut bytes, mut object) = (Vec::new(), PartialObjectMetadata::default());
+            encode_message(&plain, &mut bytes);
+            decoder.protobuf_message_into(&mut object, &bytes).unwrap();
+            assert_eq!(object, plain);
+            object
+        };
+        (0..300).for_each(|number| drop(decode(&owners(number, 1 + number / 7 % 5))));
+        let same: Vec<_> = (0..100).map(|_| decode(&owners(0, 2))).collect();
+        let [.., a, b] = &same[..] else { unreachable!("there are a hundred") };
+        assert!(std::ptr::eq(&*a.metadata.owner_references, &*b.metadata.owner_references));
     }
 
     #[test]

@@ -951,7 +951,7 @@ impl Message for ObjectMeta {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptStr(&mut self.name),
@@ -972,6 +972,7 @@ impl Message for ObjectMeta {
             _ => Slot::None,
         }
     }
+    own_loop!();
 }
 message_impls!(ObjectMeta);
 

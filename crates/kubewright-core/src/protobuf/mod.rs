@@ -5,8 +5,8 @@ mod encode;
 mod envelope;
 mod wire;
 
-pub use decode::decode_message;
 pub(crate) use decode::entry;
+pub use decode::{decode_fields, decode_message};
 pub use encode::{Encoder, encode_message};
 pub(crate) use envelope::type_meta;
 pub use envelope::{Envelope, MAGIC};

@@ -1772,7 +1772,7 @@ impl Message for Container {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -1803,6 +1803,7 @@ impl Message for Container {
             _ => Slot::None,
         }
     }
+    own_loop!();
 }
 message_impls!(Container);
 
@@ -2615,7 +2616,7 @@ impl Message for ContainerStatus {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -2636,6 +2637,7 @@ impl Message for ContainerStatus {
             _ => Slot::None,
         }
     }
+    own_loop!();
 }
 message_impls!(ContainerStatus);
 
@@ -9250,7 +9252,7 @@ impl Message for PodCondition {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.type_),
@@ -9263,6 +9265,7 @@ impl Message for PodCondition {
             _ => Slot::None,
         }
     }
+    own_loop!();
 }
 message_impls!(PodCondition);
 
@@ -10093,7 +10096,7 @@ impl Message for PodSpec {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Messages(&mut self.volumes),
@@ -10141,6 +10144,7 @@ impl Message for PodSpec {
             _ => Slot::None,
         }
     }
+    own_loop!();
 }
 message_impls!(PodSpec);
 
@@ -10452,7 +10456,7 @@ impl Message for PodStatus {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::OptInt64(&mut self.observed_generation),
@@ -10479,6 +10483,7 @@ impl Message for PodStatus {
             _ => Slot::None,
         }
     }
+    own_loop!();
 }
 message_impls!(PodStatus);
 
