@@ -20,24 +20,28 @@ const FORMS: [&str; 4] = ["autoscaling/v1", "apps/v1beta2", "apps/v1beta1", "ext
 impl<T: HasScale> Api<T> {
     /// How many there are of an object, and should be.
     #[doc(alias = "GetScale")]
+    #[inline]
     pub async fn get_scale(&self, name: &str) -> Result<Scale> {
         self.scale().get(name).await
     }
 
     /// Sets how many there should be.
     #[doc(alias = "UpdateScale")]
+    #[inline]
     pub async fn update_scale(&self, name: &str, scale: &Scale) -> Result<Scale> {
         self.scale().update(name, scale).await
     }
 
     /// Changes how many there should be.
     #[doc(alias = "PatchScale")]
+    #[inline]
     pub async fn patch_scale(&self, name: &str, patch: Patch) -> Result<Scale> {
         self.scale().patch(name, patch).await
     }
 
     /// The scale as a part by itself; to be applied, for example.
     #[doc(alias = "ApplyScale")]
+    #[inline]
     pub fn scale(&self) -> SubresourceApi<Scale> {
         self.subresource("scale")
     }
@@ -55,12 +59,14 @@ pub struct ScaleClient {
 
 impl ScaleClient {
     /// Scales objects of `namespace`; `mapper` knows the versions of resources, and how they speak of their scale.
+    #[inline]
     pub fn new(client: &Client, mapper: RestMapper, namespace: impl Into<Str>) -> Self {
         ScaleClient { client: client.clone(), mapper, namespace: namespace.into() }
     }
 
     /// How many there are of an object, and should be.
     #[doc(alias = "Get")]
+    #[inline]
     pub async fn get(&self, resource: &GroupResource, name: &str) -> Result<Scale> {
         let mapping = self.mapper.resource(resource).await?;
         let answer = self.api(mapping.resource).subresource_request(Method::GET, name, "scale").send().await?;
@@ -72,6 +78,7 @@ impl ScaleClient {
     /// # Errors
     /// [`is_conflict`](Error::is_conflict) if the scale has a version and somebody else was first.
     #[doc(alias = "Update")]
+    #[inline]
     pub async fn update(&self, resource: &GroupResource, scale: &Scale) -> Result<Scale> {
         let mapping = self.mapper.resource(resource).await?;
         let form = self.mapper.scale_kind(&mapping.resource).await?;
@@ -82,6 +89,7 @@ impl ScaleClient {
 
     /// Changes how many there should be, in a version that the caller knows.
     #[doc(alias = "Patch")]
+    #[inline]
     pub async fn patch(
         &self,
         resource: GroupVersionResource,
@@ -93,12 +101,14 @@ impl ScaleClient {
         from_any(&request.options(|query| options.append_query(query)).patch(patch).send().await?.into()?)
     }
 
+    #[inline]
     fn api(&self, resource: GroupVersionResource) -> Api<DynamicObject> {
         Api::new(&self.client, resource, Scope::Cluster).namespace(self.namespace.clone())
     }
 }
 
 /// A scale of any form as `autoscaling/v1`.
+#[inline]
 fn from_any(object: &DynamicObject) -> Result<Scale> {
     if object.kind != "Scale" || !FORMS.contains(&object.api_version.as_str()) {
         let found = format!("expected a scale, found {} {}", object.api_version, object.kind);
@@ -123,6 +133,7 @@ fn from_any(object: &DynamicObject) -> Result<Scale> {
 }
 
 /// A scale in the form that a resource speaks. Its status is the server's business.
+#[inline]
 fn to_form(scale: &Scale, form: &GroupVersionKind) -> Result<DynamicObject> {
     if !FORMS.contains(&form.api_version().as_str()) || form.kind != "Scale" {
         return Err(Error::InvalidRequest(format!("{form} is no scale")));

@@ -22,6 +22,7 @@ pub struct ByteString(Arc<[u8]>);
 
 impl ByteString {
     /// No bytes.
+    #[inline]
     pub fn new() -> Self {
         ByteString::default()
     }
@@ -30,16 +31,19 @@ impl ByteString {
     ///
     /// # Errors
     /// When there is anything else than the standard alphabet, or the padding is not what it must be.
+    #[inline]
     pub fn from_base64(text: &[u8]) -> Result<Self, Base64Error> {
         decode(text).map(|bytes| ByteString(bytes.into()))
     }
 
     /// Appends the bytes in base64 with padding.
+    #[inline]
     pub fn append_base64(&self, output: &mut Vec<u8>) {
         encode(self, output);
     }
 
     /// The bytes in base64 with padding.
+    #[inline]
     pub fn to_base64(&self) -> String {
         let mut output = Vec::new();
         encode(self, &mut output);
@@ -62,6 +66,7 @@ const VALUE_OF: [u8; 256] = {
     value_of
 };
 
+#[inline]
 fn encode(bytes: &[u8], output: &mut Vec<u8>) {
     let letters = |a: u8, b: u8, c: u8| {
         [a >> 2, a << 4 | b >> 4, b << 2 | c >> 6, c].map(|value| ALPHABET[usize::from(value & 63)])
@@ -81,6 +86,7 @@ fn encode(bytes: &[u8], output: &mut Vec<u8>) {
     }
 }
 
+#[inline]
 fn decode(text: &[u8]) -> Result<Vec<u8>, Base64Error> {
     let (quads, _) = text.as_chunks::<4>();
     let mut output = vec![0; quads.len() * 3];
@@ -101,6 +107,7 @@ fn decode(text: &[u8]) -> Result<Vec<u8>, Base64Error> {
 }
 
 /// Goes byte by byte from the first four that are not all in the alphabet: padding, line breaks and errors.
+#[inline]
 fn decode_rest(text: &[u8], start: usize, output: &mut Vec<u8>) -> Result<(), Base64Error> {
     let mut letters = text.iter().enumerate().skip(start).filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
     let (mut bits, mut count) = (0u32, 0);
@@ -138,42 +145,49 @@ fn decode_rest(text: &[u8], start: usize, output: &mut Vec<u8>) -> Result<(), Ba
 
 impl Deref for ByteString {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl AsRef<[u8]> for ByteString {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
 impl Borrow<[u8]> for ByteString {
+    #[inline]
     fn borrow(&self) -> &[u8] {
         self
     }
 }
 
 impl fmt::Debug for ByteString {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ByteString({} bytes)", self.len())
     }
 }
 
 impl From<&[u8]> for ByteString {
+    #[inline]
     fn from(bytes: &[u8]) -> Self {
         ByteString(bytes.into())
     }
 }
 
 impl<const N: usize> From<&[u8; N]> for ByteString {
+    #[inline]
     fn from(bytes: &[u8; N]) -> Self {
         ByteString(bytes.as_slice().into())
     }
 }
 
 impl From<Vec<u8>> for ByteString {
+    #[inline]
     fn from(bytes: Vec<u8>) -> Self {
         ByteString(bytes.into())
     }
@@ -181,6 +195,7 @@ impl From<Vec<u8>> for ByteString {
 
 /// The bytes of the text itself, which is not taken for base64.
 impl From<&str> for ByteString {
+    #[inline]
     fn from(text: &str) -> Self {
         ByteString(text.as_bytes().into())
     }
@@ -188,6 +203,7 @@ impl From<&str> for ByteString {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for ByteString {
+    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.to_base64())
     }
@@ -195,13 +211,16 @@ impl serde_core::Serialize for ByteString {
 
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ByteString {
+    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
             type Value = ByteString;
+            #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string in base64")
             }
+            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<ByteString, E> {
                 ByteString::from_base64(text.as_bytes()).map_err(E::custom)
             }
@@ -217,6 +236,7 @@ pub struct Base64Error {
 }
 
 impl fmt::Display for Base64Error {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "illegal base64 data at input byte {}", self.position)
     }

@@ -5,6 +5,7 @@ use crate::{List, Time};
 
 /// The condition of this type.
 #[doc(alias = "FindStatusCondition")]
+#[inline]
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
@@ -23,6 +24,7 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 /// assert!(conditions[0].last_transition_time.is_some());
 /// ```
 #[doc(alias = "SetStatusCondition")]
+#[inline]
 pub fn set_status_condition(conditions: &mut List<Condition>, mut new: Condition) -> bool {
     let Some(existing) = conditions.iter_mut().find(|condition| condition.type_ == new.type_) else {
         new.last_transition_time.get_or_insert_with(Time::now);
@@ -40,6 +42,7 @@ pub fn set_status_condition(conditions: &mut List<Condition>, mut new: Condition
 
 /// Removes the condition of this type; returns whether there was one.
 #[doc(alias = "RemoveStatusCondition")]
+#[inline]
 pub fn remove(conditions: &mut List<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_);
@@ -48,18 +51,21 @@ pub fn remove(conditions: &mut List<Condition>, type_: &str) -> bool {
 
 /// Whether the condition is there and `True`.
 #[doc(alias = "IsStatusConditionTrue")]
+#[inline]
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     is_present_and_equal(conditions, type_, "True")
 }
 
 /// Whether the condition is there and `False`.
 #[doc(alias = "IsStatusConditionFalse")]
+#[inline]
 pub fn is_false(conditions: &[Condition], type_: &str) -> bool {
     is_present_and_equal(conditions, type_, "False")
 }
 
 /// Whether the condition is there and has this status: `True`, `False` or `Unknown`.
 #[doc(alias = "IsStatusConditionPresentAndEqual")]
+#[inline]
 pub fn is_present_and_equal(conditions: &[Condition], type_: &str, status: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status == status)
 }

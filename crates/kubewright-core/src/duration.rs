@@ -31,26 +31,31 @@ impl Duration {
     pub const TEXT_LENGTH: usize = 32;
 
     /// A length by its nanoseconds.
+    #[inline]
     pub const fn from_nanos(nanoseconds: i64) -> Self {
         Duration(nanoseconds)
     }
 
     /// A length by its seconds; about 292 years are the most there is.
+    #[inline]
     pub const fn from_secs(seconds: i64) -> Self {
         Duration(seconds.saturating_mul(SECOND as i64))
     }
 
     /// The nanoseconds.
+    #[inline]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
     /// Whether it is shorter than no time.
+    #[inline]
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
     /// The text that `Display` prints, written into `buffer` rather than an allocation.
+    #[inline]
     pub fn encode(self, buffer: &mut [u8; Duration::TEXT_LENGTH]) -> &str {
         let mut text = TextWriter::new(buffer);
         if self.is_negative() {
@@ -78,6 +83,7 @@ impl Duration {
 }
 
 /// Writes `value / unit` with as many decimals as it needs.
+#[inline]
 fn push_with_unit(text: &mut TextWriter<'_>, value: u64, unit: u64, name: &str) {
     text.push_number((value / unit).into());
     let (mut rest, mut width) = (value % unit, unit.ilog10());
@@ -94,11 +100,13 @@ fn push_with_unit(text: &mut TextWriter<'_>, value: u64, unit: u64, name: &str) 
 
 impl FromStr for Duration {
     type Err = ParseDurationError;
+    #[inline]
     fn from_str(text: &str) -> Result<Self, ParseDurationError> {
         parse(text).map_err(|reason| ParseDurationError { reason, text: text.into() })
     }
 }
 
+#[inline]
 fn parse(text: &str) -> Result<Duration, Reason> {
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -119,6 +127,7 @@ fn parse(text: &str) -> Result<Duration, Reason> {
 }
 
 /// Reads one number with its unit, in nanoseconds.
+#[inline]
 fn parse_part(text: &str) -> Result<(u64, &str), Reason> {
     let (whole, rest) = take_while(text, |byte| byte.is_ascii_digit());
     let (decimals, rest) = match rest.strip_prefix('.') {
@@ -148,6 +157,7 @@ fn parse_part(text: &str) -> Result<(u64, &str), Reason> {
     Ok((nanoseconds.checked_add(fraction).ok_or(Reason::Invalid)?, rest))
 }
 
+#[inline]
 fn parse_whole(digits: &str) -> Option<u64> {
     digits.bytes().try_fold(0u64, |value, digit| {
         value.checked_mul(10)?.checked_add(u64::from(digit - b'0')).filter(|value| *value <= LARGEST)
@@ -155,6 +165,7 @@ fn parse_whole(digits: &str) -> Option<u64> {
 }
 
 /// The decimals as an integer, and the power of ten to divide it by. Digits that do not fit are dropped.
+#[inline]
 fn parse_decimals(digits: &str) -> (u64, f64) {
     let (mut value, mut scale) = (0u64, 1.0);
     for digit in digits.bytes() {
@@ -167,17 +178,20 @@ fn parse_decimals(digits: &str) -> (u64, f64) {
     (value, scale)
 }
 
+#[inline]
 fn take_while(text: &str, belongs: impl Fn(u8) -> bool) -> (&str, &str) {
     text.split_at(text.bytes().take_while(|byte| belongs(*byte)).count())
 }
 
 impl fmt::Display for Duration {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.encode(&mut [0; Duration::TEXT_LENGTH]))
     }
 }
 
 impl fmt::Debug for Duration {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Duration({self})")
     }
@@ -186,6 +200,7 @@ impl fmt::Debug for Duration {
 /// Fails beyond 292 years.
 impl TryFrom<std::time::Duration> for Duration {
     type Error = DurationRangeError;
+    #[inline]
     fn try_from(duration: std::time::Duration) -> Result<Self, DurationRangeError> {
         i64::try_from(duration.as_nanos()).map(Duration).map_err(|_| DurationRangeError(()))
     }
@@ -194,6 +209,7 @@ impl TryFrom<std::time::Duration> for Duration {
 /// Fails for negative durations.
 impl TryFrom<Duration> for std::time::Duration {
     type Error = DurationRangeError;
+    #[inline]
     fn try_from(duration: Duration) -> Result<Self, DurationRangeError> {
         u64::try_from(duration.0).map(std::time::Duration::from_nanos).map_err(|_| DurationRangeError(()))
     }
@@ -201,6 +217,7 @@ impl TryFrom<Duration> for std::time::Duration {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Duration {
+    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.encode(&mut [0; Duration::TEXT_LENGTH]))
     }
@@ -208,13 +225,16 @@ impl serde_core::Serialize for Duration {
 
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Duration {
+    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
             type Value = Duration;
+            #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a duration such as 1h30m")
             }
+            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<Duration, E> {
                 text.parse().map_err(E::custom)
             }
@@ -238,6 +258,7 @@ enum Reason {
 }
 
 impl fmt::Display for ParseDurationError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = Quoted(&self.text);
         match &self.reason {
@@ -254,6 +275,7 @@ impl std::error::Error for ParseDurationError {}
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
         for byte in self.0.bytes() {
@@ -272,6 +294,7 @@ impl fmt::Display for Quoted<'_> {
 pub struct DurationRangeError(());
 
 impl fmt::Display for DurationRangeError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("duration is out of range")
     }

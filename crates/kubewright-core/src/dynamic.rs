@@ -36,6 +36,7 @@ pub struct DynamicObject {
 
 impl DynamicObject {
     /// An object without content.
+    #[inline]
     pub fn new(kind: &GroupVersionKind, name: &str) -> Self {
         let mut object = DynamicObject {
             api_version: kind.group_version().to_string().into(),
@@ -48,6 +49,7 @@ impl DynamicObject {
 
     /// The value at a path, as `["spec", "replicas"]`; items of arrays are named by their index.
     #[doc(alias = "NestedFieldNoCopy")]
+    #[inline]
     pub fn get(&self, path: &[&str]) -> Option<Value> {
         match path {
             ["apiVersion"] => Some(self.api_version.clone().into()),
@@ -63,6 +65,7 @@ impl DynamicObject {
     /// Fails where something on the way is not an object, an array has no such item, or the value does not fit
     /// the metadata; then nothing is changed.
     #[doc(alias = "SetNestedField")]
+    #[inline]
     pub fn set(&mut self, path: &[&str], value: impl Into<Value>) -> Result<(), PathError> {
         let value = value.into();
         match path {
@@ -92,6 +95,7 @@ impl DynamicObject {
 
     /// Removes the value at a path and returns it.
     #[doc(alias = "RemoveNestedField")]
+    #[inline]
     pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
         match path {
             ["metadata", rest @ ..] if !rest.is_empty() => {
@@ -113,12 +117,14 @@ impl DynamicObject {
 
     /// The same object as a type that is known.
     #[doc(alias = "FromUnstructured")]
+    #[inline]
     pub fn to_typed<T: Message + Default>(&self) -> Result<T, DecodeError> {
         Decoder::new().json(&self.to_json())
     }
 
     /// The same object without its type.
     #[doc(alias = "ToUnstructured")]
+    #[inline]
     pub fn from_typed(object: &impl Object) -> Result<Self, DecodeError> {
         let json = object.to_json();
         let mut decoder = Decoder::new();
@@ -128,6 +134,7 @@ impl DynamicObject {
 }
 
 impl Object for DynamicObject {
+    #[inline]
     fn group_version_kind(&self) -> GroupVersionKind {
         let version: GroupVersion = self.api_version.parse().unwrap_or_default();
         version.with_kind(self.kind.clone())
@@ -135,6 +142,7 @@ impl Object for DynamicObject {
 
     crate::object_metadata!();
 
+    #[inline]
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
         let mut object = DynamicObject::default();
         let mut seen = [false; 3];
@@ -162,16 +170,19 @@ impl Object for DynamicObject {
         Ok(object)
     }
 
+    #[inline]
     fn from_protobuf(_: &[u8], _: &mut Decoder) -> Option<Result<Self, DecodeError>> {
         None
     }
 
+    #[inline]
     fn complete_type(&mut self, api_version: &str, kind: &str) {
         if self.api_version.is_empty() && self.kind.is_empty() {
             (self.api_version, self.kind) = (api_version.into(), kind.into());
         }
     }
 
+    #[inline]
     fn write_json(&self, writer: &mut Writer<'_>) {
         let mut separator = b'{';
         for (key, text) in [("apiVersion", &self.api_version), ("kind", &self.kind)] {
@@ -192,6 +203,7 @@ impl Object for DynamicObject {
 
 impl std::str::FromStr for DynamicObject {
     type Err = DecodeError;
+    #[inline]
     fn from_str(json: &str) -> Result<Self, DecodeError> {
         let mut decoder = Decoder::new();
         let mut reader = Reader::new(json.as_bytes(), &mut decoder);
@@ -203,6 +215,7 @@ impl std::str::FromStr for DynamicObject {
 
 /// Prints the kind and the key only: what is inside may be secret.
 impl fmt::Debug for DynamicObject {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.api_version, self.kind, self.key())
     }
@@ -216,12 +229,14 @@ pub struct PathError {
 }
 
 impl PathError {
+    #[inline]
     fn new(path: &[&str], message: impl Into<String>) -> Self {
         PathError { path: path.join("."), message: message.into() }
     }
 }
 
 impl fmt::Display for PathError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot set {}: {}", self.path, self.message)
     }
@@ -230,12 +245,14 @@ impl fmt::Display for PathError {
 impl std::error::Error for PathError {}
 
 /// Fails only for managed fields that nobody could use either: nested beyond measure, or with a key that occurs twice.
+#[inline]
 fn to_value(metadata: &ObjectMeta) -> Result<Value, DecodeError> {
     let mut out = Vec::new();
     Writer::new(&mut out).message(metadata);
     Value::from_json(&out)
 }
 
+#[inline]
 fn descend<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, step| match value {
         Value::Object(entries) => entries.get(step),
@@ -244,6 +261,7 @@ fn descend<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     })
 }
 
+#[inline]
 fn put(place: &mut Value, path: &[&str], value: Value) -> Result<(), String> {
     let [step, rest @ ..] = path else {
         *place = value;
@@ -262,6 +280,7 @@ fn put(place: &mut Value, path: &[&str], value: Value) -> Result<(), String> {
     }
 }
 
+#[inline]
 fn take(place: &mut Value, path: &[&str]) -> Option<Value> {
     match (place, path) {
         (Value::Object(entries), [key]) => entries.remove(key),

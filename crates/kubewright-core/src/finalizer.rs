@@ -5,6 +5,7 @@ use crate::meta::v1::ObjectMeta;
 
 /// Whether the object has this finalizer.
 #[doc(alias = "ContainsFinalizer")]
+#[inline]
 pub fn contains_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
     meta.finalizers.iter().any(|have| have == finalizer)
 }
@@ -20,6 +21,7 @@ pub fn contains_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
 /// assert!(!contains_finalizer(&meta, "example.com/cleanup"));
 /// ```
 #[doc(alias = "AddFinalizer")]
+#[inline]
 pub fn add_finalizer(meta: &mut ObjectMeta, finalizer: impl Into<Str>) -> bool {
     let finalizer = finalizer.into();
     let is_new = !contains_finalizer(meta, &finalizer);
@@ -31,6 +33,7 @@ pub fn add_finalizer(meta: &mut ObjectMeta, finalizer: impl Into<Str>) -> bool {
 
 /// Removes a finalizer wherever it stands; returns whether it was there.
 #[doc(alias = "RemoveFinalizer")]
+#[inline]
 pub fn remove_finalizer(meta: &mut ObjectMeta, finalizer: &str) -> bool {
     let before = meta.finalizers.len();
     meta.finalizers.retain(|have| have != finalizer);

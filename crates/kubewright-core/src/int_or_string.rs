@@ -21,6 +21,7 @@ pub enum IntOrString {
 
 impl IntOrString {
     /// The integer, also if it is written as a string; 0 where there is none.
+    #[inline]
     pub fn int_value(&self) -> i64 {
         match self {
             IntOrString::Int(value) => i64::from(*value),
@@ -33,6 +34,7 @@ impl IntOrString {
     /// # Errors
     /// When it is a string that is not a whole number of percent.
     #[doc(alias = "GetScaledValueFromIntOrPercent")]
+    #[inline]
     pub fn scaled_value_from(&self, total: i64, round_up: bool) -> Result<i64, PercentError> {
         let text = match self {
             IntOrString::Int(value) => return Ok(i64::from(*value)),
@@ -48,30 +50,35 @@ impl IntOrString {
 
 /// The integer 0, as in Go.
 impl Default for IntOrString {
+    #[inline]
     fn default() -> Self {
         IntOrString::Int(0)
     }
 }
 
 impl From<i32> for IntOrString {
+    #[inline]
     fn from(value: i32) -> Self {
         IntOrString::Int(value)
     }
 }
 
 impl From<&str> for IntOrString {
+    #[inline]
     fn from(text: &str) -> Self {
         IntOrString::String(text.into())
     }
 }
 
 impl From<String> for IntOrString {
+    #[inline]
     fn from(text: String) -> Self {
         IntOrString::String(text.into())
     }
 }
 
 impl From<Str> for IntOrString {
+    #[inline]
     fn from(text: Str) -> Self {
         IntOrString::String(text)
     }
@@ -80,12 +87,14 @@ impl From<Str> for IntOrString {
 /// An integer if the text is one of 32 bits, otherwise the string.
 impl FromStr for IntOrString {
     type Err = Infallible;
+    #[inline]
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(text.parse().map_or_else(|_| text.into(), IntOrString::Int))
     }
 }
 
 impl fmt::Display for IntOrString {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             IntOrString::Int(value) => fmt::Display::fmt(value, f),
@@ -95,6 +104,7 @@ impl fmt::Display for IntOrString {
 }
 
 impl fmt::Debug for IntOrString {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             IntOrString::Int(value) => fmt::Debug::fmt(value, f),
@@ -105,6 +115,7 @@ impl fmt::Debug for IntOrString {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for IntOrString {
+    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             IntOrString::Int(value) => serializer.serialize_i32(*value),
@@ -116,24 +127,30 @@ impl serde_core::Serialize for IntOrString {
 /// Takes an integer of 32 bits or a string; `null` is 0.
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for IntOrString {
+    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
             type Value = IntOrString;
+            #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an integer of 32 bits or a string")
             }
+            #[inline]
             fn visit_i64<E: serde_core::de::Error>(self, value: i64) -> Result<IntOrString, E> {
                 let unexpected = serde_core::de::Unexpected::Signed(value);
                 i32::try_from(value).map(IntOrString::Int).map_err(|_| E::invalid_value(unexpected, &self))
             }
+            #[inline]
             fn visit_u64<E: serde_core::de::Error>(self, value: u64) -> Result<IntOrString, E> {
                 let unexpected = serde_core::de::Unexpected::Unsigned(value);
                 i32::try_from(value).map(IntOrString::Int).map_err(|_| E::invalid_value(unexpected, &self))
             }
+            #[inline]
             fn visit_str<E>(self, text: &str) -> Result<IntOrString, E> {
                 Ok(text.into())
             }
+            #[inline]
             fn visit_unit<E>(self) -> Result<IntOrString, E> {
                 Ok(IntOrString::Int(0))
             }
@@ -150,6 +167,7 @@ pub struct PercentError(
 );
 
 impl fmt::Display for PercentError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("invalid value for IntOrString: ")?;
         let Some((text, error)) = &self.0 else { return f.write_str("invalid type: string is not a percentage") };

@@ -29,11 +29,13 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// The key of an object in a namespace.
+    #[inline]
     pub fn namespaced(namespace: impl Into<Str>, name: impl Into<Str>) -> Self {
         ObjectKey { namespace: namespace.into(), name: name.into() }
     }
 
     /// The key of an object that belongs to no namespace.
+    #[inline]
     pub fn cluster(name: impl Into<Str>) -> Self {
         ObjectKey { namespace: Str::new(), name: name.into() }
     }
@@ -41,17 +43,20 @@ impl ObjectKey {
     /// The key of the object that has this metadata; its name is empty where the object has none yet.
     #[doc(alias = "MetaNamespaceKeyFunc")]
     #[doc(alias = "MetaObjectToName")]
+    #[inline]
     pub fn of(meta: &ObjectMeta) -> Self {
         ObjectKey { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
     }
 
     /// Whether the object lies in a namespace.
+    #[inline]
     pub fn is_namespaced(&self) -> bool {
         !self.namespace.is_empty()
     }
 }
 
 impl fmt::Display for ObjectKey {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_namespaced() {
             f.write_str(&self.namespace)?;
@@ -62,6 +67,7 @@ impl fmt::Display for ObjectKey {
 }
 
 impl fmt::Debug for ObjectKey {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{self}\"")
     }
@@ -72,6 +78,7 @@ impl FromStr for ObjectKey {
 
     /// Splits a key at its slash. A leading slash, as other programs print for objects of the
     /// cluster, is accepted; an empty name or a second slash is not.
+    #[inline]
     fn from_str(text: &str) -> Result<Self, ParseKeyError> {
         let (namespace, name) = text.split_once('/').unwrap_or(("", text));
         if name.is_empty() || name.contains('/') {
@@ -88,6 +95,7 @@ pub struct ParseKeyError {
 }
 
 impl fmt::Display for ParseKeyError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unexpected key {:?}: expected \"namespace/name\" or \"name\"", self.key)
     }

@@ -26,28 +26,33 @@ pub struct GroupVersion {
 
 impl GroupVersion {
     /// A group and version given at run time.
+    #[inline]
     pub fn new(group: impl Into<Str>, version: impl Into<Str>) -> Self {
         GroupVersion { group: group.into(), version: version.into() }
     }
 
     /// A group and version known at compile time.
+    #[inline]
     pub const fn from_static(group: &'static str, version: &'static str) -> Self {
         GroupVersion { group: Str::from_static(group), version: Str::from_static(version) }
     }
 
     /// A kind of this group and version.
     #[doc(alias = "WithKind")]
+    #[inline]
     pub fn with_kind(&self, kind: impl Into<Str>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
     /// A resource of this group and version.
     #[doc(alias = "WithResource")]
+    #[inline]
     pub fn with_resource(&self, resource: impl Into<Str>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }
 
     /// Where the server serves it: `/api/v1` for the core group, `/apis/apps/v1` for others.
+    #[inline]
     pub fn api_path(&self) -> String {
         let prefix = if self.group.is_empty() { "/api" } else { "/apis" };
         format!("{prefix}/{self}")
@@ -55,6 +60,7 @@ impl GroupVersion {
 }
 
 impl fmt::Display for GroupVersion {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.group.is_empty() {
             write!(f, "{}/", self.group)?;
@@ -67,6 +73,7 @@ impl FromStr for GroupVersion {
     type Err = ParseKindError;
 
     /// Parses an `apiVersion`; the empty text gives an empty group and version, as in an object without one.
+    #[inline]
     fn from_str(text: &str) -> Result<Self, ParseKindError> {
         let (group, version) = text.split_once('/').unwrap_or(("", text));
         if version.contains('/') {
@@ -89,11 +96,13 @@ pub struct GroupVersionKind {
 
 impl GroupVersionKind {
     /// A kind given at run time.
+    #[inline]
     pub fn new(group: impl Into<Str>, version: impl Into<Str>, kind: impl Into<Str>) -> Self {
         GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
     /// A kind known at compile time.
+    #[inline]
     pub const fn from_static(group: &'static str, version: &'static str, kind: &'static str) -> Self {
         GroupVersionKind {
             group: Str::from_static(group),
@@ -107,27 +116,32 @@ impl GroupVersionKind {
     /// # Errors
     /// When `api_version` has more than one slash.
     #[doc(alias = "FromAPIVersionAndKind")]
+    #[inline]
     pub fn from_api_version(api_version: &str, kind: impl Into<Str>) -> Result<Self, ParseKindError> {
         Ok(api_version.parse::<GroupVersion>()?.with_kind(kind))
     }
 
     /// Its group and version.
+    #[inline]
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }
     }
 
     /// Its group and kind.
+    #[inline]
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
 
     /// The `apiVersion` of its objects.
+    #[inline]
     pub fn api_version(&self) -> String {
         self.group_version().to_string()
     }
 }
 
 impl fmt::Display for GroupVersionKind {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Kind={}", self.group, self.version, self.kind)
     }
@@ -136,6 +150,7 @@ impl fmt::Display for GroupVersionKind {
 impl FromStr for GroupVersionKind {
     type Err = ParseKindError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<Self, ParseKindError> {
         let parsed = text.split_once(", Kind=").and_then(|(group_version, kind)| {
             let group_version: GroupVersion = group_version.parse().ok()?;
@@ -158,11 +173,13 @@ pub struct GroupVersionResource {
 
 impl GroupVersionResource {
     /// A resource given at run time.
+    #[inline]
     pub fn new(group: impl Into<Str>, version: impl Into<Str>, resource: impl Into<Str>) -> Self {
         GroupVersionResource { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
     /// A resource known at compile time.
+    #[inline]
     pub const fn from_static(group: &'static str, version: &'static str, resource: &'static str) -> Self {
         GroupVersionResource {
             group: Str::from_static(group),
@@ -183,6 +200,7 @@ impl GroupVersionResource {
     /// assert_eq!(GroupVersionResource::parse_arg("deployments.apps"), None);
     /// ```
     #[doc(alias = "ParseResourceArg")]
+    #[inline]
     pub fn parse_arg(text: &str) -> Option<Self> {
         let (resource, rest) = text.split_once('.')?;
         let (version, group) = rest.split_once('.')?;
@@ -190,17 +208,20 @@ impl GroupVersionResource {
     }
 
     /// Its group and version.
+    #[inline]
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }
     }
 
     /// Its group and resource.
+    #[inline]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource { group: self.group.clone(), resource: self.resource.clone() }
     }
 }
 
 impl fmt::Display for GroupVersionResource {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Resource={}", self.group, self.version, self.resource)
     }
@@ -209,6 +230,7 @@ impl fmt::Display for GroupVersionResource {
 impl FromStr for GroupVersionResource {
     type Err = ParseKindError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<Self, ParseKindError> {
         let parsed = text.split_once(", Resource=").and_then(|(group_version, resource)| {
             let group_version: GroupVersion = group_version.parse().ok()?;
@@ -229,22 +251,26 @@ pub struct GroupKind {
 
 impl GroupKind {
     /// A kind given at run time.
+    #[inline]
     pub fn new(group: impl Into<Str>, kind: impl Into<Str>) -> Self {
         GroupKind { group: group.into(), kind: kind.into() }
     }
 
     /// A kind known at compile time.
+    #[inline]
     pub const fn from_static(group: &'static str, kind: &'static str) -> Self {
         GroupKind { group: Str::from_static(group), kind: Str::from_static(kind) }
     }
 
     /// The kind in this version.
+    #[inline]
     pub fn with_version(&self, version: impl Into<Str>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: version.into(), kind: self.kind.clone() }
     }
 }
 
 impl fmt::Display for GroupKind {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_with_group(f, &self.kind, &self.group)
     }
@@ -253,6 +279,7 @@ impl fmt::Display for GroupKind {
 impl FromStr for GroupKind {
     type Err = Infallible;
 
+    #[inline]
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(text.into())
     }
@@ -260,6 +287,7 @@ impl FromStr for GroupKind {
 
 impl From<&str> for GroupKind {
     /// Reads `Deployment.apps`; what follows the first dot is the group.
+    #[inline]
     fn from(text: &str) -> Self {
         let (kind, group) = text.split_once('.').unwrap_or((text, ""));
         GroupKind::new(group, kind)
@@ -282,27 +310,32 @@ pub struct GroupResource {
 
 impl GroupResource {
     /// A resource given at run time.
+    #[inline]
     pub fn new(group: impl Into<Str>, resource: impl Into<Str>) -> Self {
         GroupResource { group: group.into(), resource: resource.into() }
     }
 
     /// A resource known at compile time.
+    #[inline]
     pub const fn from_static(group: &'static str, resource: &'static str) -> Self {
         GroupResource { group: Str::from_static(group), resource: Str::from_static(resource) }
     }
 
     /// The resource in this version.
+    #[inline]
     pub fn with_version(&self, version: impl Into<Str>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: version.into(), resource: self.resource.clone() }
     }
 
     /// Whether it names nothing.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.group.is_empty() && self.resource.is_empty()
     }
 }
 
 impl fmt::Display for GroupResource {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_with_group(f, &self.resource, &self.group)
     }
@@ -311,6 +344,7 @@ impl fmt::Display for GroupResource {
 impl FromStr for GroupResource {
     type Err = Infallible;
 
+    #[inline]
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(text.into())
     }
@@ -318,12 +352,14 @@ impl FromStr for GroupResource {
 
 impl From<&str> for GroupResource {
     /// Reads `deployments.apps`; what follows the first dot is the group.
+    #[inline]
     fn from(text: &str) -> Self {
         let (resource, group) = text.split_once('.').unwrap_or((text, ""));
         GroupResource::new(group, resource)
     }
 }
 
+#[inline]
 fn write_with_group(f: &mut fmt::Formatter<'_>, name: &str, group: &str) -> fmt::Result {
     f.write_str(name)?;
     if group.is_empty() { Ok(()) } else { write!(f, ".{group}") }
@@ -337,6 +373,7 @@ pub struct ParseKindError {
 }
 
 impl fmt::Display for ParseKindError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot understand {:?}: expected {}", self.text, self.expected)
     }

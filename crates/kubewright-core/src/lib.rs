@@ -1,6 +1,6 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 //!
-//! Features, all off by default: `patch` (JSON, merge and strategic merge patches), `apply` (the merge of server-side apply), `serde` (our types in serde's formats), `serde_json` and `jiff` (conversions),
+//! Features, all off by default: `registry` (lists of all types), `patch` (JSON, merge and strategic merge patches), `apply` (the merge of server-side apply), `serde` (our types in serde's formats), `serde_json` and `jiff` (conversions),
 //! `k8s-openapi` (that crate's types as objects), `yaml` (trees from and to YAML).
 //!
 //! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into objects, and at

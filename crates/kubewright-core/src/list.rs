@@ -31,7 +31,7 @@ enum Items<T> {
 
 impl<T> List<T> {
     /// An empty list.
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         List(Items::Own(ThinVec::new()))
     }
 

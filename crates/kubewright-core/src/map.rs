@@ -24,7 +24,7 @@ pub struct Map<V> {
 
 impl<V> Map<V> {
     /// An empty map.
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Map { entries: List::new() }
     }
 

@@ -103,11 +103,11 @@ macro_rules! message_impls {
     };
 }
 
-/// Makes a generated type dereference to its rare fields.
+/// Makes a generated type dereference to its rare fields, which are given as they are while unset.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rare_fields {
-    ($type:ty, $rare:ty) => {
+    ($type:ty, $rare:ident { $($field:ident: $unset:expr),* $(,)? }) => {
         impl ::std::ops::Deref for $type {
             type Target = $rare;
             #[inline]
@@ -124,8 +124,9 @@ macro_rules! rare_fields {
         impl $crate::message::RareFields for $rare {
             #[inline]
             fn unset() -> &'static Self {
-                static UNSET: ::std::sync::LazyLock<$rare> = ::std::sync::LazyLock::new(Default::default);
-                &UNSET
+                // A constant, since for a static rustc compiles how to drop it.
+                const UNSET: &$rare = &$rare { $($field: $unset),* };
+                UNSET
             }
         }
     };

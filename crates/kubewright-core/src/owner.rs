@@ -7,12 +7,14 @@ use crate::{GroupVersion, GroupVersionKind, ObjectKey, Str};
 
 /// The reference to the owner that controls this object; at most one does.
 #[doc(alias = "GetControllerOf")]
+#[inline]
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().find(|reference| reference.controller == Some(true))
 }
 
 /// Whether `owner` controls this object, by its uid.
 #[doc(alias = "IsControlledBy")]
+#[inline]
 pub fn is_controlled_by(meta: &ObjectMeta, owner: &ObjectMeta) -> bool {
     match (controller_of(meta), &owner.uid) {
         (Some(reference), Some(uid)) => reference.uid == *uid,
@@ -24,12 +26,14 @@ pub fn is_controlled_by(meta: &ObjectMeta, owner: &ObjectMeta) -> bool {
 ///
 /// As elsewhere here, an owner is known by group, kind and name; versions come and go.
 #[doc(alias = "HasOwnerReference")]
+#[inline]
 pub fn has_owner_reference(meta: &ObjectMeta, owner: &ObjectMeta, kind: &GroupVersionKind) -> bool {
     let reference = new_owner_reference(owner, kind);
     meta.owner_references.iter().any(|have| refer_to_same(have, &reference))
 }
 
 /// A reference to `owner`, which does not control.
+#[inline]
 pub fn new_owner_reference(owner: &ObjectMeta, kind: &GroupVersionKind) -> OwnerReference {
     OwnerReference {
         api_version: kind.api_version().into(),
@@ -53,6 +57,7 @@ pub fn new_owner_reference(owner: &ObjectMeta, kind: &GroupVersionKind) -> Owner
 /// assert!(owner::is_controlled_by(&pod, &set));
 /// ```
 #[doc(alias = "NewControllerRef")]
+#[inline]
 pub fn new_controller_ref(owner: &ObjectMeta, kind: &GroupVersionKind) -> OwnerReference {
     OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..new_owner_reference(owner, kind) }
 }
@@ -62,6 +67,7 @@ pub fn new_controller_ref(owner: &ObjectMeta, kind: &GroupVersionKind) -> OwnerR
 /// # Errors
 /// When another owner controls it, or when the owner lies in another namespace. The object is then unchanged.
 #[doc(alias = "SetControllerReference")]
+#[inline]
 pub fn set_controller_reference(
     meta: &mut ObjectMeta,
     owner: &ObjectMeta,
@@ -83,6 +89,7 @@ pub fn set_controller_reference(
 /// # Errors
 /// When the owner lies in another namespace. The object is then unchanged.
 #[doc(alias = "SetOwnerReference")]
+#[inline]
 pub fn set_owner_reference(
     meta: &mut ObjectMeta,
     owner: &ObjectMeta,
@@ -96,6 +103,7 @@ pub fn set_owner_reference(
 /// Makes `owner` no longer an owner of this object; returns whether it was one.
 #[doc(alias = "RemoveOwnerReference")]
 #[doc(alias = "RemoveControllerReference")]
+#[inline]
 pub fn remove_owner_reference(meta: &mut ObjectMeta, owner: &ObjectMeta, kind: &GroupVersionKind) -> bool {
     let reference = new_owner_reference(owner, kind);
     let before = meta.owner_references.len();
@@ -125,6 +133,7 @@ pub enum OwnerError {
 }
 
 impl fmt::Display for OwnerError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OwnerError::AlreadyOwned { object, owner } => {
@@ -146,6 +155,7 @@ impl fmt::Display for OwnerError {
 impl Error for OwnerError {}
 
 /// Replaces the reference to the same owner, or adds one.
+#[inline]
 fn put(meta: &mut ObjectMeta, reference: OwnerReference) {
     match meta.owner_references.iter_mut().find(|have| refer_to_same(have, &reference)) {
         Some(have) => *have = reference,
@@ -153,6 +163,7 @@ fn put(meta: &mut ObjectMeta, reference: OwnerReference) {
     }
 }
 
+#[inline]
 fn check_namespaces(meta: &ObjectMeta, owner: &ObjectMeta) -> Result<(), OwnerError> {
     let object = ObjectKey::of(meta);
     match owner.namespace.as_ref().filter(|namespace| !namespace.is_empty()) {
@@ -163,6 +174,7 @@ fn check_namespaces(meta: &ObjectMeta, owner: &ObjectMeta) -> Result<(), OwnerEr
     }
 }
 
+#[inline]
 fn refer_to_same(a: &OwnerReference, b: &OwnerReference) -> bool {
     let group = |reference: &OwnerReference| reference.api_version.parse::<GroupVersion>().map(|parsed| parsed.group);
     a.kind == b.kind && a.name == b.name && matches!((group(a), group(b)), (Ok(a), Ok(b)) if a == b)

@@ -77,24 +77,28 @@ impl Quantity {
 
     /// The integer `value`.
     #[doc(alias = "NewQuantity")]
+    #[inline]
     pub const fn new(value: i64, format: QuantityFormat) -> Self {
         Quantity::small(value, 0, format)
     }
 
     /// Thousandths.
     #[doc(alias = "NewMilliQuantity")]
+    #[inline]
     pub const fn from_milli(thousandths: i64, format: QuantityFormat) -> Self {
         Quantity::small(thousandths, -3, format)
     }
 
     /// The number `value * 10^scale`, printed with decimal suffixes. What is finer than nano is rounded up.
     #[doc(alias = "NewScaledQuantity")]
+    #[inline]
     pub fn from_scaled(value: i64, scale: i32) -> Self {
         let number = Decimal { mantissa: value.into(), scale };
         Quantity::from_decimal(number.rounded_to(parse::NANO).0, QuantityFormat::DecimalSi)
     }
 
     /// The family of suffixes that it is printed with, where they can express it.
+    #[inline]
     pub fn format(&self) -> QuantityFormat {
         match &self.0 {
             Form::Small { format, .. } => *format,
@@ -104,6 +108,7 @@ impl Quantity {
 
     /// The same number, to be printed in another way.
     #[must_use]
+    #[inline]
     pub fn with_format(self, format: QuantityFormat) -> Self {
         Quantity::from_decimal(self.decimal(), format)
     }
@@ -121,27 +126,32 @@ impl Quantity {
     /// # Ok::<(), kubewright_core::ParseQuantityError>(())
     /// ```
     #[must_use]
+    #[inline]
     pub fn to_canonical(&self) -> Self {
         Quantity::from_decimal(self.decimal(), self.format())
     }
 
     /// Whether the number is zero.
+    #[inline]
     pub fn is_zero(&self) -> bool {
         self.decimal().mantissa == 0
     }
 
     /// -1, 0 or 1, as the number is negative, zero or positive.
     #[doc(alias = "Sign")]
+    #[inline]
     pub fn signum(&self) -> i32 {
         self.decimal().mantissa.signum() as i32
     }
 
     /// The number rounded away from zero to an integer, or the end of the range that it lies beyond.
+    #[inline]
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
     /// The number in thousandths, rounded and limited as in [`Quantity::value`].
+    #[inline]
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
@@ -149,6 +159,7 @@ impl Quantity {
     /// The number in units of `10^scale`, rounded and limited as in [`Quantity::value`].
     ///
     /// Go answers 0 or arbitrary numbers beyond the range, and rounds some negative numbers wrongly.
+    #[inline]
     pub fn scaled_value(&self, scale: i32) -> i64 {
         let number = self.decimal();
         let limit = if number.mantissa < 0 { i64::MIN } else { i64::MAX };
@@ -157,6 +168,7 @@ impl Quantity {
 
     /// The number if it is an integer of 64 bits.
     #[doc(alias = "AsInt64")]
+    #[inline]
     pub fn as_i64(&self) -> Option<i64> {
         i64::try_from(self.decimal().to_integer()?).ok()
     }
@@ -164,6 +176,7 @@ impl Quantity {
     /// The nearest floating-point number.
     #[doc(alias = "AsApproximateFloat64")]
     #[doc(alias = "AsFloat64Slow")]
+    #[inline]
     pub fn to_f64(&self) -> f64 {
         let Decimal { mantissa, scale } = self.decimal();
         if scale == 0 {
@@ -174,6 +187,7 @@ impl Quantity {
     }
 
     /// Rounds away from zero to units of `10^scale`, and says whether that left the number as it was.
+    #[inline]
     pub fn round_up(&mut self, scale: i32) -> bool {
         let number = self.decimal();
         if number.scale >= scale {
@@ -185,6 +199,7 @@ impl Quantity {
     }
 
     /// The text that `Display` prints, written into `buffer` rather than an allocation.
+    #[inline]
     pub fn encode<'a>(&'a self, buffer: &'a mut [u8; Quantity::TEXT_LENGTH]) -> &'a str {
         match &self.0 {
             Form::Boxed(rare) if rare.written.is_some() => rare.written.as_deref().unwrap_or_default(),
@@ -192,10 +207,12 @@ impl Quantity {
         }
     }
 
+    #[inline]
     const fn small(mantissa: i64, scale: i32, format: QuantityFormat) -> Self {
         Quantity(Form::Small { mantissa, scale, format })
     }
 
+    #[inline]
     fn from_decimal(number: Decimal, format: QuantityFormat) -> Self {
         if let Ok(mantissa) = i64::try_from(number.mantissa) {
             return Quantity::small(mantissa, number.scale, format);
@@ -207,11 +224,13 @@ impl Quantity {
         }
     }
 
+    #[inline]
     fn written_as(self, text: &str) -> Self {
         let (number, format) = (self.decimal(), self.format());
         Quantity(Form::Boxed(Box::new(Rare { number, format, written: Some(text.into()) })))
     }
 
+    #[inline]
     fn decimal(&self) -> Decimal {
         match &self.0 {
             Form::Small { mantissa, scale, .. } => Decimal { mantissa: i128::from(*mantissa), scale: *scale },
@@ -220,6 +239,7 @@ impl Quantity {
     }
 
     /// Adds `number`. A zero takes over the format of what is added to it.
+    #[inline]
     fn add_decimal(&mut self, number: Decimal, format: QuantityFormat) {
         let format = if self.is_zero() { format } else { self.format() };
         *self = Quantity::from_decimal(self.decimal().plus(number), format);
@@ -227,12 +247,14 @@ impl Quantity {
 }
 
 impl Default for Quantity {
+    #[inline]
     fn default() -> Self {
         Quantity::ZERO
     }
 }
 
 impl PartialEq for Quantity {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
@@ -241,36 +263,42 @@ impl PartialEq for Quantity {
 impl Eq for Quantity {}
 
 impl PartialOrd for Quantity {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Quantity {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         self.decimal().compare(other.decimal())
     }
 }
 
 impl Hash for Quantity {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.decimal().reduced().hash(state);
     }
 }
 
 impl AddAssign<&Quantity> for Quantity {
+    #[inline]
     fn add_assign(&mut self, other: &Quantity) {
         self.add_decimal(other.decimal(), other.format());
     }
 }
 
 impl SubAssign<&Quantity> for Quantity {
+    #[inline]
     fn sub_assign(&mut self, other: &Quantity) {
         self.add_decimal(other.decimal().times(-1), other.format());
     }
 }
 
 impl MulAssign<i64> for Quantity {
+    #[inline]
     fn mul_assign(&mut self, factor: i64) {
         *self = Quantity::from_decimal(self.decimal().times(factor), self.format());
     }
@@ -278,6 +306,7 @@ impl MulAssign<i64> for Quantity {
 
 impl Add<&Quantity> for Quantity {
     type Output = Quantity;
+    #[inline]
     fn add(mut self, other: &Quantity) -> Quantity {
         self += other;
         self
@@ -286,6 +315,7 @@ impl Add<&Quantity> for Quantity {
 
 impl Sub<&Quantity> for Quantity {
     type Output = Quantity;
+    #[inline]
     fn sub(mut self, other: &Quantity) -> Quantity {
         self -= other;
         self
@@ -294,6 +324,7 @@ impl Sub<&Quantity> for Quantity {
 
 impl Mul<i64> for Quantity {
     type Output = Quantity;
+    #[inline]
     fn mul(mut self, factor: i64) -> Quantity {
         self *= factor;
         self
@@ -302,30 +333,35 @@ impl Mul<i64> for Quantity {
 
 impl Neg for Quantity {
     type Output = Quantity;
+    #[inline]
     fn neg(self) -> Quantity {
         self * -1
     }
 }
 
 impl<'a> Sum<&'a Quantity> for Quantity {
+    #[inline]
     fn sum<I: Iterator<Item = &'a Quantity>>(quantities: I) -> Quantity {
         quantities.fold(Quantity::ZERO, |sum, quantity| sum + quantity)
     }
 }
 
 impl From<i64> for Quantity {
+    #[inline]
     fn from(value: i64) -> Self {
         Quantity::new(value, QuantityFormat::DecimalSi)
     }
 }
 
 impl From<i32> for Quantity {
+    #[inline]
     fn from(value: i32) -> Self {
         Quantity::from(i64::from(value))
     }
 }
 
 impl From<u32> for Quantity {
+    #[inline]
     fn from(value: u32) -> Self {
         Quantity::from(i64::from(value))
     }
@@ -333,18 +369,21 @@ impl From<u32> for Quantity {
 
 impl FromStr for Quantity {
     type Err = ParseQuantityError;
+    #[inline]
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         parse::parse(text)
     }
 }
 
 impl fmt::Display for Quantity {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.encode(&mut [0; Quantity::TEXT_LENGTH]))
     }
 }
 
 impl fmt::Debug for Quantity {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Quantity({self})")
     }
@@ -352,6 +391,7 @@ impl fmt::Debug for Quantity {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Quantity {
+    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.encode(&mut [0; Quantity::TEXT_LENGTH]))
     }
@@ -360,28 +400,35 @@ impl serde_core::Serialize for Quantity {
 /// Takes a string, with space around it, or a number; `null` is zero.
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Quantity {
+    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
             type Value = Quantity;
+            #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a quantity")
             }
+            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<Quantity, E> {
                 text.trim().parse().map_err(E::custom)
             }
+            #[inline]
             fn visit_i64<E>(self, value: i64) -> Result<Quantity, E> {
                 Ok(value.into())
             }
+            #[inline]
             fn visit_u64<E: serde_core::de::Error>(self, value: u64) -> Result<Quantity, E> {
                 match i64::try_from(value) {
                     Ok(value) => Ok(value.into()),
                     Err(_) => value.to_string().parse().map_err(E::custom),
                 }
             }
+            #[inline]
             fn visit_f64<E: serde_core::de::Error>(self, value: f64) -> Result<Quantity, E> {
                 value.to_string().parse().map_err(E::custom)
             }
+            #[inline]
             fn visit_unit<E>(self) -> Result<Quantity, E> {
                 Ok(Quantity::ZERO)
             }

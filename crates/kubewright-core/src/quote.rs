@@ -6,6 +6,7 @@ use std::fmt;
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         f.write_char('"')?;
@@ -31,6 +32,7 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// Whether a character leaves a mark on paper; of white space, only the plain space does.
+#[inline]
 pub(crate) fn is_printable(c: char) -> bool {
     c == ' ' || !(c.is_control() || c.is_whitespace())
 }

@@ -15,6 +15,7 @@ pub struct RawJson(Str);
 
 impl RawJson {
     /// The text.
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -23,16 +24,19 @@ impl RawJson {
     ///
     /// Fails where the text is JSON but no tree: nested deeper than trees may be, with a key that occurs twice, or a
     /// number that is too large.
+    #[inline]
     pub fn to_value(&self) -> Result<Value, DecodeError> {
         self.0.parse()
     }
 
+    #[inline]
     pub(crate) fn from_checked(json: &str) -> Self {
         RawJson(json.into())
     }
 }
 
 impl Default for RawJson {
+    #[inline]
     fn default() -> Self {
         RawJson(Str::from_static("null"))
     }
@@ -40,6 +44,7 @@ impl Default for RawJson {
 
 impl FromStr for RawJson {
     type Err = DecodeError;
+    #[inline]
     fn from_str(text: &str) -> Result<Self, DecodeError> {
         let mut decoder = Decoder::new();
         let mut reader = Reader::new(text.as_bytes(), &mut decoder);
@@ -50,18 +55,21 @@ impl FromStr for RawJson {
 }
 
 impl From<&Value> for RawJson {
+    #[inline]
     fn from(value: &Value) -> Self {
         RawJson(value.to_string().into())
     }
 }
 
 impl fmt::Debug for RawJson {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
 impl fmt::Display for RawJson {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -53,11 +53,13 @@ pub struct ColumnInfo {
 
 impl ResourceInfo {
     /// The subresource of this name.
+    #[inline]
     pub fn subresource(&self, name: &str) -> Option<&'static SubresourceInfo> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
     /// Whether `verb` can be done with it.
+    #[inline]
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }

@@ -16,6 +16,7 @@ use crate::Str;
 /// assert_eq!(compare_resource_versions("v9", "v10"), None);
 /// ```
 #[doc(alias = "CompareResourceVersion")]
+#[inline]
 pub fn compare_resource_versions(first: &str, second: &str) -> Option<Ordering> {
     if first == second {
         return Some(Ordering::Equal);
@@ -24,6 +25,7 @@ pub fn compare_resource_versions(first: &str, second: &str) -> Option<Ordering> 
 }
 
 /// Whether a version is a positive integer. A list from `0` means any version, so it is none itself.
+#[inline]
 fn is_ordered(version: &str) -> bool {
     !version.is_empty() && !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -34,64 +36,75 @@ pub struct ResourceVersion(Str);
 
 impl ResourceVersion {
     /// The text; empty where no version is set.
+    #[inline]
     pub const fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
     /// Whether no version is set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether this version has its place among others, being a positive integer.
+    #[inline]
     pub fn is_ordered(&self) -> bool {
         is_ordered(&self.0)
     }
 }
 
 impl PartialOrd for ResourceVersion {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         compare_resource_versions(&self.0, &other.0)
     }
 }
 
 impl PartialEq<str> for ResourceVersion {
+    #[inline]
     fn eq(&self, other: &str) -> bool {
         self.0 == *other
     }
 }
 
 impl PartialEq<&str> for ResourceVersion {
+    #[inline]
     fn eq(&self, other: &&str) -> bool {
         self.0 == **other
     }
 }
 
 impl AsRef<str> for ResourceVersion {
+    #[inline]
     fn as_ref(&self) -> &str {
         self.as_str()
     }
 }
 
 impl From<&str> for ResourceVersion {
+    #[inline]
     fn from(text: &str) -> Self {
         ResourceVersion(text.into())
     }
 }
 
 impl From<String> for ResourceVersion {
+    #[inline]
     fn from(text: String) -> Self {
         ResourceVersion(text.into())
     }
 }
 
 impl From<Str> for ResourceVersion {
+    #[inline]
     fn from(text: Str) -> Self {
         ResourceVersion(text)
     }
 }
 
 impl From<ResourceVersion> for Str {
+    #[inline]
     fn from(version: ResourceVersion) -> Self {
         version.0
     }
@@ -99,18 +112,21 @@ impl From<ResourceVersion> for Str {
 
 impl FromStr for ResourceVersion {
     type Err = Infallible;
+    #[inline]
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(text.into())
     }
 }
 
 impl fmt::Display for ResourceVersion {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
 }
 
 impl fmt::Debug for ResourceVersion {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ResourceVersion({})", self.0)
     }
@@ -118,6 +134,7 @@ impl fmt::Debug for ResourceVersion {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for ResourceVersion {
+    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
@@ -125,6 +142,7 @@ impl serde_core::Serialize for ResourceVersion {
 
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ResourceVersion {
+    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Str::deserialize(deserializer).map(ResourceVersion)
     }

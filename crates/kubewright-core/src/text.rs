@@ -8,15 +8,18 @@ pub(crate) struct TextWriter<'a> {
 
 impl<'a> TextWriter<'a> {
     /// Starts at the beginning of `bytes`, which must be large enough for all that follows.
+    #[inline]
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
         TextWriter { bytes, length: 0 }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, text: &str) {
         self.bytes[self.length..self.length + text.len()].copy_from_slice(text.as_bytes());
         self.length += text.len();
     }
 
+    #[inline]
     pub(crate) fn push_number(&mut self, number: u128) {
         let mut digits = [0; 39];
         let mut start = digits.len();
@@ -42,6 +45,7 @@ impl<'a> TextWriter<'a> {
     }
 
     /// Writes the last `width` digits of `number`, with leading zeros.
+    #[inline]
     pub(crate) fn push_padded(&mut self, number: u32, width: usize) {
         let mut rest = number;
         for place in self.bytes[self.length..self.length + width].iter_mut().rev() {
@@ -52,6 +56,7 @@ impl<'a> TextWriter<'a> {
     }
 
     /// The text so far.
+    #[inline]
     pub(crate) fn finish(self) -> &'a str {
         std::str::from_utf8(&self.bytes[..self.length]).expect("only whole characters are pushed")
     }

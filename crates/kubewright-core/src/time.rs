@@ -48,12 +48,14 @@ impl Time {
     pub const TEXT_LENGTH: usize = "2006-01-02T15:04:05Z".len();
 
     /// What the clock of the system says.
+    #[inline]
     pub fn now() -> Self {
         MicroTime::now().into()
     }
 
     /// A point in time by its seconds since 1970, if it is of the years 0 to 9999.
     #[doc(alias = "Unix")]
+    #[inline]
     pub const fn from_unix(seconds: i64) -> Option<Self> {
         if seconds < -EPOCH || seconds >= SPAN - EPOCH {
             return None;
@@ -65,22 +67,26 @@ impl Time {
     }
 
     /// The seconds since 1970.
+    #[inline]
     pub const fn as_unix(self) -> i64 {
         self.seconds.get() - 1 - EPOCH
     }
 
     /// Whether this is [`Time::ZERO`].
+    #[inline]
     pub fn is_zero(self) -> bool {
         self == Time::ZERO
     }
 
     /// Reads RFC 3339, as `FromStr` does, from bytes.
+    #[inline]
     pub fn parse(text: &[u8]) -> Result<Self, ParseTimeError> {
         let (seconds, _) = rfc3339::parse(text, Fraction::Cut).ok_or(ParseTimeError::new(Fraction::Cut))?;
         Time::from_unix(seconds).ok_or(ParseTimeError::new(Fraction::Cut))
     }
 
     /// The text that `Display` prints, written into `buffer` rather than an allocation.
+    #[inline]
     pub fn encode(self, buffer: &mut [u8; Time::TEXT_LENGTH]) -> &str {
         let mut text = TextWriter::new(buffer);
         rfc3339::push_date_time(&mut text, self.as_unix());
@@ -89,17 +95,20 @@ impl Time {
     }
 
     /// The time later by `duration`, cut to the second.
+    #[inline]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         Time::from_unix(self.as_unix().checked_add_unsigned(duration.as_secs())?)
     }
 
     /// The time earlier by `duration`, cut to the second.
+    #[inline]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let seconds = duration.as_secs().checked_add(u64::from(duration.subsec_nanos() > 0))?;
         Time::from_unix(self.as_unix().checked_sub_unsigned(seconds)?)
     }
 
     /// The time that has passed since `earlier`; `None` if that is later.
+    #[inline]
     pub fn duration_since(self, earlier: Time) -> Option<Duration> {
         u64::try_from(self.as_unix() - earlier.as_unix()).ok().map(Duration::from_secs)
     }
@@ -107,6 +116,7 @@ impl Time {
 
 /// The zero time, as in Go.
 impl Default for Time {
+    #[inline]
     fn default() -> Self {
         Time::ZERO
     }
@@ -114,18 +124,21 @@ impl Default for Time {
 
 impl FromStr for Time {
     type Err = ParseTimeError;
+    #[inline]
     fn from_str(text: &str) -> Result<Self, ParseTimeError> {
         Time::parse(text.as_bytes())
     }
 }
 
 impl fmt::Display for Time {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.encode(&mut [0; Time::TEXT_LENGTH]))
     }
 }
 
 impl fmt::Debug for Time {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Time({self})")
     }
@@ -133,6 +146,7 @@ impl fmt::Debug for Time {
 
 /// Cuts the fraction of the second.
 impl From<MicroTime> for Time {
+    #[inline]
     fn from(time: MicroTime) -> Self {
         let seconds = time.as_unix_micros().div_euclid(1_000_000);
         Time::from_unix(seconds).expect("both have the same range")
@@ -142,6 +156,7 @@ impl From<MicroTime> for Time {
 /// Cuts the fraction of the second.
 impl TryFrom<SystemTime> for Time {
     type Error = TimeRangeError;
+    #[inline]
     fn try_from(time: SystemTime) -> Result<Self, TimeRangeError> {
         MicroTime::try_from(time).map(Time::from)
     }
@@ -150,6 +165,7 @@ impl TryFrom<SystemTime> for Time {
 /// Fails only where the system knows no such time.
 impl TryFrom<Time> for SystemTime {
     type Error = TimeRangeError;
+    #[inline]
     fn try_from(time: Time) -> Result<Self, TimeRangeError> {
         MicroTime::from(time).try_into()
     }
@@ -158,6 +174,7 @@ impl TryFrom<Time> for SystemTime {
 /// Times of the last day of 9999 become the latest that jiff knows.
 #[cfg(feature = "jiff")]
 impl From<Time> for jiff::Timestamp {
+    #[inline]
     fn from(time: Time) -> Self {
         MicroTime::from(time).into()
     }
@@ -166,6 +183,7 @@ impl From<Time> for jiff::Timestamp {
 /// Cuts the fraction of the second. Times before the year 0 become [`Time::MIN`].
 #[cfg(feature = "jiff")]
 impl From<jiff::Timestamp> for Time {
+    #[inline]
     fn from(time: jiff::Timestamp) -> Self {
         MicroTime::from(time).into()
     }
@@ -173,6 +191,7 @@ impl From<jiff::Timestamp> for Time {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Time {
+    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.is_zero() {
             return serializer.serialize_none();
@@ -184,16 +203,20 @@ impl serde_core::Serialize for Time {
 /// Takes a string; `null` is the zero time.
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Time {
+    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
             type Value = Time;
+            #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a time as in RFC 3339")
             }
+            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<Time, E> {
                 text.parse().map_err(E::custom)
             }
+            #[inline]
             fn visit_unit<E>(self) -> Result<Time, E> {
                 Ok(Time::ZERO)
             }
@@ -209,6 +232,7 @@ pub struct ParseTimeError {
 }
 
 impl ParseTimeError {
+    #[inline]
     fn new(expected: Fraction) -> Self {
         ParseTimeError {
             layout: match expected {
@@ -220,6 +244,7 @@ impl ParseTimeError {
 }
 
 impl fmt::Display for ParseTimeError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "time is not of the form {}", self.layout)
     }
@@ -232,6 +257,7 @@ impl std::error::Error for ParseTimeError {}
 pub struct TimeRangeError(());
 
 impl fmt::Display for TimeRangeError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("time is out of range")
     }

@@ -31,6 +31,7 @@ const DNS1123_SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consis
 /// assert_eq!(qualified_name("/name"), ["prefix part must be non-empty"]);
 /// ```
 #[doc(alias = "IsQualifiedName")]
+#[inline]
 pub fn qualified_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match text.split_once('/') {
@@ -63,6 +64,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
 
 /// What is wrong with the value of a label: up to 63 bytes of letters, digits, `-`, `_` and `.`, or empty.
 #[doc(alias = "IsValidLabelValue")]
+#[inline]
 pub fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LABEL_VALUE_MAX {
@@ -76,6 +78,7 @@ pub fn label_value(text: &str) -> Vec<String> {
 
 /// What is wrong with a DNS label, the name of a namespace or a container: up to 63 of `a-z`, `0-9` and `-`.
 #[doc(alias = "IsDNS1123Label")]
+#[inline]
 pub fn dns1123_label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > DNS1123_LABEL_MAX {
@@ -89,6 +92,7 @@ pub fn dns1123_label(text: &str) -> Vec<String> {
 
 /// What is wrong with a DNS subdomain, the name of most objects: DNS labels joined by dots, up to 253 bytes.
 #[doc(alias = "IsDNS1123Subdomain")]
+#[inline]
 pub fn dns1123_subdomain(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > DNS1123_SUBDOMAIN_MAX {
@@ -100,10 +104,12 @@ pub fn dns1123_subdomain(text: &str) -> Vec<String> {
     errors
 }
 
+#[inline]
 fn too_long(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
+#[inline]
 fn is_label_text(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(u8::is_ascii_alphanumeric)
@@ -111,6 +117,7 @@ fn is_label_text(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
+#[inline]
 fn is_dns1123_label_text(text: &str) -> bool {
     let is_alphanumeric = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9');
     let bytes = text.as_bytes();

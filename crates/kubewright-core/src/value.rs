@@ -32,11 +32,13 @@ pub enum Value {
 
 impl Value {
     /// Whether this is `null`.
+    #[inline]
     pub fn is_null(&self) -> bool {
         *self == Value::Null
     }
 
     /// The truth value.
+    #[inline]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Bool(value) => Some(*value),
@@ -45,6 +47,7 @@ impl Value {
     }
 
     /// The whole number.
+    #[inline]
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Value::Int(value) => Some(*value),
@@ -53,6 +56,7 @@ impl Value {
     }
 
     /// The number.
+    #[inline]
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Value::Int(value) => Some(*value as f64),
@@ -62,6 +66,7 @@ impl Value {
     }
 
     /// The text.
+    #[inline]
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::String(text) => Some(text),
@@ -70,6 +75,7 @@ impl Value {
     }
 
     /// The items of an array.
+    #[inline]
     pub fn as_array(&self) -> Option<&List<Value>> {
         match self {
             Value::Array(items) => Some(items),
@@ -78,6 +84,7 @@ impl Value {
     }
 
     /// The entries of an object.
+    #[inline]
     pub fn as_object(&self) -> Option<&Map<Value>> {
         match self {
             Value::Object(entries) => Some(entries),
@@ -86,6 +93,7 @@ impl Value {
     }
 
     /// The entries of an object, to be changed.
+    #[inline]
     pub fn as_object_mut(&mut self) -> Option<&mut Map<Value>> {
         match self {
             Value::Object(entries) => Some(entries),
@@ -94,11 +102,13 @@ impl Value {
     }
 
     /// The value of a key, if this is an object that has it.
+    #[inline]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.as_object()?.get(key)
     }
 
     /// What kind of value this is, as messages say it.
+    #[inline]
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -111,6 +121,7 @@ impl Value {
     }
 
     /// Decodes JSON, with nothing but white space after it.
+    #[inline]
     pub fn from_json(bytes: &[u8]) -> Result<Value, DecodeError> {
         let mut decoder = Decoder::new();
         let mut reader = Reader::new(bytes, &mut decoder);
@@ -120,6 +131,7 @@ impl Value {
     }
 
     /// Writes itself as JSON.
+    #[inline]
     pub fn encode_json(&self, writer: &mut Writer<'_>) {
         match self {
             Value::Null => writer.raw("null"),
@@ -138,10 +150,12 @@ impl Value {
 
 impl Reader<'_, '_> {
     /// Takes a value of any kind as a tree.
+    #[inline]
     pub fn tree(&mut self) -> Result<Value, DecodeError> {
         self.value_tree(MAX_DEPTH)
     }
 
+    #[inline]
     fn value_tree(&mut self, depth: usize) -> Result<Value, DecodeError> {
         let deeper =
             || depth.checked_sub(1).ok_or_else(|| DecodeError::new(format!("nested deeper than {MAX_DEPTH} values")));
@@ -183,6 +197,7 @@ impl Reader<'_, '_> {
 }
 
 /// A number of any size, as long as it is one.
+#[inline]
 pub(crate) fn finite(number: &str) -> Result<f64, DecodeError> {
     let value: f64 = number.parse().map_err(|_| DecodeError::new(format!("malformed number {number}")))?;
     if value.is_finite() { Ok(value) } else { Err(DecodeError::new(format!("number {number} is too large"))) }
@@ -190,12 +205,14 @@ pub(crate) fn finite(number: &str) -> Result<f64, DecodeError> {
 
 impl FromStr for Value {
     type Err = DecodeError;
+    #[inline]
     fn from_str(text: &str) -> Result<Self, DecodeError> {
         Value::from_json(text.as_bytes())
     }
 }
 
 impl fmt::Display for Value {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = Vec::new();
         self.encode_json(&mut Writer::new(&mut out));
@@ -204,6 +221,7 @@ impl fmt::Display for Value {
 }
 
 impl fmt::Debug for Value {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -212,6 +230,7 @@ impl fmt::Debug for Value {
 macro_rules! from {
     ($($from:ty => $variant:ident),*) => { $(
         impl From<$from> for Value {
+            #[inline]
             fn from(value: $from) -> Self {
                 Value::$variant(value.into())
             }
@@ -224,6 +243,7 @@ from!(bool => Bool, i64 => Int, i32 => Int, u32 => Int, f64 => Float, &str => St
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Value {
+    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Value::Null => serializer.serialize_unit(),
@@ -239,6 +259,7 @@ impl serde_core::Serialize for Value {
 
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Value {
+    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Visitor)
     }
@@ -250,33 +271,43 @@ struct Visitor;
 #[cfg(feature = "serde")]
 impl<'de> serde_core::de::Visitor<'de> for Visitor {
     type Value = Value;
+    #[inline]
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
+    #[inline]
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }
+    #[inline]
     fn visit_none<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }
+    #[inline]
     fn visit_some<D: serde_core::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
+    #[inline]
     fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
         Ok(Value::Bool(value))
     }
+    #[inline]
     fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
         Ok(Value::Int(value))
     }
+    #[inline]
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
         Ok(i64::try_from(value).map_or(Value::Float(value as f64), Value::Int))
     }
+    #[inline]
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         Ok(Value::Float(value))
     }
+    #[inline]
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
         Ok(Value::String(text.into()))
     }
+    #[inline]
     fn visit_seq<A: serde_core::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = List::new();
         while let Some(item) = items.next_element()? {
@@ -284,6 +315,7 @@ impl<'de> serde_core::de::Visitor<'de> for Visitor {
         }
         Ok(Value::Array(list))
     }
+    #[inline]
     fn visit_map<A: serde_core::de::MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some((key, value)) = entries.next_entry::<Str, Value>()? {
@@ -296,6 +328,7 @@ impl<'de> serde_core::de::Visitor<'de> for Visitor {
 /// Numbers beyond 64 bits become floating-point.
 #[cfg(feature = "serde_json")]
 impl From<serde_json::Value> for Value {
+    #[inline]
     fn from(value: serde_json::Value) -> Self {
         match value {
             serde_json::Value::Null => Value::Null,
@@ -317,6 +350,7 @@ impl From<serde_json::Value> for Value {
 /// Infinite numbers, for which JSON has no word, become `null`.
 #[cfg(feature = "serde_json")]
 impl From<Value> for serde_json::Value {
+    #[inline]
     fn from(value: Value) -> Self {
         match value {
             Value::Null => serde_json::Value::Null,

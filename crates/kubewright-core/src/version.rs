@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 /// assert_eq!(versions, ["v10", "v2", "v1", "v11beta2", "v1alpha1", "foo1"]);
 /// ```
 #[doc(alias = "CompareKubeAwareVersionStrings")]
+#[inline]
 pub fn compare_kube_aware_versions(a: &str, b: &str) -> Ordering {
     match (parse_kube_version(a), parse_kube_version(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -24,6 +25,7 @@ pub fn compare_kube_aware_versions(a: &str, b: &str) -> Ordering {
 }
 
 /// Stability (alpha, beta, stable), major and minor number, in the order in which they count.
+#[inline]
 fn parse_kube_version(version: &str) -> Option<(u8, u64, u64)> {
     let numbers = version.strip_prefix('v')?;
     let end = numbers.find(|c: char| !c.is_ascii_digit()).unwrap_or(numbers.len());

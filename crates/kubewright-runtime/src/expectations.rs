@@ -43,22 +43,26 @@ struct Expected {
 
 impl Expectations {
     /// Expects nothing.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Expects so many creations, and forgets what was expected before.
     #[doc(alias = "ExpectCreations")]
+    #[inline]
     pub fn expect_creations(&self, key: &ObjectKey, count: usize) {
         self.expect(key, i64::try_from(count).unwrap_or(i64::MAX), HashSet::new());
     }
 
     /// Expects the deletion of objects with these uids, and forgets what was expected before.
     #[doc(alias = "ExpectDeletions")]
+    #[inline]
     pub fn expect_deletions(&self, key: &ObjectKey, uids: impl IntoIterator<Item = Str>) {
         self.expect(key, 0, uids.into_iter().collect());
     }
 
+    #[inline]
     fn expect(&self, key: &ObjectKey, creations: i64, deletions: HashSet<Str>) {
         let expected = Expected { creations, deletions, since: Instant::now() };
         self.change(|expected_of| expected_of.insert(key.clone(), expected));
@@ -66,12 +70,14 @@ impl Expectations {
 
     /// A creation has shown up, or failed.
     #[doc(alias = "CreationObserved")]
+    #[inline]
     pub fn creation_observed(&self, key: &ObjectKey) {
         self.lower_creations(key, 1);
     }
 
     /// So many creations will not show up, for they were never tried.
     #[doc(alias = "LowerExpectations")]
+    #[inline]
     pub fn lower_creations(&self, key: &ObjectKey, count: usize) {
         self.change(|expected_of| {
             if let Some(expected) = expected_of.get_mut(key) {
@@ -82,6 +88,7 @@ impl Expectations {
 
     /// The deletion of an object of this uid has shown up, or failed. Counted once, however often it is told.
     #[doc(alias = "DeletionObserved")]
+    #[inline]
     pub fn deletion_observed(&self, key: &ObjectKey, uid: &str) {
         self.change(|expected_of| {
             if let Some(expected) = expected_of.get_mut(key) {
@@ -92,6 +99,7 @@ impl Expectations {
 
     /// Whether all has shown up, or never will: after 5 minutes nothing is waited for any more.
     #[doc(alias = "SatisfiedExpectations")]
+    #[inline]
     pub fn is_satisfied(&self, key: &ObjectKey) -> bool {
         self.change(|expected_of| {
             expected_of.get(key).is_none_or(|expected| {
@@ -103,10 +111,12 @@ impl Expectations {
 
     /// Forgets an object that is gone.
     #[doc(alias = "DeleteExpectations")]
+    #[inline]
     pub fn forget(&self, key: &ObjectKey) {
         self.change(|expected_of| expected_of.remove(key));
     }
 
+    #[inline]
     fn change<R>(&self, change: impl FnOnce(&mut HashMap<ObjectKey, Expected>) -> R) -> R {
         change(&mut self.expected_of.lock().unwrap_or_else(PoisonError::into_inner))
     }

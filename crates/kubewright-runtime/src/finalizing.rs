@@ -28,6 +28,7 @@ pub enum Finalizing<T> {
 /// Those of `reconcile`, and of the server.
 #[doc(alias = "AddFinalizer")]
 #[doc(alias = "Finalizers")]
+#[inline]
 pub async fn finalize<T, F, R>(
     api: &OwnApi<T>,
     finalizer: &str,
@@ -62,6 +63,7 @@ where
     }
 }
 
+#[inline]
 async fn set_finalizers<T: Object>(api: &OwnApi<T>, object: &T, names: Vec<String>) -> Result<T, BoxError> {
     let list: Vec<String> = names.into_iter().map(|name| Value::from(name).to_string()).collect();
     let version = Value::from(object.resource_version());

@@ -66,7 +66,17 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
             write_field(out, gv, field);
         }
         out.push_str("}\n");
-        let _ = writeln!(out, "rare_fields!({name}, {name}Rare);");
+        // All unset, spelt out: a constant needs no code to make it, and that of `Default` would bring along how to drop each field.
+        let unset = |field: &Field| match &field.ty {
+            FieldType::List(_) => "List::new()",
+            FieldType::Map(_) => "Map::new()",
+            _ => "None",
+        };
+        let _ = writeln!(out, "rare_fields!({name}, {name}Rare {{");
+        for field in ty.fields.iter().filter(|field| field.rare) {
+            let _ = writeln!(out, "{}: {},", names::field(&field.name), unset(field));
+        }
+        out.push_str("});\n");
     }
     let _ = writeln!(
         out,
@@ -89,9 +99,9 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
 
 /// All types of a file, each with a way to make an empty one.
 pub fn write_list(out: &mut String, gv: &GroupVersion) {
-    // The shared types are few and always there; of the groups, only servers and tests want them all.
-    let gate = if gv.module == "meta" { "" } else { "#[cfg(feature = \"registry\")]\n" };
-    let _ = writeln!(out, "\n/// All types of this version of the group.\n{gate}pub static TYPES: &[&TypeEntry] = &[");
+    // Only servers and tests want them all.
+    out.push_str("\n/// All types of this version of the group.\n#[cfg(feature = \"registry\")]\n");
+    out.push_str("pub static TYPES: &[&TypeEntry] = &[\n");
     for ty in &gv.types {
         let _ = writeln!(
             out,

@@ -14,6 +14,7 @@ impl Kubeconfig {
     /// # Errors
     /// If there is no current context, or it leads nowhere.
     #[doc(alias = "MinifyConfig")]
+    #[inline]
     pub fn minify(&mut self) -> Result<(), ConfigError> {
         let name = self.current_context.clone().ok_or(ConfigError::Empty)?;
         let context = self.contexts.remove(&name);
@@ -42,6 +43,7 @@ impl Kubeconfig {
     /// # Errors
     /// If a file cannot be read, or an entry has both a file and the data.
     #[doc(alias = "FlattenConfig")]
+    #[inline]
     pub fn flatten(&mut self) -> Result<(), ConfigError> {
         for (name, cluster) in &mut self.clusters {
             let place = Place { origin: cluster.origin.clone(), entry: format!("clusters[{name:?}]") };
@@ -60,6 +62,7 @@ impl Kubeconfig {
 
     /// Puts marks in place of all secrets, and of long data, so that the kubeconfig can be shown.
     #[doc(alias = "RedactSecrets")]
+    #[inline]
     pub fn redact(&mut self) {
         // This mark is what the text `DATA+OMITTED` means as base64, so that it reads well once written.
         let omitted = || ByteString::from_base64(b"DATA+OMITTED").unwrap_or_default();
@@ -92,6 +95,7 @@ struct Place {
 }
 
 impl Place {
+    #[inline]
     fn take_in(
         &self,
         field: &str,

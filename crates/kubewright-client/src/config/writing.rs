@@ -30,6 +30,7 @@ impl LoadingRules {
     /// # Errors
     /// If a file cannot be read or written, or another process holds its lock.
     #[doc(alias = "ModifyConfig")]
+    #[inline]
     pub fn edit(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), ConfigError> {
         let files: BTreeSet<PathBuf> = self.files().into_iter().chain(self.default_file()).map(real_path).collect();
         // A set is sorted, so two writers never wait for each other's second lock.
@@ -65,6 +66,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// If the file cannot be written; it is then as it was before.
+    #[inline]
     pub fn write(&self, file: &Path) -> Result<(), ConfigError> {
         let file = real_path(file);
         let _lock = Lock::take(&file)?;
@@ -80,6 +82,7 @@ struct Edits {
 
 impl Edits {
     /// The tree of a file, or of the default file.
+    #[inline]
     fn tree(&mut self, file: Option<&Path>) -> Result<&mut Map<Value>, ConfigError> {
         let file = file.map(real_path).or_else(|| self.default.clone()).ok_or(ConfigError::Empty)?;
         if !self.trees.contains_key(&file) {
@@ -99,6 +102,7 @@ impl Edits {
         Ok(self.trees.get_mut(&file).expect("inserted two lines up"))
     }
 
+    #[inline]
     fn entries<S: Section + PartialEq>(
         &mut self,
         plural: &str,
@@ -128,6 +132,7 @@ impl Edits {
     }
 }
 
+#[inline]
 fn items<'a>(tree: &'a mut Map<Value>, plural: &str) -> &'a mut List<Value> {
     let list = tree.get_or_insert_with(plural, || Value::Array(List::new()));
     if !matches!(list, Value::Array(_)) {
@@ -140,6 +145,7 @@ fn items<'a>(tree: &'a mut Map<Value>, plural: &str) -> &'a mut List<Value> {
 }
 
 /// Leaves paths as they are written in the file where they still mean the same.
+#[inline]
 fn keep_relative(old: Option<&Value>, mut new: Value, directory: Option<&Path>) -> Value {
     let (Some(old), Some(directory), Some(map)) = (old, directory, new.as_object_mut()) else { return new };
     let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
@@ -154,11 +160,13 @@ fn keep_relative(old: Option<&Value>, mut new: Value, directory: Option<&Path>) 
 }
 
 /// The file behind links, so that a link stays a link.
+#[inline]
 fn real_path(file: &Path) -> PathBuf {
     std::fs::canonicalize(file).or_else(|_| std::path::absolute(file)).unwrap_or_else(|_| file.to_owned())
 }
 
 /// Puts a new file in place of the old one in one step.
+#[inline]
 fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
@@ -174,6 +182,7 @@ fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// A new file that only its owner may read.
+#[inline]
 fn private_file(path: &Path) -> io::Result<File> {
     // What a dead process of the same id has left is of no use to anybody.
     let _ = std::fs::remove_file(path);
@@ -184,6 +193,7 @@ fn private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+#[inline]
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
@@ -196,6 +206,7 @@ struct Lock {
 }
 
 impl Lock {
+    #[inline]
     fn take(file: &Path) -> Result<Lock, ConfigError> {
         let path = with_suffix(file, ".lock");
         if let Some(directory) = file.parent() {
@@ -221,11 +232,13 @@ impl Lock {
 }
 
 impl Drop for Lock {
+    #[inline]
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
+#[inline]
 fn is_stale(lock: &Path) -> bool {
     let modified = std::fs::metadata(lock).and_then(|metadata| metadata.modified());
     modified.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > LOCK_STALE))

@@ -12,6 +12,7 @@ pub(super) const ACCEPT_WITHOUT_PEERS: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,application/json";
 
 /// Whether an answer of this media type is the aggregated document.
+#[inline]
 pub(super) fn is_aggregated(media_type: &str) -> bool {
     let wanted = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
     let parameters: Vec<&str> = media_type.split(';').map(str::trim).collect();
@@ -19,6 +20,7 @@ pub(super) fn is_aggregated(media_type: &str) -> bool {
 }
 
 /// Adds the groups of a document. Versions that the server knows only from memory are failures.
+#[inline]
 pub(super) fn read(document: &Value, discovery: &mut Discovery) {
     for item in items(document, "items") {
         let name = item.get("metadata").map(|metadata| text(metadata, "name")).unwrap_or_default();
@@ -43,6 +45,7 @@ pub(super) fn read(document: &Value, discovery: &mut Discovery) {
     }
 }
 
+#[inline]
 fn read_resource(value: &Value, group_version: &GroupVersion) -> Resource {
     let subresources = items(value, "subresources").map(|part| Subresource {
         name: text(part, "subresource"),
@@ -63,6 +66,7 @@ fn read_resource(value: &Value, group_version: &GroupVersion) -> Resource {
 }
 
 /// A kind that names neither group nor version is of those it was found in; the core group names a version alone.
+#[inline]
 fn kind(value: &Value, own: &GroupVersion) -> GroupVersionKind {
     let named = value.get("responseKind").filter(|kind| !text(kind, "kind").is_empty());
     let Some(kind) = named else { return GroupVersionKind::default() };
@@ -74,6 +78,7 @@ fn kind(value: &Value, own: &GroupVersion) -> GroupVersionKind {
 }
 
 /// The document that [`read`] reads, without failures.
+#[inline]
 pub(super) fn write(discovery: &Discovery) -> Value {
     let groups = discovery.groups.iter().map(|group| {
         let versions = group.versions.iter().map(|version| {
@@ -90,6 +95,7 @@ pub(super) fn write(discovery: &Discovery) -> Value {
     ])
 }
 
+#[inline]
 fn write_resource(resource: &Resource) -> Value {
     let parts = resource.subresources.iter().map(|part| {
         object([
@@ -110,6 +116,7 @@ fn write_resource(resource: &Resource) -> Value {
     ])
 }
 
+#[inline]
 fn write_kind(kind: &GroupVersionKind) -> Value {
     if kind.kind.is_empty() {
         return Value::Null;
@@ -121,22 +128,27 @@ fn write_kind(kind: &GroupVersionKind) -> Value {
     ])
 }
 
+#[inline]
 fn write_texts(texts: &[Str]) -> Value {
     Value::Array(texts.iter().cloned().map(Value::from).collect())
 }
 
+#[inline]
 fn object<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
     Value::Object(entries.into_iter().collect::<Map<Value>>())
 }
 
+#[inline]
 fn items<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
     value.get(field).and_then(Value::as_array).into_iter().flat_map(|items| items.iter())
 }
 
+#[inline]
 fn text(value: &Value, field: &str) -> Str {
     value.get(field).and_then(Value::as_str).map(Str::from).unwrap_or_default()
 }
 
+#[inline]
 fn texts(value: &Value, field: &str) -> Vec<Str> {
     items(value, field).filter_map(Value::as_str).map(Str::from).collect()
 }

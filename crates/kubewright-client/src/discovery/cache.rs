@@ -31,12 +31,14 @@ struct Memory {
 
 impl CachedDiscovery {
     /// Remembers in memory what `client` finds out.
+    #[inline]
     pub fn new(client: DiscoveryClient) -> Self {
         CachedDiscovery { client, disk: None, memory: Arc::default(), asking: Arc::default() }
     }
 
     /// Also remembers on disk. Off by default.
     #[must_use]
+    #[inline]
     pub fn disk(mut self, disk: DiskCache) -> Self {
         self.client = self.client.documents_on(disk.clone());
         self.disk = Some(disk);
@@ -47,6 +49,7 @@ impl CachedDiscovery {
     ///
     /// # Errors
     /// When nothing is remembered and the server cannot be asked.
+    #[inline]
     pub async fn get(&self) -> Result<Arc<Discovery>> {
         if let Some(known) = self.complete() {
             return Ok(known);
@@ -71,12 +74,14 @@ impl CachedDiscovery {
 
     /// Whether what is remembered was asked from the server, and not from the disk, since the last [`invalidate`](Self::invalidate).
     #[doc(alias = "Fresh")]
+    #[inline]
     pub fn is_fresh(&self) -> bool {
         self.memory().is_fresh
     }
 
     /// Forgets everything, so that the server is asked with the next use.
     #[doc(alias = "Invalidate")]
+    #[inline]
     pub async fn invalidate(&self) {
         if let Some(disk) = &self.disk {
             disk.remove().await;
@@ -84,28 +89,33 @@ impl CachedDiscovery {
         *self.memory() = Memory::default();
     }
 
+    #[inline]
     fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is remembered, unless a part of it is worth asking for again.
+    #[inline]
     fn complete(&self) -> Option<Arc<Discovery>> {
         let memory = self.memory();
         let known = memory.known.as_ref()?;
         (!known.failures.iter().any(|failure| failure.is_transient)).then(|| Arc::clone(known))
     }
 
+    #[inline]
     fn remember(&self, discovery: Discovery, is_fresh: bool) -> Arc<Discovery> {
         let known = Arc::new(discovery);
         *self.memory() = Memory { known: Some(Arc::clone(&known)), is_fresh };
         known
     }
 
+    #[inline]
     async fn read_disk(&self) -> Option<Discovery> {
         self.disk.as_ref()?.read().await
     }
 
     /// Asks for the versions that failed in passing.
+    #[inline]
     async fn mend(&self, partial: &Discovery) -> Discovery {
         let mut mended = partial.clone();
         for failure in std::mem::take(&mut mended.failures) {

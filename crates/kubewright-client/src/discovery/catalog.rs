@@ -79,16 +79,19 @@ pub struct GroupFailure {
 
 impl Discovery {
     /// The group of this name.
+    #[inline]
     pub fn group(&self, name: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.name == name)
     }
 
     /// A version of a group.
+    #[inline]
     pub fn version(&self, group_version: &GroupVersion) -> Option<&Version> {
         self.group(&group_version.group)?.versions.iter().find(|version| version.name == group_version.version)
     }
 
     /// A resource of a version.
+    #[inline]
     pub fn resource(&self, resource: &GroupVersionResource) -> Option<&Resource> {
         let version = self.version(&resource.group_version())?;
         version.resources.iter().find(|found| found.plural == resource.resource)
@@ -96,6 +99,7 @@ impl Discovery {
 
     /// All group-versions, as `api-versions` shows them.
     #[doc(alias = "ServerGroups")]
+    #[inline]
     pub fn group_versions(&self) -> impl Iterator<Item = GroupVersion> + '_ {
         self.groups.iter().flat_map(|group| {
             group.versions.iter().map(|version| GroupVersion::new(group.name.clone(), version.name.clone()))
@@ -104,6 +108,7 @@ impl Discovery {
 
     /// All resources of all versions, each with the version it is in.
     #[doc(alias = "ServerGroupsAndResources")]
+    #[inline]
     pub fn resources(&self) -> impl Iterator<Item = (GroupVersion, &Resource)> + '_ {
         self.groups.iter().flat_map(|group| {
             group.versions.iter().flat_map(|version| {
@@ -119,6 +124,7 @@ impl Discovery {
 
     /// Each resource once, in the version that the server prefers: that of its group, or the first that has it.
     #[doc(alias = "ServerPreferredResources")]
+    #[inline]
     pub fn preferred_resources(&self) -> impl Iterator<Item = (GroupVersion, &Resource)> + '_ {
         self.resources().filter(|(group_version, resource)| {
             let versions = self.group(&group_version.group).map_or(&[][..], |group| &group.versions);
@@ -129,6 +135,7 @@ impl Discovery {
     }
 
     /// Adds a version that was found later, behind those that the server prefers.
+    #[inline]
     pub(super) fn add(&mut self, group_version: &GroupVersion, resources: Vec<Resource>) {
         let version = Version { name: group_version.version.clone(), resources };
         match self.groups.iter_mut().find(|group| group.name == group_version.group) {
@@ -140,16 +147,19 @@ impl Discovery {
 
 impl Resource {
     /// Whether it has objects of its own; some are there only for their parts.
+    #[inline]
     pub fn is_served(&self) -> bool {
         !self.kind.kind.is_empty()
     }
 
     /// Whether `verb` can be done with it.
+    #[inline]
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|one| one == verb)
     }
 
     /// The part of this name.
+    #[inline]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }

@@ -40,6 +40,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     #[doc(alias = "DiscoveryClient")]
+    #[inline]
     pub fn discovery(&self) -> DiscoveryClient {
         let mut client = self.clone();
         if client.settings().timeout.is_none() {
@@ -59,6 +60,7 @@ impl DiscoveryClient {
     /// Asks for each version by itself even where the server has it all in one document. Off by default.
     #[must_use]
     #[doc(alias = "WithLegacy")]
+    #[inline]
     pub fn legacy(mut self) -> Self {
         self.aggregated = false;
         self
@@ -67,18 +69,21 @@ impl DiscoveryClient {
     /// Leaves out what only other servers of the cluster have, while they are of different versions. Off by default.
     #[must_use]
     #[doc(alias = "nopeer")]
+    #[inline]
     pub fn without_peers(mut self) -> Self {
         self.peers = false;
         self
     }
 
     /// Also keeps the large documents on disk.
+    #[inline]
     pub(super) fn documents_on(mut self, disk: DiskCache) -> Self {
         self.documents = Arc::new(Documents::on(disk));
         self
     }
 
     /// The client it asks through.
+    #[inline]
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -88,6 +93,7 @@ impl DiscoveryClient {
     /// # Errors
     /// When not even the groups can be found out.
     #[doc(alias = "ServerGroupsAndResources")]
+    #[inline]
     pub async fn discover(&self) -> Result<Discovery> {
         let first = self.discover_once().await;
         match &first {
@@ -101,6 +107,7 @@ impl DiscoveryClient {
         }
     }
 
+    #[inline]
     async fn discover_once(&self) -> Result<Discovery> {
         match self.roots().await? {
             Roots::Aggregated(documents) => {
@@ -113,6 +120,7 @@ impl DiscoveryClient {
     }
 
     /// The aggregated documents if both places have one, since resources of one place alone would look like all.
+    #[inline]
     async fn roots(&self) -> Result<Roots> {
         let (core, groups) = (self.root("/api").await?, self.root("/apis").await?);
         let roots = [&core, &groups];
@@ -132,6 +140,7 @@ impl DiscoveryClient {
     }
 
     /// A root document; servers may lack either place.
+    #[inline]
     async fn root(&self, path: &str) -> Result<Option<Document>> {
         let (accept, names) = match (self.aggregated, self.peers) {
             (false, _) => return self.plain_root(path).await,
@@ -143,12 +152,14 @@ impl DiscoveryClient {
         found(self.documents.ask(name, request).await)
     }
 
+    #[inline]
     async fn plain_root(&self, path: &str) -> Result<Option<Document>> {
         found(self.client.rest().get().absolute_path(path).send().await.map(Document::from))
     }
 
     /// The resources of one version of a group.
     #[doc(alias = "ServerResourcesForGroupVersion")]
+    #[inline]
     pub async fn version(&self, group_version: &GroupVersion) -> Result<Vec<Resource>> {
         let answer = self.client.rest().get().absolute_path(&group_version.api_path()).send().await?;
         let list: APIResourceList = Decoder::new().json(&answer.bytes())?;
@@ -157,12 +168,14 @@ impl DiscoveryClient {
 
     /// Which version of Kubernetes the server is.
     #[doc(alias = "ServerVersion")]
+    #[inline]
     pub async fn server_version(&self) -> Result<ServerVersion> {
         let answer = self.client.rest().get().absolute_path("/version").send().await?;
         Ok(ServerVersion::from_value(&Value::from_json(&answer.bytes())?))
     }
 }
 
+#[inline]
 fn found(answer: Result<Document>) -> Result<Option<Document>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

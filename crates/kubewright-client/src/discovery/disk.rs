@@ -28,12 +28,14 @@ pub struct DiskCache {
 
 impl DiskCache {
     /// Keeps what a server has in `directory`, which is for this server alone, for so long.
+    #[inline]
     pub fn new(directory: impl Into<PathBuf>, ttl: Duration) -> Self {
         DiskCache { directory: directory.into(), ttl }
     }
 
     /// A name for the directory of a server, made from its address.
     #[doc(alias = "ComputeDiscoverCacheDir")]
+    #[inline]
     pub fn directory_name(host: &str) -> String {
         let host = host.split_once("://").map_or(host, |(_, rest)| rest);
         host.chars()
@@ -42,11 +44,13 @@ impl DiskCache {
             .replace("..", "__")
     }
 
+    #[inline]
     pub(super) async fn read(&self) -> Option<Discovery> {
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.read_file()).await.ok()?
     }
 
+    #[inline]
     pub(super) async fn write(&self, discovery: &Discovery) {
         let text = aggregated::write(discovery).to_string();
         let this = self.clone();
@@ -57,12 +61,14 @@ impl DiskCache {
     }
 
     /// A document that a server has named the state of, however old: the server says whether it still holds.
+    #[inline]
     pub(super) async fn read_document(&self, name: &str) -> Option<Document> {
         let path = self.directory.join(name);
         let read = tokio::task::spawn_blocking(move || fs::read(path)).await.ok()?;
         Document::from_file(&read.ok()?)
     }
 
+    #[inline]
     pub(super) async fn write_document(&self, name: &'static str, document: &Document) {
         let (this, file) = (self.clone(), document.to_file());
         let written = tokio::task::spawn_blocking(move || this.replace_file(name, &file)).await;
@@ -71,12 +77,14 @@ impl DiskCache {
         }
     }
 
+    #[inline]
     pub(super) async fn remove(&self) {
         let path = self.directory.join(FILE);
         // What is not there need not be removed.
         let _ = tokio::task::spawn_blocking(move || fs::remove_file(path)).await;
     }
 
+    #[inline]
     fn read_file(&self) -> Option<Discovery> {
         let path = self.directory.join(FILE);
         let changed = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok()?;
@@ -88,6 +96,7 @@ impl DiskCache {
         (!discovery.groups.is_empty()).then_some(discovery)
     }
 
+    #[inline]
     fn replace_file(&self, name: &str, text: &[u8]) -> io::Result<()> {
         create_directory(&self.directory)?;
         let temporary = self.directory.join(format!(".{name}.{}", std::process::id()));
@@ -99,6 +108,7 @@ impl DiskCache {
     }
 }
 
+#[inline]
 fn create_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -107,6 +117,7 @@ fn create_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
+#[inline]
 fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);

@@ -29,11 +29,13 @@ pub(super) struct Documents {
 
 impl Documents {
     /// Also keeps them on disk.
+    #[inline]
     pub(super) fn on(disk: DiskCache) -> Self {
         Documents { disk: Some(disk), ..Documents::default() }
     }
 
     /// What `request` is answered with. Where the server says that nothing has changed, what is kept as `name`.
+    #[inline]
     pub(super) async fn ask(&self, name: &'static str, request: Request<'_>) -> Result<Document> {
         let mut known = self.kept().get(name).cloned();
         if let (None, Some(disk)) = (&known, &self.disk) {
@@ -47,6 +49,7 @@ impl Documents {
         }
     }
 
+    #[inline]
     async fn keep(&self, name: &'static str, answer: Response) -> Document {
         let document = Document::from(answer);
         if !document.tag.is_empty() {
@@ -58,6 +61,7 @@ impl Documents {
         document
     }
 
+    #[inline]
     fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Document>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,10 +69,12 @@ impl Documents {
 
 impl Document {
     /// The tag and the media type in a line each, and then the document.
+    #[inline]
     pub(super) fn to_file(&self) -> Vec<u8> {
         [self.tag.as_bytes(), self.media_type.as_bytes(), &self.body].join(&b'\n')
     }
 
+    #[inline]
     pub(super) fn from_file(file: &[u8]) -> Option<Self> {
         let mut parts = file.splitn(3, |byte| *byte == b'\n');
         let mut line = || String::from_utf8(parts.next()?.to_vec()).ok();
@@ -81,6 +87,7 @@ impl Document {
 }
 
 impl From<Response> for Document {
+    #[inline]
     fn from(answer: Response) -> Self {
         let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (media_type, tag) = (header(CONTENT_TYPE).to_owned(), header(ETAG).to_owned());
@@ -88,6 +95,7 @@ impl From<Response> for Document {
     }
 }
 
+#[inline]
 fn is_unchanged(error: &Error) -> bool {
     error.status().and_then(|status| status.code) == Some(i32::from(StatusCode::NOT_MODIFIED.as_u16()))
 }

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 const CONCURRENCY: usize = 16;
 
 /// All versions of these groups, in the order of their groups.
+#[inline]
 pub(super) async fn discover(
     client: &DiscoveryClient,
     core: Option<APIVersions>,
@@ -54,10 +55,12 @@ pub(super) async fn discover(
     discovery
 }
 
+#[inline]
 pub(super) fn failure(group_version: GroupVersion, error: &Error) -> GroupFailure {
     GroupFailure { group_version, reason: error.to_string(), is_transient: error.is_retriable() }
 }
 
+#[inline]
 fn group(group: &APIGroup) -> Group {
     let preferred = group.preferred_version.as_ref().map(|preferred| preferred.version.clone());
     let mut names: Vec<Str> = group.versions.iter().map(|version| version.version.clone()).collect();
@@ -70,6 +73,7 @@ fn group(group: &APIGroup) -> Group {
 ///
 /// # Errors
 /// An empty list: a server that starts up has not filled it yet, and to remember that would hide the group.
+#[inline]
 pub(super) fn resources(list: &APIResourceList, own: &GroupVersion) -> Result<Vec<Resource>> {
     if list.resources.is_empty() {
         return Err(

@@ -39,6 +39,7 @@ pub struct RestMapper {
 
 impl Client {
     /// Finds resources by name, with a memory of its own.
+    #[inline]
     pub fn rest_mapper(&self) -> RestMapper {
         RestMapper::new(CachedDiscovery::new(self.discovery()))
     }
@@ -46,11 +47,13 @@ impl Client {
 
 impl RestMapper {
     /// Finds resources in `discovery`.
+    #[inline]
     pub fn new(discovery: CachedDiscovery) -> Self {
         RestMapper { discovery, misses: Arc::new(TokenBucket::new(1.0, 10)) }
     }
 
     /// What it knows.
+    #[inline]
     pub fn discovery(&self) -> &CachedDiscovery {
         &self.discovery
     }
@@ -60,6 +63,7 @@ impl RestMapper {
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if no resource is called so.
     #[doc(alias = "ResourceFor")]
+    #[inline]
     pub async fn find(&self, text: &str) -> Result<RestMapping> {
         self.look_up(|discovery| find(discovery, text))
             .await?
@@ -71,6 +75,7 @@ impl RestMapper {
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is none.
     #[doc(alias = "KindFor")]
+    #[inline]
     pub async fn resource(&self, resource: &GroupResource) -> Result<RestMapping> {
         let found = self.look_up(|discovery| {
             let is_it = |one: &Resource| one.plural == resource.resource;
@@ -84,6 +89,7 @@ impl RestMapper {
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if the kind has no resource.
     #[doc(alias = "RESTMapping")]
+    #[inline]
     pub async fn kind(&self, kind: &GroupKind, versions: &[&str]) -> Result<RestMapping> {
         let found = self.look_up(|discovery| {
             let matching =
@@ -105,6 +111,7 @@ impl RestMapper {
     /// The resources of a category such as `all`, each in the version that the server prefers. Empty if there is none.
     #[doc(alias = "CategoryExpander")]
     #[doc(alias = "Expand")]
+    #[inline]
     pub async fn category(&self, name: &str) -> Result<Vec<RestMapping>> {
         let discovery = self.discovery.get().await?;
         let members = discovery.preferred_resources().filter(|(_, one)| one.categories.iter().any(|have| have == name));
@@ -116,6 +123,7 @@ impl RestMapper {
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if it does not scale.
     #[doc(alias = "ScaleKindResolver")]
+    #[inline]
     pub async fn scale_kind(&self, resource: &GroupVersionResource) -> Result<GroupVersionKind> {
         let found = self
             .look_up(|discovery| discovery.resource(resource)?.subresource("scale").map(|scale| scale.kind.clone()));
@@ -123,6 +131,7 @@ impl RestMapper {
     }
 
     /// Looks in what is remembered, and if it is not there and may be old, in what the server says now.
+    #[inline]
     async fn look_up<R>(&self, look: impl Fn(&Discovery) -> Option<R>) -> Result<Option<R>> {
         let known: Arc<Discovery> = self.discovery.get().await?;
         if let Some(found) = look(&known) {
@@ -136,6 +145,7 @@ impl RestMapper {
     }
 }
 
+#[inline]
 fn find(discovery: &Discovery, text: &str) -> Option<RestMapping> {
     if let Some(exact) = GroupVersionResource::parse_arg(text) {
         let version = exact.group_version();
@@ -154,18 +164,21 @@ fn find(discovery: &Discovery, text: &str) -> Option<RestMapping> {
 }
 
 /// A group may be given by the beginning of its name, as far as a dot: `ingresses.networking`.
+#[inline]
 fn in_group(version: &GroupVersion, wanted: &str) -> bool {
     let starts = |rest: &str| rest.is_empty() || rest.starts_with('.');
     wanted.is_empty() || version.group.strip_prefix(wanted).is_some_and(starts)
 }
 
 /// Names of kinds are typed in any case, those of resources in lower case.
+#[inline]
 fn is_called(resource: &Resource, name: &str) -> bool {
     let singular = if resource.singular.is_empty() { resource.kind.kind.as_str() } else { &resource.singular };
     resource.plural == name || singular.eq_ignore_ascii_case(name) || resource.kind.kind.eq_ignore_ascii_case(name)
 }
 
 /// The first that matches, in the server's order.
+#[inline]
 fn pick(discovery: &Discovery, name: &str, matches: impl Fn(&GroupVersion, &Resource) -> bool) -> Option<RestMapping> {
     let mut found = discovery.preferred_resources().filter(|(version, one)| matches(version, one));
     let (version, first) = found.next()?;
@@ -175,6 +188,7 @@ fn pick(discovery: &Discovery, name: &str, matches: impl Fn(&GroupVersion, &Reso
     Some(mapping(version, first))
 }
 
+#[inline]
 fn mapping(version: GroupVersion, resource: &Resource) -> RestMapping {
     RestMapping {
         resource: version.with_resource(resource.plural.clone()),

@@ -23,6 +23,7 @@ pub struct ServerVersion {
 }
 
 impl ServerVersion {
+    #[inline]
     pub(super) fn from_value(value: &Value) -> Self {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         ServerVersion {
@@ -36,6 +37,7 @@ impl ServerVersion {
     }
 
     /// Major and minor as numbers, whatever is added to them.
+    #[inline]
     pub fn numbers(&self) -> Option<(u32, u32)> {
         let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok();
         Some((number(&self.major)?, number(&self.minor)?))
@@ -43,6 +45,7 @@ impl ServerVersion {
 }
 
 impl fmt::Display for ServerVersion {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.git_version)
     }

@@ -923,7 +923,15 @@ pub struct ObjectMetaRare {
     /// `managedFields`: optional.
     pub managed_fields: List<ManagedFieldsEntry>,
 }
-rare_fields!(ObjectMeta, ObjectMetaRare);
+rare_fields!(
+    ObjectMeta,
+    ObjectMetaRare {
+        self_link: None,
+        deletion_timestamp: None,
+        deletion_grace_period_seconds: None,
+        managed_fields: List::new(),
+    }
+);
 
 impl Message for ObjectMeta {
     #[inline]
@@ -1563,6 +1571,7 @@ pub static WATCH_EVENT: TypeInfo = TypeInfo {
 };
 
 /// All types of this version of the group.
+#[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
     &TypeEntry { info: &API_GROUP, new: || Box::<APIGroup>::default() },
     &TypeEntry { info: &API_GROUP_LIST, new: || Box::<APIGroupList>::default() },

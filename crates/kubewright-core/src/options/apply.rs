@@ -26,12 +26,14 @@ pub struct ApplyOptions {
 
 impl ApplyOptions {
     /// Applies as this manager, which a server insists on.
+    #[inline]
     pub fn new(field_manager: impl Into<Str>) -> Self {
         ApplyOptions { field_manager: field_manager.into(), force: false, dry_run: false, field_validation: None }
     }
 
     /// Takes fields over from other managers.
     #[must_use]
+    #[inline]
     pub fn force(mut self) -> Self {
         self.force = true;
         self
@@ -39,6 +41,7 @@ impl ApplyOptions {
 
     /// Does everything but store the object.
     #[must_use]
+    #[inline]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
@@ -46,12 +49,14 @@ impl ApplyOptions {
 
     /// Treats unknown and duplicate fields so.
     #[must_use]
+    #[inline]
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
         self.field_validation = Some(validation);
         self
     }
 
     /// Adds these options to a query.
+    #[inline]
     pub fn append_query(&self, query: &mut String) {
         PatchOptions::from(self.clone()).append_query(query);
     }
@@ -60,12 +65,14 @@ impl ApplyOptions {
     ///
     /// # Errors
     /// The answer it would give: the manager's name has 1 to 128 bytes, all printable.
+    #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         PatchOptions::from(self.clone()).validate(PatchType::Apply)
     }
 }
 
 impl From<ApplyOptions> for PatchOptions {
+    #[inline]
     fn from(options: ApplyOptions) -> Self {
         PatchOptions {
             dry_run: options.dry_run,

@@ -45,6 +45,7 @@ pub struct Preconditions {
 impl DeleteOptions {
     /// Does everything but delete the object.
     #[must_use]
+    #[inline]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
@@ -52,6 +53,7 @@ impl DeleteOptions {
 
     /// Gives the object so many seconds to stop; 0 is at once.
     #[must_use]
+    #[inline]
     pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
         self.grace_period_seconds = Some(seconds.into());
         self
@@ -59,6 +61,7 @@ impl DeleteOptions {
 
     /// What becomes of the objects that it owns.
     #[must_use]
+    #[inline]
     pub fn propagation(mut self, policy: PropagationPolicy) -> Self {
         self.propagation_policy = Some(policy);
         self
@@ -67,6 +70,7 @@ impl DeleteOptions {
     /// Only if the object has this uid.
     #[must_use]
     #[doc(alias = "NewUIDPreconditions")]
+    #[inline]
     pub fn uid(mut self, uid: impl Into<Str>) -> Self {
         self.preconditions.uid = Some(uid.into());
         self
@@ -75,12 +79,14 @@ impl DeleteOptions {
     /// Only if the object is at this version.
     #[must_use]
     #[doc(alias = "NewRVDeletionPrecondition")]
+    #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
         self.preconditions.resource_version = Some(version.into());
         self
     }
 
     /// Adds these options to a query, but for preconditions, which only a body can have.
+    #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_dry_run(query, self.dry_run);
         append_some(query, "gracePeriodSeconds", &self.grace_period_seconds);
@@ -88,6 +94,7 @@ impl DeleteOptions {
     }
 
     /// The body of a request with these options.
+    #[inline]
     pub fn to_json(&self) -> String {
         let mut json = r#"{"kind":"DeleteOptions","apiVersion":"v1""#.to_owned();
         if let Some(seconds) = self.grace_period_seconds {
@@ -123,6 +130,7 @@ impl DeleteOptions {
     ///
     /// # Errors
     /// The server's answer to options that it cannot understand or accept.
+    #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
         const FIELD: &str = "propagationPolicy";
         let grace_period_seconds = query.integer("gracePeriodSeconds")?;
@@ -156,6 +164,7 @@ impl DeleteOptions {
 
 impl Preconditions {
     /// Whether an object meets them.
+    #[inline]
     pub fn are_met_by(&self, meta: &ObjectMeta) -> bool {
         let meets = |want: &Option<Str>, have: &Option<Str>| want.is_none() || want == have;
         meets(&self.uid, &meta.uid) && meets(&self.resource_version, &meta.resource_version)
@@ -176,6 +185,7 @@ pub enum PropagationPolicy {
 
 impl PropagationPolicy {
     /// The word in a request.
+    #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
             PropagationPolicy::Orphan => "Orphan",
@@ -185,6 +195,7 @@ impl PropagationPolicy {
     }
 
     /// The policy of this word.
+    #[inline]
     pub fn from_name(text: &str) -> Option<Self> {
         let all = [PropagationPolicy::Orphan, PropagationPolicy::Background, PropagationPolicy::Foreground];
         all.into_iter().find(|policy| policy.as_str() == text)
@@ -192,11 +203,13 @@ impl PropagationPolicy {
 }
 
 impl fmt::Display for PropagationPolicy {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
+#[inline]
 fn push_json_text(json: &mut String, text: &str) {
     json.push('"');
     for c in text.chars() {

@@ -14,12 +14,14 @@ pub struct GetOptions {
 impl GetOptions {
     /// Accepts the object as of this version or any later one; `0` accepts any.
     #[must_use]
+    #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
         self.resource_version = Some(version.into());
         self
     }
 
     /// Adds these options to a query.
+    #[inline]
     pub fn append_query(&self, query: &mut String) {
         if let Some(version) = &self.resource_version {
             append(query, "resourceVersion", &version);
@@ -27,6 +29,7 @@ impl GetOptions {
     }
 
     /// The options of a request.
+    #[inline]
     pub fn from_query(query: &Query) -> Self {
         GetOptions { resource_version: query.text("resourceVersion").map(Str::from) }
     }

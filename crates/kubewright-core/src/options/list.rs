@@ -45,6 +45,7 @@ pub struct ListOptions {
 impl ListOptions {
     /// Only objects with such labels.
     #[must_use]
+    #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
         self.label_selector = selector;
         self
@@ -52,6 +53,7 @@ impl ListOptions {
 
     /// Only objects with such fields.
     #[must_use]
+    #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.field_selector = selector;
         self
@@ -59,6 +61,7 @@ impl ListOptions {
 
     /// As of this version; `0` is whatever the server has at hand.
     #[must_use]
+    #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
         self.resource_version = Some(version.into());
         self
@@ -66,6 +69,7 @@ impl ListOptions {
 
     /// How the version is meant.
     #[must_use]
+    #[inline]
     pub fn resource_version_match(mut self, how: ResourceVersionMatch) -> Self {
         self.resource_version_match = Some(how);
         self
@@ -73,6 +77,7 @@ impl ListOptions {
 
     /// This many objects at a time.
     #[must_use]
+    #[inline]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit.into());
         self
@@ -81,6 +86,7 @@ impl ListOptions {
     /// The page after the one that gave this token. Versions belong to the first page and are dropped.
     #[must_use]
     #[doc(alias = "Continue")]
+    #[inline]
     pub fn continue_from(mut self, token: impl Into<Str>) -> Self {
         self.continue_token = Some(token.into());
         self.resource_version = None;
@@ -90,6 +96,7 @@ impl ListOptions {
 
     /// The server gives up after so many seconds.
     #[must_use]
+    #[inline]
     pub fn timeout_seconds(mut self, seconds: u32) -> Self {
         self.timeout_seconds = Some(seconds.into());
         self
@@ -97,12 +104,14 @@ impl ListOptions {
 
     /// Only objects of this range, in the server's syntax for it.
     #[must_use]
+    #[inline]
     pub fn shard_selector(mut self, selector: impl Into<Str>) -> Self {
         self.shard_selector = Some(selector.into());
         self
     }
 
     /// Adds these options to a query.
+    #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_some(query, "continue", &self.continue_token);
         append_selectors(query, &self.field_selector, &self.label_selector);
@@ -117,6 +126,7 @@ impl ListOptions {
     ///
     /// # Errors
     /// The server's answer to options that it cannot understand or accept.
+    #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
         let (label_selector, field_selector) = selectors(query)?;
         let options = ListOptions {
@@ -138,10 +148,12 @@ impl ListOptions {
     /// # Errors
     /// The answer it would give: how a version is meant needs a version, which `0` is not for an exact match,
     /// and a continue token already has one.
+    #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         self.check(self.resource_version_match.map(ResourceVersionMatch::as_str), false)
     }
 
+    #[inline]
     fn check(&self, how: Option<&str>, sends_initial_events: bool) -> Result<(), Box<Status>> {
         const FIELD: &str = "resourceVersionMatch";
         let version = self.resource_version.as_deref().unwrap_or_default();
@@ -191,6 +203,7 @@ pub enum ResourceVersionMatch {
 
 impl ResourceVersionMatch {
     /// The word in a query.
+    #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
             ResourceVersionMatch::Exact => "Exact",
@@ -198,23 +211,27 @@ impl ResourceVersionMatch {
         }
     }
 
+    #[inline]
     pub(super) fn from_name(text: &str) -> Option<Self> {
         [ResourceVersionMatch::Exact, ResourceVersionMatch::NotOlderThan].into_iter().find(|how| how.as_str() == text)
     }
 }
 
 impl fmt::Display for ResourceVersionMatch {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
+#[inline]
 pub(super) fn append_some(query: &mut String, name: &str, value: &Option<impl fmt::Display>) {
     if let Some(value) = value {
         append(query, name, &value);
     }
 }
 
+#[inline]
 pub(super) fn append_selectors(query: &mut String, fields: &FieldSelector, labels: &Selector) {
     if !fields.is_everything() {
         append(query, "fieldSelector", &fields);
@@ -224,6 +241,7 @@ pub(super) fn append_selectors(query: &mut String, fields: &FieldSelector, label
     }
 }
 
+#[inline]
 pub(super) fn selectors(query: &Query) -> Result<(Selector, FieldSelector), Box<Status>> {
     let bad = |error: crate::selector::SelectorError| Box::new(Status::bad_request(error.to_string()));
     let labels = query.get("labelSelector").unwrap_or_default().parse().map_err(bad)?;

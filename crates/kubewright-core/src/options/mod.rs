@@ -26,6 +26,7 @@ use crate::GroupKind;
 use crate::meta::v1::{Status, StatusCause};
 
 /// The server's answer to options that break its rules; none where `causes` is empty.
+#[inline]
 fn check(kind: &'static str, causes: Vec<StatusCause>) -> Result<(), Box<Status>> {
     match causes.is_empty() {
         true => Ok(()),

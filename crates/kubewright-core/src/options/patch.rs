@@ -28,6 +28,7 @@ pub enum Patch {
 
 impl Patch {
     /// The kind of patch.
+    #[inline]
     pub fn patch_type(&self) -> PatchType {
         match self {
             Patch::Json(_) => PatchType::Json,
@@ -38,11 +39,13 @@ impl Patch {
     }
 
     /// The `Content-Type` to send it with.
+    #[inline]
     pub fn content_type(&self) -> &'static str {
         self.patch_type().content_type()
     }
 
     /// The body to send.
+    #[inline]
     pub fn body(&self) -> &[u8] {
         match self {
             Patch::Json(body) | Patch::Merge(body) | Patch::Strategic(body) | Patch::Apply(body) => body,
@@ -50,6 +53,7 @@ impl Patch {
     }
 
     /// The body to send, without a copy.
+    #[inline]
     pub fn into_body(self) -> Vec<u8> {
         match self {
             Patch::Json(body) | Patch::Merge(body) | Patch::Strategic(body) | Patch::Apply(body) => body,
@@ -72,6 +76,7 @@ pub enum PatchType {
 
 impl PatchType {
     /// The media type of its bodies.
+    #[inline]
     pub const fn content_type(self) -> &'static str {
         match self {
             PatchType::Json => "application/json-patch+json",
@@ -82,6 +87,7 @@ impl PatchType {
     }
 
     /// The kind of patch of this `Content-Type`, whose parameters do not matter.
+    #[inline]
     pub fn from_content_type(text: &str) -> Option<Self> {
         let media_type = text.split(';').next().unwrap_or_default().trim();
         let all = [PatchType::Json, PatchType::Merge, PatchType::Strategic, PatchType::Apply];
@@ -89,6 +95,7 @@ impl PatchType {
     }
 
     /// A patch of this kind with this body.
+    #[inline]
     pub fn with_body(self, body: impl Into<Vec<u8>>) -> Patch {
         let body = body.into();
         match self {
@@ -117,6 +124,7 @@ pub struct PatchOptions {
 impl PatchOptions {
     /// Does everything but store the object.
     #[must_use]
+    #[inline]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
@@ -124,6 +132,7 @@ impl PatchOptions {
 
     /// Writes as this manager.
     #[must_use]
+    #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
         self.field_manager = Some(manager.into());
         self
@@ -131,6 +140,7 @@ impl PatchOptions {
 
     /// Treats unknown and duplicate fields so.
     #[must_use]
+    #[inline]
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
         self.field_validation = Some(validation);
         self
@@ -138,12 +148,14 @@ impl PatchOptions {
 
     /// Takes fields over from other managers; for server-side apply only.
     #[must_use]
+    #[inline]
     pub fn force(mut self) -> Self {
         self.force = Some(true);
         self
     }
 
     /// Adds these options to a query.
+    #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_write(query, self.dry_run, &self.field_manager, self.field_validation);
         append_some(query, "force", &self.force);
@@ -153,6 +165,7 @@ impl PatchOptions {
     ///
     /// # Errors
     /// The server's answer to options that it cannot accept.
+    #[inline]
     pub fn from_query(query: &Query, patch: PatchType) -> Result<Self, Box<Status>> {
         let options = PatchOptions {
             dry_run: query.get("dryRun").is_some(),
@@ -170,12 +183,14 @@ impl PatchOptions {
     ///
     /// # Errors
     /// The answer it would give: server-side apply needs a manager, and no other patch can be forced.
+    #[inline]
     pub fn validate(&self, patch: PatchType) -> Result<(), Box<Status>> {
         let mut causes = self.apply_causes(patch);
         causes.extend(field_manager_causes(self.field_manager.as_deref()));
         check("PatchOptions", causes)
     }
 
+    #[inline]
     fn apply_causes(&self, patch: PatchType) -> Vec<StatusCause> {
         let has_manager = self.field_manager.as_ref().is_some_and(|manager| !manager.is_empty());
         match patch {

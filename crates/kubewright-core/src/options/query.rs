@@ -21,6 +21,7 @@ pub struct Query {
 
 impl Query {
     /// Reads what follows the question mark of a URL.
+    #[inline]
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         let parameters = pairs.filter_map(|pair| {
@@ -31,16 +32,19 @@ impl Query {
     }
 
     /// The first value of a parameter.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
     /// All values of a parameter.
+    #[inline]
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.parameters.iter().filter(move |(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 
     /// A parameter that is true or false: true unless it is absent, `false` or `0`; `None` where absent.
+    #[inline]
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
@@ -49,6 +53,7 @@ impl Query {
     ///
     /// # Errors
     /// A bad request where it is something else.
+    #[inline]
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Box<Status>> {
         let Some(text) = self.get(name) else {
             return Ok(None);
@@ -65,12 +70,14 @@ impl Query {
     }
 
     /// A parameter whose empty value is none.
+    #[inline]
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 }
 
 /// Adds a parameter to a query, or to a URL that ends with a question mark.
+#[inline]
 pub(super) fn append(query: &mut String, name: &str, value: &dyn Display) {
     if !query.is_empty() && !query.ends_with(['?', '&']) {
         query.push('&');
@@ -83,6 +90,7 @@ pub(super) fn append(query: &mut String, name: &str, value: &dyn Display) {
 struct Escaper<'a>(&'a mut String);
 
 impl Write for Escaper<'_> {
+    #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
             match byte {
@@ -94,6 +102,7 @@ impl Write for Escaper<'_> {
     }
 }
 
+#[inline]
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -41,6 +41,7 @@ pub struct WatchOptions {
 impl WatchOptions {
     /// Only objects with such labels.
     #[must_use]
+    #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
         self.label_selector = selector;
         self
@@ -48,6 +49,7 @@ impl WatchOptions {
 
     /// Only objects with such fields.
     #[must_use]
+    #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.field_selector = selector;
         self
@@ -55,6 +57,7 @@ impl WatchOptions {
 
     /// Changes after this version; `0` is all objects as the server has them at hand, then their changes.
     #[must_use]
+    #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
         self.resource_version = Some(version.into());
         self
@@ -66,6 +69,7 @@ impl WatchOptions {
     #[must_use]
     #[doc(alias = "SendInitialEvents")]
     #[doc(alias = "WatchList")]
+    #[inline]
     pub fn initial_events(mut self) -> Self {
         self.send_initial_events = Some(true);
         self.resource_version_match = Some(ResourceVersionMatch::NotOlderThan);
@@ -76,6 +80,7 @@ impl WatchOptions {
     /// The server may send bookmarks.
     #[must_use]
     #[doc(alias = "AllowWatchBookmarks")]
+    #[inline]
     pub fn bookmarks(mut self) -> Self {
         self.allow_watch_bookmarks = true;
         self
@@ -83,6 +88,7 @@ impl WatchOptions {
 
     /// The server ends the watch after so many seconds.
     #[must_use]
+    #[inline]
     pub fn timeout_seconds(mut self, seconds: u32) -> Self {
         self.timeout_seconds = Some(seconds.into());
         self
@@ -90,12 +96,14 @@ impl WatchOptions {
 
     /// Only objects of this range, in the server's syntax for it.
     #[must_use]
+    #[inline]
     pub fn shard_selector(mut self, selector: impl Into<Str>) -> Self {
         self.shard_selector = Some(selector.into());
         self
     }
 
     /// Adds these options to a query, and that it is a watch.
+    #[inline]
     pub fn append_query(&self, query: &mut String) {
         if self.allow_watch_bookmarks {
             append(query, "allowWatchBookmarks", &true);
@@ -110,6 +118,7 @@ impl WatchOptions {
     }
 
     /// Whether a request is for a watch rather than a list.
+    #[inline]
     pub fn is_watch(query: &Query) -> bool {
         query.flag("watch").unwrap_or_default()
     }
@@ -118,6 +127,7 @@ impl WatchOptions {
     ///
     /// # Errors
     /// The server's answer to options that it cannot understand or accept.
+    #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
         let (label_selector, field_selector) = selectors(query)?;
         let options = WatchOptions {
@@ -139,10 +149,12 @@ impl WatchOptions {
     /// # Errors
     /// The answer it would give: initial events, sent or not, need the version to be a lower bound, and
     /// only they do.
+    #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         self.check(self.resource_version_match.map(ResourceVersionMatch::as_str), false)
     }
 
+    #[inline]
     fn check(&self, how: Option<&str>, continues: bool) -> Result<(), Box<Status>> {
         const FIELD: &str = "resourceVersionMatch";
         let lower_bound = ResourceVersionMatch::NotOlderThan.as_str();

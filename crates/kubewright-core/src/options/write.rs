@@ -26,6 +26,7 @@ pub struct CreateOptions {
 impl CreateOptions {
     /// Does everything but store the object.
     #[must_use]
+    #[inline]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
@@ -33,6 +34,7 @@ impl CreateOptions {
 
     /// Writes as this manager.
     #[must_use]
+    #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
         self.field_manager = Some(manager.into());
         self
@@ -40,12 +42,14 @@ impl CreateOptions {
 
     /// Treats unknown and duplicate fields so.
     #[must_use]
+    #[inline]
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
         self.field_validation = Some(validation);
         self
     }
 
     /// Adds these options to a query.
+    #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_write(query, self.dry_run, &self.field_manager, self.field_validation);
     }
@@ -54,6 +58,7 @@ impl CreateOptions {
     ///
     /// # Errors
     /// The server's answer to options that it cannot accept.
+    #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
         check("CreateOptions", write_causes(query))?;
         Ok(CreateOptions {
@@ -67,6 +72,7 @@ impl CreateOptions {
     ///
     /// # Errors
     /// The answer it would give: a manager's name has up to 128 bytes, all printable.
+    #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         check("CreateOptions", field_manager_causes(self.field_manager.as_deref()))
     }
@@ -86,6 +92,7 @@ pub struct UpdateOptions {
 impl UpdateOptions {
     /// Does everything but store the object.
     #[must_use]
+    #[inline]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
@@ -93,6 +100,7 @@ impl UpdateOptions {
 
     /// Writes as this manager.
     #[must_use]
+    #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
         self.field_manager = Some(manager.into());
         self
@@ -100,12 +108,14 @@ impl UpdateOptions {
 
     /// Treats unknown and duplicate fields so.
     #[must_use]
+    #[inline]
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
         self.field_validation = Some(validation);
         self
     }
 
     /// Adds these options to a query.
+    #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_write(query, self.dry_run, &self.field_manager, self.field_validation);
     }
@@ -114,6 +124,7 @@ impl UpdateOptions {
     ///
     /// # Errors
     /// The server's answer to options that it cannot accept.
+    #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
         check("UpdateOptions", write_causes(query))?;
         Ok(UpdateOptions {
@@ -127,6 +138,7 @@ impl UpdateOptions {
     ///
     /// # Errors
     /// The answer it would give: a manager's name has up to 128 bytes, all printable.
+    #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         check("UpdateOptions", field_manager_causes(self.field_manager.as_deref()))
     }
@@ -145,6 +157,7 @@ pub enum FieldValidation {
 
 impl FieldValidation {
     /// The word in a query.
+    #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
             FieldValidation::Ignore => "Ignore",
@@ -153,6 +166,7 @@ impl FieldValidation {
         }
     }
 
+    #[inline]
     pub(super) fn from_name(text: &str) -> Option<Self> {
         let all = [FieldValidation::Ignore, FieldValidation::Warn, FieldValidation::Strict];
         all.into_iter().find(|validation| validation.as_str() == text)
@@ -160,11 +174,13 @@ impl FieldValidation {
 }
 
 impl fmt::Display for FieldValidation {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
+#[inline]
 pub(super) fn append_write(
     query: &mut String,
     dry_run: bool,
@@ -176,6 +192,7 @@ pub(super) fn append_write(
     append_some(query, "fieldValidation", &field_validation);
 }
 
+#[inline]
 pub(super) fn append_dry_run(query: &mut String, dry_run: bool) {
     if dry_run {
         append(query, "dryRun", &"All");
@@ -183,6 +200,7 @@ pub(super) fn append_dry_run(query: &mut String, dry_run: bool) {
 }
 
 /// What is wrong with the parameters that all writes have.
+#[inline]
 pub(super) fn write_causes(query: &Query) -> Vec<StatusCause> {
     let mut causes = field_manager_causes(query.get("fieldManager"));
     causes.extend(dry_run_cause(query));
@@ -195,6 +213,7 @@ pub(super) fn write_causes(query: &Query) -> Vec<StatusCause> {
     causes
 }
 
+#[inline]
 pub(super) fn dry_run_cause(query: &Query) -> Option<StatusCause> {
     let values: Vec<&str> = query.all("dryRun").collect();
     if values.iter().all(|&value| value == "All") {
@@ -204,6 +223,7 @@ pub(super) fn dry_run_cause(query: &Query) -> Option<StatusCause> {
     Some(StatusCause::not_supported("dryRun", format!("[{}]", values.join(",")), &["All"]))
 }
 
+#[inline]
 pub(super) fn field_manager_causes(manager: Option<&str>) -> Vec<StatusCause> {
     const FIELD: &str = "fieldManager";
     let manager = manager.unwrap_or_default();

@@ -17,6 +17,7 @@ use crate::{List, Map, Str, Value};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias = "CreateMergePatch")]
+#[inline]
 pub fn create_merge_patch(original: &Value, modified: &Value) -> Value {
     let (Value::Object(original), Value::Object(modified)) = (original, modified) else { return modified.clone() };
     let mut patch = Map::new();
@@ -49,12 +50,14 @@ pub fn create_merge_patch(original: &Value, modified: &Value) -> Value {
 /// assert_eq!(json_patch(&original, &patch)?, modified);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[inline]
 pub fn create_json_patch(original: &Value, modified: &Value) -> Value {
     let mut operations = List::new();
     compare(&mut operations, "", original, modified);
     Value::Array(operations)
 }
 
+#[inline]
 fn compare(operations: &mut List<Value>, path: &str, original: &Value, modified: &Value) {
     match (original, modified) {
         (Value::Object(original), Value::Object(modified)) => {
@@ -85,6 +88,7 @@ fn compare(operations: &mut List<Value>, path: &str, original: &Value, modified:
     }
 }
 
+#[inline]
 fn operation(op: &'static str, path: &str, value: Option<&Value>) -> Value {
     let mut entries: Map<Value> = [("op", Value::String(Str::from_static(op))), ("path", path.into())].into();
     if let Some(value) = value {

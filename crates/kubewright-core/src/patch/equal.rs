@@ -3,6 +3,7 @@
 use crate::Value;
 
 /// Whether two trees are equal, numbers by their value and not by how they are written.
+#[inline]
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Int(whole), Value::Float(number)) | (Value::Float(number), Value::Int(whole)) => {

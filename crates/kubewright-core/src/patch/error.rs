@@ -27,12 +27,14 @@ pub enum PatchError {
 }
 
 impl PatchError {
+    #[inline]
     pub(super) fn unmergeable(message: impl fmt::Display) -> Self {
         PatchError::Unmergeable(message.to_string())
     }
 }
 
 impl fmt::Display for PatchError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PatchError::Malformed(message) | PatchError::Unmergeable(message) => f.write_str(message),
@@ -50,6 +52,7 @@ impl Error for PatchError {}
 
 /// What the server answers: 400, 413, 422 or 500.
 impl From<PatchError> for Status {
+    #[inline]
     fn from(error: PatchError) -> Status {
         let message = error.to_string();
         match error {

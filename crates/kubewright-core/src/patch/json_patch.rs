@@ -28,6 +28,7 @@ const MAX_DEPTH: usize = 256;
 /// assert_eq!(json_patch(&target, &patch)?.to_string(), r#"{"args":["a","b","c"]}"#);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[inline]
 pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Array(list) = patch else {
         return Err(cannot_unmarshal(patch, "[]handlers.jsonPatchOp"));
@@ -51,6 +52,7 @@ struct Operation<'p> {
 }
 
 impl<'p> Operation<'p> {
+    #[inline]
     fn parse(operation: &'p Value) -> Result<Self, PatchError> {
         let Value::Object(entries) = operation else {
             return Err(cannot_unmarshal(operation, "handlers.jsonPatchOp"));
@@ -68,19 +70,23 @@ impl<'p> Operation<'p> {
         })
     }
 
+    #[inline]
     fn path(&self) -> Result<&'p str, String> {
         self.path.ok_or_else(|| format!("{} operation failed to decode path: missing value", self.op))
     }
 
+    #[inline]
     fn from(&self) -> Result<&'p str, String> {
         self.from.ok_or_else(|| format!("{} operation failed to decode from: missing value", self.op))
     }
 
+    #[inline]
     fn value(&self) -> Value {
         self.value.cloned().unwrap_or_default()
     }
 }
 
+#[inline]
 fn cannot_unmarshal(value: &Value, target: &str) -> PatchError {
     let kind = value.kind();
     PatchError::Malformed(format!("error decoding patch: json: cannot unmarshal {kind} into Go value of type {target}"))
@@ -92,6 +98,7 @@ struct Document {
 }
 
 impl Document {
+    #[inline]
     fn apply(&mut self, operation: &Operation<'_>) -> Result<(), String> {
         match operation.op {
             "add" => self.add(operation.op, operation.path()?, operation.value()),
@@ -107,6 +114,7 @@ impl Document {
         }
     }
 
+    #[inline]
     fn add(&mut self, op: &str, path: &str, value: Value) -> Result<(), String> {
         if path.split('/').count() + depth(&value) > MAX_DEPTH {
             return Err(format!(
@@ -128,6 +136,7 @@ impl Document {
         Ok(())
     }
 
+    #[inline]
     fn remove(&mut self, op: &str, path: &str) -> Result<Value, String> {
         let (parent, key) = self.parent(op, path)?;
         match parent {
@@ -142,6 +151,7 @@ impl Document {
         }
     }
 
+    #[inline]
     fn replace(&mut self, path: &str, value: Value) -> Result<(), String> {
         if path.is_empty() {
             return match value {
@@ -171,6 +181,7 @@ impl Document {
         Ok(())
     }
 
+    #[inline]
     fn copy(&mut self, from: &str, path: &str) -> Result<(), String> {
         let value = self.get("copy", from)?.cloned().unwrap_or_default();
         self.copied += value.to_string().len();
@@ -183,6 +194,7 @@ impl Document {
         self.add("copy", path, value)
     }
 
+    #[inline]
     fn test(&mut self, path: &str, want: &Value) -> Result<(), String> {
         let found = if path.is_empty() { Some(&self.root) } else { self.get("test", path)? };
         match equal(found.unwrap_or(&Value::Null), want) {
@@ -192,6 +204,7 @@ impl Document {
     }
 
     /// The value at `path`, or nothing if only its last key is missing.
+    #[inline]
     fn get(&mut self, op: &str, path: &str) -> Result<Option<&Value>, String> {
         let (parent, key) = self.parent(op, path)?;
         match parent {
@@ -205,6 +218,7 @@ impl Document {
     }
 
     /// What holds the last key of `path`, and that key.
+    #[inline]
     fn parent(&mut self, op: &str, path: &str) -> Result<(&mut Value, Str), String> {
         let (parents, key) = path.rsplit_once('/').ok_or_else(|| missing(op, path))?;
         // What comes before the first slash should be nothing, and is passed over.
@@ -217,19 +231,23 @@ impl Document {
     }
 }
 
+#[inline]
 fn missing(op: &str, path: &str) -> String {
     format!("{op} operation does not apply: doc is missing path: \"{path}\": missing value")
 }
 
+#[inline]
 fn in_path(op: &str, path: &str, error: String) -> String {
     format!("error in {op} for path: '{path}': {error}")
 }
 
+#[inline]
 fn unescape(key: &str) -> Str {
     if key.contains('~') { key.replace("~1", "/").replace("~0", "~").into() } else { key.into() }
 }
 
 /// The index that a key means in a list with room for `length` of them; negative ones count from the end.
+#[inline]
 fn index(key: &str, length: usize) -> Result<usize, String> {
     let number: i64 = key.parse().map_err(|_| format!("value was not a proper array index: '{key}'"))?;
     let index = if number < 0 { number.checked_add_unsigned(length as u64) } else { Some(number) };
@@ -239,6 +257,7 @@ fn index(key: &str, length: usize) -> Result<usize, String> {
         .ok_or_else(|| format!("Unable to access invalid index: {number}: invalid index referenced"))
 }
 
+#[inline]
 fn depth(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(depth).max().unwrap_or_default(),

@@ -18,6 +18,7 @@ use crate::{Map, Value};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias = "MergePatch")]
+#[inline]
 pub fn merge_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Some(entries) = patch.as_object() else {
         let kind = patch.kind();
@@ -31,6 +32,7 @@ pub fn merge_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     Ok(Value::Object(merged))
 }
 
+#[inline]
 fn merge(target: &mut Map<Value>, patch: &Map<Value>) {
     for (key, value) in patch.iter() {
         match (target.get_mut(key), value) {
@@ -48,6 +50,7 @@ fn merge(target: &mut Map<Value>, patch: &Map<Value>) {
 }
 
 /// The value without those entries of its objects that are `null`.
+#[inline]
 pub(super) fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {

@@ -10,6 +10,7 @@ const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P"
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// Writes the canonical form of `number` into `buffer`.
+#[inline]
 pub(super) fn encode(number: Decimal, format: QuantityFormat, buffer: &mut [u8; Quantity::TEXT_LENGTH]) -> &str {
     let mut text = TextWriter::new(buffer);
     if number.mantissa < 0 {
@@ -26,6 +27,7 @@ pub(super) fn encode(number: Decimal, format: QuantityFormat, buffer: &mut [u8; 
     text.finish()
 }
 
+#[inline]
 fn push_binary(text: &mut TextWriter<'_>, mut integer: u128) {
     let mut suffixes = BINARY_SUFFIXES.iter();
     let mut suffix = suffixes.next();
@@ -38,6 +40,7 @@ fn push_binary(text: &mut TextWriter<'_>, mut integer: u128) {
     text.push(suffix.expect("there is at least the empty suffix"));
 }
 
+#[inline]
 fn push_decimal(text: &mut TextWriter<'_>, number: Decimal, format: QuantityFormat) {
     let (mantissa, exponent) = number.reduced();
     let zeros = exponent.rem_euclid(3);

@@ -14,6 +14,7 @@ pub(super) struct Decimal {
 
 impl Decimal {
     /// The mantissa without trailing zeros, and its power of ten.
+    #[inline]
     pub(super) fn reduced(self) -> (i128, i64) {
         let mut exponent = i64::from(self.scale);
         if self.mantissa == 0 {
@@ -35,6 +36,7 @@ impl Decimal {
     /// The number in units of `10^scale`, rounded away from zero, and whether nothing was lost.
     ///
     /// A number that is already in larger units stays as it is.
+    #[inline]
     pub(super) fn rounded_to(self, scale: i32) -> (Decimal, bool) {
         if self.scale >= scale {
             return (self, true);
@@ -47,6 +49,7 @@ impl Decimal {
     }
 
     /// The number divided by `10^scale`, rounded away from zero; `None` beyond 128 bits.
+    #[inline]
     pub(super) fn in_units_of(self, scale: i32) -> Option<i128> {
         let rounded = self.rounded_to(scale).0;
         if rounded.mantissa == 0 {
@@ -56,10 +59,12 @@ impl Decimal {
     }
 
     /// The number if it is an integer of at most 128 bits.
+    #[inline]
     pub(super) fn to_integer(self) -> Option<i128> {
         self.rounded_to(0).1.then(|| self.in_units_of(0)).flatten()
     }
 
+    #[inline]
     pub(super) fn plus(self, other: Decimal) -> Decimal {
         let (mut high, low) = if self.scale >= other.scale { (self, other) } else { (other, self) };
         if low.mantissa == 0 {
@@ -83,6 +88,7 @@ impl Decimal {
         Decimal { mantissa: high.mantissa.saturating_add(low.mantissa), scale: high.scale }
     }
 
+    #[inline]
     pub(super) fn times(mut self, factor: i64) -> Decimal {
         loop {
             if let Some(mantissa) = self.mantissa.checked_mul(i128::from(factor)) {
@@ -92,6 +98,7 @@ impl Decimal {
         }
     }
 
+    #[inline]
     pub(super) fn compare(self, other: Decimal) -> Ordering {
         if self.scale < other.scale {
             return other.compare(self).reverse();
@@ -110,6 +117,7 @@ impl Decimal {
 }
 
 /// `10^exponent`, if it fits.
+#[inline]
 pub(super) fn power_of_ten(exponent: i64) -> Option<i128> {
     10i128.checked_pow(u32::try_from(exponent).ok()?)
 }

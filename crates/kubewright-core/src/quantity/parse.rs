@@ -26,6 +26,7 @@ enum Reason {
 }
 
 impl fmt::Display for ParseQuantityError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Reason::Form => {
@@ -58,6 +59,7 @@ struct Suffix {
     is_plain: bool,
 }
 
+#[inline]
 pub(super) fn parse(text: &str) -> Result<Quantity, ParseQuantityError> {
     let parts = split(text.as_bytes())?;
     if let Some(quantity) = parse_short(text, &parts) {
@@ -74,6 +76,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseQuantityError> {
     Ok(Quantity::from_decimal(Decimal { mantissa, ..number }, format))
 }
 
+#[inline]
 fn split(text: &[u8]) -> Result<Parts<'_>, ParseQuantityError> {
     if text.is_empty() {
         return Err(ParseQuantityError(Reason::Form));
@@ -96,6 +99,7 @@ fn split(text: &[u8]) -> Result<Parts<'_>, ParseQuantityError> {
     })
 }
 
+#[inline]
 fn interpret_suffix(suffix: &[u8]) -> Result<Suffix, ParseQuantityError> {
     use QuantityFormat::{BinarySi, DecimalSi};
     let (format, exponent) = match suffix {
@@ -120,6 +124,7 @@ fn interpret_suffix(suffix: &[u8]) -> Result<Suffix, ParseQuantityError> {
     Ok(Suffix { format, exponent, is_plain: true })
 }
 
+#[inline]
 fn interpret_exponent(suffix: &[u8]) -> Result<Suffix, ParseQuantityError> {
     let letters = count(suffix, |byte| b"eEinumkKMGTP".contains(&byte));
     let signs = usize::from(matches!(suffix.get(letters), Some(b'+' | b'-')));
@@ -136,6 +141,7 @@ fn interpret_exponent(suffix: &[u8]) -> Result<Suffix, ParseQuantityError> {
 }
 
 /// The quantity if it is exact in 64 bits by a cautious estimate, which is the one Go makes.
+#[inline]
 fn parse_short(text: &str, parts: &Parts<'_>) -> Option<Quantity> {
     let Suffix { format, exponent, .. } = parts.suffix;
     // A missing whole part counts as a zero.
@@ -163,6 +169,7 @@ fn parse_short(text: &str, parts: &Parts<'_>) -> Option<Quantity> {
     Some(quantity)
 }
 
+#[inline]
 fn long_decimal(parts: &Parts<'_>) -> Result<Decimal, ParseQuantityError> {
     let limit = 10u128.pow(37);
     let (mut mantissa, mut scale, mut has_more) = (0u128, i64::from(parts.suffix.exponent), false);
@@ -189,6 +196,7 @@ fn long_decimal(parts: &Parts<'_>) -> Result<Decimal, ParseQuantityError> {
 }
 
 /// Multiplies whole part and fraction by 1024 side by side, so that no digit is lost.
+#[inline]
 fn long_binary(parts: &Parts<'_>) -> (Decimal, QuantityFormat) {
     // A fraction of 35 digits times 1024 still fits 128 bits. Digits beyond can only tip the rounding.
     const FRACTION_DIGITS: u32 = 35;
@@ -225,10 +233,12 @@ fn long_binary(parts: &Parts<'_>) -> (Decimal, QuantityFormat) {
     (Decimal { mantissa: (whole * 1_000_000_000 + nanos) as i128, scale: NANO }, format)
 }
 
+#[inline]
 fn take_digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(count(text, |byte| byte.is_ascii_digit()))
 }
 
+#[inline]
 fn count(text: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
     text.iter().take_while(|byte| belongs(**byte)).count()
 }

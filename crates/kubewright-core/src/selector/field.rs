@@ -40,6 +40,7 @@ pub struct FieldRequirement {
 
 impl FieldSelector {
     /// Selects every object.
+    #[inline]
     pub fn everything() -> Self {
         FieldSelector::default()
     }
@@ -47,6 +48,7 @@ impl FieldSelector {
     /// Selects those whose field also has this value.
     #[must_use]
     #[doc(alias = "OneTermEqualSelector")]
+    #[inline]
     pub fn equals(self, field: impl Into<Str>, value: impl Into<Str>) -> Self {
         self.with(FieldRequirement { field: field.into(), value: value.into(), negated: false })
     }
@@ -54,6 +56,7 @@ impl FieldSelector {
     /// Selects those whose field also has another value than this.
     #[must_use]
     #[doc(alias = "OneTermNotEqualSelector")]
+    #[inline]
     pub fn not_equals(self, field: impl Into<Str>, value: impl Into<Str>) -> Self {
         self.with(FieldRequirement { field: field.into(), value: value.into(), negated: true })
     }
@@ -61,6 +64,7 @@ impl FieldSelector {
     /// Selects those that also meet this requirement.
     #[must_use]
     #[doc(alias = "AndSelectors")]
+    #[inline]
     pub fn with(mut self, requirement: FieldRequirement) -> Self {
         let at = self.requirements.partition_point(|have| *have <= requirement);
         self.requirements.insert(at, requirement);
@@ -71,6 +75,7 @@ impl FieldSelector {
     ///
     /// A field without a value counts as empty. Fields that the kind cannot be selected by are not
     /// noticed here: look through [`requirements`](FieldSelector::requirements) first.
+    #[inline]
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = value_of(&requirement.field).unwrap_or_default();
@@ -80,17 +85,20 @@ impl FieldSelector {
 
     /// Whether it has no requirement.
     #[doc(alias = "Empty")]
+    #[inline]
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
     /// Its requirements in the order of their fields.
+    #[inline]
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
     /// The one value that `field` must have.
     #[doc(alias = "RequiresExactMatch")]
+    #[inline]
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         let requirement = self.requirements.iter().find(|one| one.field == field && !one.negated)?;
         Some(&requirement.value)
@@ -103,6 +111,7 @@ impl FromStr for FieldSelector {
     /// Parses terms `a=b`, `a==b` and `a!=b` with commas between them.
     ///
     /// Within a value, `\,` `\=` and `\\` stand for a comma, an equals sign and a backslash.
+    #[inline]
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let mut selector = FieldSelector::everything();
         for term in split_terms(text).into_iter().filter(|term| !term.is_empty()) {
@@ -124,6 +133,7 @@ impl FromStr for FieldSelector {
 
 /// Terms as `field=value` or `field!=value`, with commas between them and values escaped.
 impl fmt::Display for FieldSelector {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, requirement) in self.requirements.iter().enumerate() {
             f.write_str(if at > 0 { "," } else { "" })?;
@@ -134,6 +144,7 @@ impl fmt::Display for FieldSelector {
 }
 
 impl fmt::Display for FieldRequirement {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         f.write_str(&self.field)?;
@@ -149,6 +160,7 @@ impl fmt::Display for FieldRequirement {
 }
 
 /// Splits at commas that no backslash precedes, escapes left in place.
+#[inline]
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -163,6 +175,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
+#[inline]
 fn unescape(value: &str) -> Result<Str, SelectorError> {
     let bad_escape =
         |sequence: &str| SelectorError::new(format!("invalid field selector: invalid escape sequence: {sequence}"));

@@ -27,11 +27,13 @@ pub struct Selector {
 
 impl Selector {
     /// Selects every object.
+    #[inline]
     pub fn everything() -> Self {
         Selector { requirements: Some(List::new()) }
     }
 
     /// Selects no object, whatever requirements are added.
+    #[inline]
     pub fn nothing() -> Self {
         Selector { requirements: None }
     }
@@ -42,6 +44,7 @@ impl Selector {
     /// When a key or a value has not the syntax of labels. Labels of an object on a server always have.
     #[doc(alias = "ValidatedSelectorFromSet")]
     #[doc(alias = "SelectorFromSet")]
+    #[inline]
     pub fn from_set(labels: &Map<Str>) -> Result<Self, SelectorError> {
         labels.iter().map(|(key, value)| Requirement::equals(key, value)).collect()
     }
@@ -60,6 +63,7 @@ impl Selector {
     /// # Ok::<(), kubewright_core::selector::SelectorError>(())
     /// ```
     #[doc(alias = "LabelSelectorAsSelector")]
+    #[inline]
     pub fn from_label_selector(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
         let Some(selector) = selector else {
             return Ok(Selector::nothing());
@@ -84,6 +88,7 @@ impl Selector {
     /// Selects those that also meet this requirement.
     #[must_use]
     #[doc(alias = "Add")]
+    #[inline]
     pub fn with(mut self, requirement: Requirement) -> Self {
         if let Some(requirements) = &mut self.requirements {
             let at = requirements.partition_point(|have| have.key() <= requirement.key());
@@ -93,6 +98,7 @@ impl Selector {
     }
 
     /// Whether an object with these labels is selected.
+    #[inline]
     pub fn matches(&self, labels: &Map<Str>) -> bool {
         match &self.requirements {
             Some(requirements) => requirements.iter().all(|requirement| requirement.matches(labels)),
@@ -102,22 +108,26 @@ impl Selector {
 
     /// Whether it has no requirement, so that labels need not be looked at.
     #[doc(alias = "Empty")]
+    #[inline]
     pub fn is_everything(&self) -> bool {
         self.requirements.as_ref().is_some_and(|requirements| requirements.is_empty())
     }
 
     /// Whether it is [`nothing`](Selector::nothing), so that objects need not be looked at.
+    #[inline]
     pub fn is_nothing(&self) -> bool {
         self.requirements.is_none()
     }
 
     /// Its requirements in the order of their keys; none for a selector of nothing.
+    #[inline]
     pub fn requirements(&self) -> Option<&[Requirement]> {
         self.requirements.as_deref()
     }
 
     /// The one value that the first requirement on `label` allows.
     #[doc(alias = "RequiresExactMatch")]
+    #[inline]
     pub fn requires_exact_match(&self, label: &str) -> Option<&str> {
         let requirement = self.requirements()?.iter().find(|requirement| requirement.key() == label)?;
         match (requirement.operator(), requirement.values()) {
@@ -128,12 +138,14 @@ impl Selector {
 }
 
 impl Default for Selector {
+    #[inline]
     fn default() -> Self {
         Selector::everything()
     }
 }
 
 impl FromIterator<Requirement> for Selector {
+    #[inline]
     fn from_iter<I: IntoIterator<Item = Requirement>>(requirements: I) -> Self {
         let mut requirements: List<Requirement> = requirements.into_iter().collect();
         requirements.sort_by(|a, b| a.key().cmp(b.key()));
@@ -144,6 +156,7 @@ impl FromIterator<Requirement> for Selector {
 impl FromStr for Selector {
     type Err = SelectorError;
 
+    #[inline]
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         Ok(parser::parse(text)?.into_iter().collect())
     }
@@ -152,6 +165,7 @@ impl FromStr for Selector {
 impl TryFrom<&LabelSelector> for Selector {
     type Error = SelectorError;
 
+    #[inline]
     fn try_from(selector: &LabelSelector) -> Result<Self, SelectorError> {
         Selector::from_label_selector(Some(selector))
     }
@@ -162,6 +176,7 @@ impl TryFrom<&LabelSelector> for Selector {
 /// A selector of nothing has no text form of its own. It prints as a contradiction, so that a server
 /// selects nothing either; in Go it prints as the empty text, by which a server selects everything.
 impl fmt::Display for Selector {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(requirements) = &self.requirements else {
             return f.write_str("nothing,!nothing");

@@ -18,12 +18,14 @@ pub struct SelectorError {
 }
 
 impl SelectorError {
+    #[inline]
     fn new(message: impl Into<String>) -> Self {
         SelectorError { message: message.into() }
     }
 }
 
 impl fmt::Display for SelectorError {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }

@@ -12,6 +12,7 @@ use super::requirement::key_error;
 use super::{Operator, Requirement, SelectorError};
 
 /// Reads a selector's requirements in the order in which they are written.
+#[inline]
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
     let mut parser = Parser { tokens: scan(text), position: 0 };
     let mut requirements = Vec::new();
@@ -53,6 +54,7 @@ enum Token<'a> {
 }
 
 impl<'a> Token<'a> {
+    #[inline]
     fn text(self) -> &'a str {
         match self {
             Token::End => "",
@@ -70,11 +72,13 @@ impl<'a> Token<'a> {
     }
 }
 
+#[inline]
 fn found(token: Token<'_>, expected: &str) -> String {
     format!("found '{}', expected: {expected}", token.text())
 }
 
 /// Splits the text into tokens, the last of which is the end.
+#[inline]
 fn scan(text: &str) -> Vec<Token<'_>> {
     let is_space = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
     let is_symbol = |c: char| matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<');
@@ -107,16 +111,19 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    #[inline]
     fn peek(&self) -> Token<'a> {
         self.tokens.get(self.position).copied().unwrap_or(Token::End)
     }
 
+    #[inline]
     fn next(&mut self) -> Token<'a> {
         let token = self.peek();
         self.position += 1;
         token
     }
 
+    #[inline]
     fn requirement(&mut self) -> Result<Requirement, String> {
         let mut token = self.next();
         let negated = token == Token::Not;
@@ -145,6 +152,7 @@ impl<'a> Parser<'a> {
         Requirement::new(key, operator, values).map_err(|error| error.to_string())
     }
 
+    #[inline]
     fn operator(&mut self) -> Result<Operator, String> {
         Ok(match self.next() {
             Token::Word("in") => Operator::In,
@@ -158,6 +166,7 @@ impl<'a> Parser<'a> {
         })
     }
 
+    #[inline]
     fn exact_value(&mut self) -> Result<&'a str, String> {
         match self.peek() {
             Token::End | Token::Comma => Ok(""),
@@ -169,6 +178,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    #[inline]
     fn values(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             Token::Open => {}

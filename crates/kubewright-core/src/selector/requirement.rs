@@ -54,6 +54,7 @@ impl Requirement {
     /// values: none for `Exists` and `DoesNotExist`, one or more for `In` and `NotIn`, one for all others,
     /// which must be an integer for `GreaterThan` and `LessThan`.
     #[doc(alias = "NewRequirement")]
+    #[inline]
     pub fn new<V: Into<Str>>(
         key: impl Into<Str>,
         operator: Operator,
@@ -62,6 +63,7 @@ impl Requirement {
         Requirement::checked(key.into(), operator, values.into_iter().map(Into::into).collect())
     }
 
+    #[inline]
     fn checked(key: Str, operator: Operator, mut values: Vec<Str>) -> Result<Self, SelectorError> {
         let mut errors = Vec::new();
         if let Some(error) = key_error(&key) {
@@ -87,16 +89,19 @@ impl Requirement {
     }
 
     /// The label has this value.
+    #[inline]
     pub fn equals(key: impl Into<Str>, value: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::Equals, [value])
     }
 
     /// The label has another value, or does not exist.
+    #[inline]
     pub fn not_equals(key: impl Into<Str>, value: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::NotEquals, [value])
     }
 
     /// The label has one of these values.
+    #[inline]
     pub fn is_in<V: Into<Str>>(
         key: impl Into<Str>,
         values: impl IntoIterator<Item = V>,
@@ -105,6 +110,7 @@ impl Requirement {
     }
 
     /// The label has none of these values, or does not exist.
+    #[inline]
     pub fn not_in<V: Into<Str>>(
         key: impl Into<Str>,
         values: impl IntoIterator<Item = V>,
@@ -113,41 +119,49 @@ impl Requirement {
     }
 
     /// The label exists.
+    #[inline]
     pub fn exists(key: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::Exists, [""; 0])
     }
 
     /// The label does not exist.
+    #[inline]
     pub fn does_not_exist(key: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::DoesNotExist, [""; 0])
     }
 
     /// The label is an integer above `bound`, which cannot be negative, since labels cannot.
+    #[inline]
     pub fn greater_than(key: impl Into<Str>, bound: i64) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::GreaterThan, [bound.to_string()])
     }
 
     /// The label is an integer below `bound`, which cannot be negative, since labels cannot.
+    #[inline]
     pub fn less_than(key: impl Into<Str>, bound: i64) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::LessThan, [bound.to_string()])
     }
 
     /// The label that is looked at.
+    #[inline]
     pub fn key(&self) -> &Str {
         &self.key
     }
 
     /// How it is compared.
+    #[inline]
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
     /// What it is compared with, in alphabetical order.
+    #[inline]
     pub fn values(&self) -> &[Str] {
         &self.values
     }
 
     /// Whether these labels meet the requirement.
+    #[inline]
     pub fn matches(&self, labels: &Map<Str>) -> bool {
         let label = labels.get(&self.key);
         match self.operator {
@@ -162,6 +176,7 @@ impl Requirement {
         }
     }
 
+    #[inline]
     fn compare(&self, label: Option<&Str>, holds: impl FnOnce(i64, i64) -> bool) -> bool {
         let label = label.and_then(|label| label.parse().ok());
         let bound = self.values.first().and_then(|bound| bound.parse().ok());
@@ -170,6 +185,7 @@ impl Requirement {
 }
 
 impl fmt::Display for Requirement {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (before, between, after) = match self.operator {
             Operator::Equals => ("", "=", ""),
@@ -192,11 +208,13 @@ impl fmt::Display for Requirement {
 }
 
 /// What is wrong with a key, if anything, without saying where it stood.
+#[inline]
 pub(super) fn key_error(key: &str) -> Option<String> {
     let complaints = validation::qualified_name(key).join("; ");
     (!complaints.is_empty()).then(|| format!("Invalid value: {}: {complaints}", Quoted(key)))
 }
 
+#[inline]
 fn operator_error(operator: Operator, values: &[Str]) -> Option<String> {
     let rule = match operator {
         Operator::In | Operator::NotIn if values.is_empty() => "for 'in', 'notin' operators, values set can't be empty",

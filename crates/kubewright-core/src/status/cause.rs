@@ -63,6 +63,7 @@ impl CauseType {
     };
 
     /// The word in a `Status`.
+    #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
             CauseType::FieldValueNotFound => "FieldValueNotFound",
@@ -83,11 +84,13 @@ impl CauseType {
     }
 
     /// The cause of this word, unless it is not known here.
+    #[inline]
     pub fn from_name(text: &str) -> Option<Self> {
         CauseType::ALL.into_iter().find(|cause| cause.as_str() == text)
     }
 
     /// How a message about a field of this cause begins.
+    #[inline]
     fn headline(self) -> &'static str {
         match self {
             CauseType::FieldValueNotFound => "Not found",
@@ -105,6 +108,7 @@ impl CauseType {
 }
 
 impl fmt::Display for CauseType {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -112,11 +116,13 @@ impl fmt::Display for CauseType {
 
 impl StatusCause {
     /// A cause that is not about a field.
+    #[inline]
     pub fn of(cause: CauseType, message: impl Into<Str>) -> Self {
         StatusCause { reason: Some(Str::from_static(cause.as_str())), message: Some(message.into()), field: None }
     }
 
     /// Its type, unless that is not known here.
+    #[inline]
     pub fn cause_type(&self) -> Option<CauseType> {
         self.reason.as_deref().and_then(CauseType::from_name)
     }
@@ -127,36 +133,43 @@ impl StatusCause {
 /// A value is shown as it is given, so text goes in quotes: `format!("{name:?}")`.
 impl StatusCause {
     /// A value is missing. An empty `detail` is left out.
+    #[inline]
     pub fn required(field: impl Into<Str>, detail: &str) -> Self {
         field_cause(CauseType::FieldValueRequired, field, None, detail)
     }
 
     /// A value is malformed.
+    #[inline]
     pub fn invalid(field: impl Into<Str>, value: impl fmt::Display, detail: &str) -> Self {
         field_cause(CauseType::FieldValueInvalid, field, Some(&value), detail)
     }
 
     /// A value is of another type than its field.
+    #[inline]
     pub fn type_invalid(field: impl Into<Str>, value: impl fmt::Display, detail: &str) -> Self {
         field_cause(CauseType::FieldValueTypeInvalid, field, Some(&value), detail)
     }
 
     /// A value is not allowed here or now.
+    #[inline]
     pub fn forbidden(field: impl Into<Str>, detail: &str) -> Self {
         field_cause(CauseType::FieldValueForbidden, field, None, detail)
     }
 
     /// A value that is named does not exist.
+    #[inline]
     pub fn not_found(field: impl Into<Str>, value: impl fmt::Display) -> Self {
         field_cause(CauseType::FieldValueNotFound, field, Some(&value), "")
     }
 
     /// A value must be unique and is not.
+    #[inline]
     pub fn duplicate(field: impl Into<Str>, value: impl fmt::Display) -> Self {
         field_cause(CauseType::FieldValueDuplicate, field, Some(&value), "")
     }
 
     /// A value is none of those that are supported.
+    #[inline]
     pub fn not_supported(field: impl Into<Str>, value: impl fmt::Display, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| Quoted(value).to_string()).collect();
         let detail = format!("supported values: {}", supported.join(", "));
@@ -165,17 +178,20 @@ impl StatusCause {
     }
 
     /// A value has more than `max` bytes.
+    #[inline]
     pub fn too_long(field: impl Into<Str>, max: usize) -> Self {
         field_cause(CauseType::FieldValueTooLong, field, None, &format!("may not be more than {max} bytes"))
     }
 
     /// A list has more than `max` items.
+    #[inline]
     pub fn too_many(field: impl Into<Str>, actual: usize, max: usize) -> Self {
         let detail = format!("must have at most {max} items");
         field_cause(CauseType::FieldValueTooMany, field, Some(&actual), &detail)
     }
 }
 
+#[inline]
 fn field_cause(cause: CauseType, field: impl Into<Str>, value: Option<&dyn fmt::Display>, detail: &str) -> StatusCause {
     let mut message = cause.headline().to_owned();
     if let Some(value) = value {

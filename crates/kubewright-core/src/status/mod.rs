@@ -23,11 +23,13 @@ use crate::{GroupKind, GroupResource, List, Str};
 /// ```
 impl Status {
     /// The answer to a request that did what it should and has no object to show, such as a deletion.
+    #[inline]
     pub fn success() -> Self {
         Status { status: Some(Str::from_static("Success")), ..Default::default() }
     }
 
     /// A failure of this reason, with the reason's usual HTTP code and no details.
+    #[inline]
     pub fn failure(reason: StatusReason, message: impl Into<Str>) -> Self {
         Status {
             status: Some(Str::from_static("Failure")),
@@ -40,6 +42,7 @@ impl Status {
 
     /// 404: there is no object of this name.
     #[doc(alias = "NewNotFound")]
+    #[inline]
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {} not found", Quoted(name));
         Status::failure(StatusReason::NotFound, message).about(resource, name)
@@ -47,6 +50,7 @@ impl Status {
 
     /// 409: there is an object of this name already.
     #[doc(alias = "NewAlreadyExists")]
+    #[inline]
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {} already exists", Quoted(name));
         Status::failure(StatusReason::AlreadyExists, message).about(resource, name)
@@ -54,6 +58,7 @@ impl Status {
 
     /// 409: no free name was found for `generateName`; a client may try again at once.
     #[doc(alias = "NewGenerateNameConflict")]
+    #[inline]
     pub fn generate_name_conflict(resource: &GroupResource, name: &str) -> Self {
         let message = format!(
             "{resource} {} already exists, the server was not able to generate a unique name for the object",
@@ -64,6 +69,7 @@ impl Status {
 
     /// 409: the object cannot be changed as asked, for example since it has changed in between.
     #[doc(alias = "NewConflict")]
+    #[inline]
     pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", Quoted(name));
         Status::failure(StatusReason::Conflict, message).about(resource, name)
@@ -71,6 +77,7 @@ impl Status {
 
     /// 409: the object is not at the version that the writer has seen.
     #[doc(alias = "OptimisticLockErrorMsg")]
+    #[inline]
     pub fn modified(resource: &GroupResource, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Status::conflict(resource, name, why)
@@ -78,6 +85,7 @@ impl Status {
 
     /// 409: server-side apply met fields that others manage, one cause for each.
     #[doc(alias = "NewApplyConflict")]
+    #[inline]
     pub fn apply_conflict(causes: impl Into<List<StatusCause>>, message: impl Into<Str>) -> Self {
         let details = StatusDetails { causes: causes.into(), ..Default::default() };
         Status { details: Some(details.into()), ..Status::failure(StatusReason::Conflict, message) }
@@ -91,6 +99,7 @@ impl Status {
     /// assert_eq!(invalid.to_string(), "Pod \"x\" is invalid: spec.foo: Required value");
     /// ```
     #[doc(alias = "NewInvalid")]
+    #[inline]
     pub fn invalid(kind: &GroupKind, name: &str, causes: impl Into<List<StatusCause>>) -> Self {
         let causes = causes.into();
         let mut complaints: Vec<String> = Vec::new();
@@ -119,6 +128,7 @@ impl Status {
 
     /// 403: the user may not do this. `name` may be empty; without a resource it is about a path.
     #[doc(alias = "NewForbidden")]
+    #[inline]
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = match (resource.is_empty(), name) {
             (true, _) => format!("forbidden: {why}"),
@@ -130,36 +140,42 @@ impl Status {
 
     /// 401: the server does not know who asks.
     #[doc(alias = "NewUnauthorized")]
+    #[inline]
     pub fn unauthorized(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Unauthorized, message)
     }
 
     /// 400: the request cannot be understood.
     #[doc(alias = "NewBadRequest")]
+    #[inline]
     pub fn bad_request(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::BadRequest, message)
     }
 
     /// 410: what was here is gone for good.
     #[doc(alias = "NewGone")]
+    #[inline]
     pub fn gone(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Gone, message)
     }
 
     /// 410: the version or the continue token is too old; only a fresh list helps.
     #[doc(alias = "NewResourceExpired")]
+    #[inline]
     pub fn expired(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Expired, message)
     }
 
     /// 429: come back after this many seconds.
     #[doc(alias = "NewTooManyRequests")]
+    #[inline]
     pub fn too_many_requests(message: impl Into<Str>, retry_after_seconds: i32) -> Self {
         Status::failure(StatusReason::TooManyRequests, message).with_retry_after_seconds(retry_after_seconds)
     }
 
     /// 405: the resource is not served with this action.
     #[doc(alias = "NewMethodNotSupported")]
+    #[inline]
     pub fn method_not_allowed(resource: &GroupResource, action: &str) -> Self {
         let kind = resource.to_string();
         let message = format!("{action} is not supported on resources of kind {}", Quoted(&kind));
@@ -167,12 +183,14 @@ impl Status {
     }
 
     /// 406: none of the media types that the client accepts can be given; these can.
+    #[inline]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::failure(StatusReason::NotAcceptable, message)
     }
 
     /// 415: the body is of another media type than these.
+    #[inline]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let accepted = accepted.join(", ");
         let message =
@@ -182,12 +200,14 @@ impl Status {
 
     /// 413: the body of the request is too large.
     #[doc(alias = "NewRequestEntityTooLargeError")]
+    #[inline]
     pub fn request_entity_too_large(why: impl fmt::Display) -> Self {
         Status::failure(StatusReason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
     }
 
     /// 500: something broke within the server.
     #[doc(alias = "NewInternalError")]
+    #[inline]
     pub fn internal(why: impl fmt::Display) -> Self {
         let why = why.to_string();
         let message = format!("Internal error occurred: {why}");
@@ -197,6 +217,7 @@ impl Status {
 
     /// 504: the request took too long, and may still take effect.
     #[doc(alias = "NewTimeoutError")]
+    #[inline]
     pub fn timeout(why: impl fmt::Display, retry_after_seconds: i32) -> Self {
         let message = format!("Timeout: {why}");
         Status::failure(StatusReason::Timeout, message).with_retry_after_seconds(retry_after_seconds)
@@ -204,6 +225,7 @@ impl Status {
 
     /// 500: the operation could not be done in time; the client should try again.
     #[doc(alias = "NewServerTimeout")]
+    #[inline]
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: i32) -> Self {
         let message = format!(
             "The {operation} operation against {resource} could not be completed at this time, please try again."
@@ -215,6 +237,7 @@ impl Status {
 
     /// 504: the client asked for a version that the server has not reached yet.
     #[doc(alias = "NewTooLargeResourceVersionError")]
+    #[inline]
     pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: i32) -> Self {
         let why = format!("Too large resource version: {asked}, current: {current}");
         let cause = StatusCause::of(CauseType::ResourceVersionTooLarge, "Too large resource version");
@@ -223,6 +246,7 @@ impl Status {
 
     /// 503: the server, or a part that it needs, is not there.
     #[doc(alias = "NewServiceUnavailable")]
+    #[inline]
     pub fn service_unavailable(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::ServiceUnavailable, message)
     }
@@ -233,6 +257,7 @@ impl Status {
     /// `resource` and an empty `name` leave their part of the message out. A client adds the body as a cause
     /// of type [`UnexpectedServerResponse`](CauseType::UnexpectedServerResponse), and the wish to wait.
     #[doc(alias = "NewGenericServerResponse")]
+    #[inline]
     pub fn from_code(code: u16, verb: &str, resource: &GroupResource, name: &str, body: &str) -> Self {
         let reason = StatusReason::from_code(code, verb);
         let mut message = match code {
@@ -265,6 +290,7 @@ impl Status {
         status
     }
 
+    #[inline]
     fn about(mut self, resource: &GroupResource, name: &str) -> Self {
         let details = self.details_mut();
         details.group = some_text(&resource.group);
@@ -275,6 +301,7 @@ impl Status {
 
     /// Adds a cause.
     #[must_use]
+    #[inline]
     pub fn with_cause(mut self, cause: StatusCause) -> Self {
         self.details_mut().causes.push(cause);
         self
@@ -282,11 +309,13 @@ impl Status {
 
     /// Asks to wait so long before another try; 0 asks for nothing.
     #[must_use]
+    #[inline]
     pub fn with_retry_after_seconds(mut self, seconds: i32) -> Self {
         self.details_mut().retry_after_seconds = (seconds != 0).then_some(seconds);
         self
     }
 
+    #[inline]
     fn details_mut(&mut self) -> &mut StatusDetails {
         self.details.get_or_insert_default()
     }
@@ -294,6 +323,7 @@ impl Status {
 
 /// The server's message, or the reason or code where it has none.
 impl fmt::Display for Status {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.message, &self.reason, self.code) {
             (Some(message), ..) if !message.is_empty() => f.write_str(message),
@@ -306,6 +336,7 @@ impl fmt::Display for Status {
 
 impl Error for Status {}
 
+#[inline]
 fn some_text(text: &str) -> Option<Str> {
     (!text.is_empty()).then(|| text.into())
 }

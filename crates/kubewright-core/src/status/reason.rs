@@ -76,6 +76,7 @@ impl StatusReason {
     };
 
     /// The word in a `Status`; empty for [`Unknown`](StatusReason::Unknown).
+    #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
             StatusReason::Unknown => "",
@@ -102,6 +103,7 @@ impl StatusReason {
     }
 
     /// The HTTP code that goes with it.
+    #[inline]
     pub const fn code(self) -> i32 {
         match self {
             StatusReason::BadRequest => 400,
@@ -126,6 +128,7 @@ impl StatusReason {
     }
 
     /// What an HTTP code means where the answer named no reason; a conflict of `POST` is a name that is taken.
+    #[inline]
     pub fn from_code(code: u16, verb: &str) -> Self {
         match code {
             400 => StatusReason::BadRequest,
@@ -148,12 +151,14 @@ impl StatusReason {
 }
 
 impl From<&str> for StatusReason {
+    #[inline]
     fn from(text: &str) -> Self {
         StatusReason::ALL.into_iter().find(|reason| reason.as_str() == text).unwrap_or(StatusReason::Unknown)
     }
 }
 
 impl fmt::Display for StatusReason {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.as_str() {
             "" => "Unknown",

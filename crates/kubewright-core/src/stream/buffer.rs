@@ -30,6 +30,7 @@ pub(super) enum Extent {
 }
 
 impl Buffer {
+    #[inline]
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 && (self.start == self.bytes.len() || self.start >= self.bytes.len() / 2) {
             self.bytes.drain(..self.start);
@@ -39,10 +40,12 @@ impl Buffer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
+    #[inline]
     pub(super) fn consume(&mut self, count: usize) {
         self.start += count;
     }
@@ -50,6 +53,7 @@ impl Buffer {
     /// Whether it is worth trying to read a value: where each has stood on a line of its own so far, one whose line has no
     /// end yet is not complete, and decoding it to find that out would cost as much as decoding it. What ends as an
     /// object does is tried nevertheless, for the one whose line never ends.
+    #[inline]
     pub(super) fn may_hold_value(&mut self) -> bool {
         if !self.in_lines || self.scan.is_some() {
             return true;
@@ -66,6 +70,7 @@ impl Buffer {
     }
 
     /// Reads one step of JSON, all of it or, if the bytes end too early, nothing.
+    #[inline]
     pub(super) fn read<R>(
         &mut self,
         decoder: &mut Decoder,
@@ -120,17 +125,20 @@ impl Buffer {
     }
 
     /// Whether the last error was about one object that has been passed over, so that reading can go on after it.
+    #[inline]
     pub(super) fn has_passed_over(&self) -> bool {
         self.has_passed_over
     }
 
     /// Notes that an object that cannot be read has been consumed.
+    #[inline]
     pub(super) fn pass_over(&mut self, has_passed_over: bool) {
         self.has_passed_over = has_passed_over;
     }
 }
 
 /// Whether an object begins here: of other values it is not clear where they end.
+#[inline]
 fn is_object(bytes: &[u8]) -> bool {
     bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
 }
@@ -148,6 +156,7 @@ struct Scan {
 
 impl Scan {
     /// Whether `bytes`, which only ever grow, hold a whole array or object and the byte after it.
+    #[inline]
     fn is_complete(&mut self, bytes: &[u8]) -> bool {
         while let Some(byte) = bytes.get(self.at) {
             self.at += 1;

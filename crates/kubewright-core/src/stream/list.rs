@@ -73,6 +73,7 @@ enum Key {
 
 impl<T: Object> ListDecoder<T> {
     /// At the start of a list.
+    #[inline]
     pub fn new(encoding: Encoding) -> Self {
         let state = match encoding {
             Encoding::Json => State::JsonStart,
@@ -90,6 +91,7 @@ impl<T: Object> ListDecoder<T> {
     }
 
     /// Takes bytes that have arrived.
+    #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.push(bytes);
     }
@@ -100,6 +102,7 @@ impl<T: Object> ListDecoder<T> {
     /// If the list cannot be read. Where it [can go on](Self::can_go_on), it is one object that cannot, and the next call gives the
     /// one after it.
     #[allow(clippy::should_implement_trait)]
+    #[inline]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, DecodeError> {
         loop {
             let step = match self.state {
@@ -124,16 +127,19 @@ impl<T: Object> ListDecoder<T> {
     }
 
     /// Whether the last error was about one object, which has been passed over; otherwise the list is unusable.
+    #[inline]
     pub fn can_go_on(&self) -> bool {
         self.has_passed_over
     }
 
     /// The list's own metadata, as far as it has been seen. Kubernetes writes it before the items.
+    #[inline]
     pub fn metadata(&self) -> &ListMeta {
         &self.metadata
     }
 
     /// The list's own metadata, after its last byte; an error if it was not complete.
+    #[inline]
     pub fn finish(self) -> Result<ListMeta, DecodeError> {
         match self.state {
             State::JsonEnd => Ok(self.metadata),
@@ -142,6 +148,7 @@ impl<T: Object> ListDecoder<T> {
         }
     }
 
+    #[inline]
     fn json(&mut self, decoder: &mut Decoder) -> Result<Step<T>, DecodeError> {
         let (state, index) = (self.state, self.count);
         let (metadata, type_) = (&mut self.metadata, &mut self.type_);
@@ -234,6 +241,7 @@ impl<T: Object> ListDecoder<T> {
         })
     }
 
+    #[inline]
     fn protobuf(&mut self, decoder: &mut Decoder) -> Result<Step<T>, DecodeError> {
         let bytes = self.buffer.bytes();
         if self.state == State::ProtobufMagic {
@@ -306,6 +314,7 @@ enum Step<T> {
 }
 
 /// A server that fails answers with a Status, which must not pass for an empty list.
+#[inline]
 fn check_kind(kind: &str) -> Result<(), DecodeError> {
     if kind.is_empty() || kind.ends_with("List") {
         return Ok(());

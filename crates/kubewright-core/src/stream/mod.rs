@@ -22,6 +22,7 @@ pub enum Encoding {
 
 impl Encoding {
     /// The media type.
+    #[inline]
     pub const fn media_type(self) -> &'static str {
         match self {
             Encoding::Json => "application/json",

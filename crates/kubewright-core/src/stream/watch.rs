@@ -35,11 +35,13 @@ pub struct WatchDecoder<T> {
 
 impl<T: Object> WatchDecoder<T> {
     /// At the start of a watch.
+    #[inline]
     pub fn new(encoding: Encoding) -> Self {
         WatchDecoder { buffer: Buffer::default(), encoding, objects: PhantomData }
     }
 
     /// Takes bytes that have arrived.
+    #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.push(bytes);
     }
@@ -49,6 +51,7 @@ impl<T: Object> WatchDecoder<T> {
     /// # Errors
     /// If an event cannot be read. Where [`can_go_on`](Self::can_go_on), the next call gives the one after it.
     #[allow(clippy::should_implement_trait)]
+    #[inline]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
         match self.encoding {
             Encoding::Json if !self.buffer.may_hold_value() => Ok(None),
@@ -58,16 +61,19 @@ impl<T: Object> WatchDecoder<T> {
     }
 
     /// Whether the last error was about one event, which has been passed over; otherwise the stream is unusable.
+    #[inline]
     pub fn can_go_on(&self) -> bool {
         self.buffer.has_passed_over()
     }
 
     /// Whether bytes of an incomplete event are left, which means that the stream was cut.
+    #[inline]
     pub fn is_mid_event(&self) -> bool {
         self.buffer.bytes().iter().any(|byte| !byte.is_ascii_whitespace())
     }
 
     /// Frames have four bytes of length before them.
+    #[inline]
     fn protobuf(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
         let bytes = self.buffer.bytes();
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
@@ -80,6 +86,7 @@ impl<T: Object> WatchDecoder<T> {
     }
 }
 
+#[inline]
 fn json_event<T: Object>(reader: &mut Reader<'_, '_>) -> Result<WatchEvent<T>, DecodeError> {
     let (mut kind, mut event, mut early) = (None, None, None);
     reader.entries(|reader, key| {
@@ -100,6 +107,7 @@ fn json_event<T: Object>(reader: &mut Reader<'_, '_>) -> Result<WatchEvent<T>, D
     }
 }
 
+#[inline]
 fn json_object<T: Object>(kind: &str, reader: &mut Reader<'_, '_>) -> Result<WatchEvent<T>, DecodeError> {
     if kind == "ERROR" {
         let mut status = Box::<Status>::default();
@@ -120,6 +128,7 @@ fn json_object<T: Object>(kind: &str, reader: &mut Reader<'_, '_>) -> Result<Wat
 }
 
 /// `WatchEvent`: the type as field 1, and as field 2 a `RawExtension` with an enveloped object.
+#[inline]
 fn protobuf_event<T: Object>(frame: &[u8], decoder: &mut Decoder) -> Result<WatchEvent<T>, DecodeError> {
     let (mut kind, mut object) = ("", None);
     let mut fields = Fields::new(frame);
@@ -157,6 +166,7 @@ fn protobuf_event<T: Object>(frame: &[u8], decoder: &mut Decoder) -> Result<Watc
     object.map(wrap).map_err(|error| error.within_field("object"))
 }
 
+#[inline]
 fn event_of<T>(kind: &str) -> Result<fn(T) -> WatchEvent<T>, DecodeError> {
     Ok(match kind {
         "ADDED" => WatchEvent::Added,

@@ -43,6 +43,7 @@ impl MicroTime {
 
     /// What the clock of the system says.
     #[doc(alias = "NowMicro")]
+    #[inline]
     pub fn now() -> Self {
         let now = SystemTime::now();
         now.try_into().unwrap_or(if now < UNIX_EPOCH { MicroTime::MIN } else { MicroTime::MAX })
@@ -50,6 +51,7 @@ impl MicroTime {
 
     /// A point in time by its microseconds since 1970, if it is of the years 0 to 9999.
     #[doc(alias = "UnixMicro")]
+    #[inline]
     pub const fn from_unix_micros(micros: i64) -> Option<Self> {
         if micros < -EPOCH * MICROS || micros >= (SPAN - EPOCH) * MICROS {
             return None;
@@ -61,16 +63,19 @@ impl MicroTime {
     }
 
     /// The microseconds since 1970.
+    #[inline]
     pub const fn as_unix_micros(self) -> i64 {
         self.micros.get() - 1 - EPOCH * MICROS
     }
 
     /// Whether this is [`MicroTime::ZERO`].
+    #[inline]
     pub fn is_zero(self) -> bool {
         self == MicroTime::ZERO
     }
 
     /// Reads RFC 3339 with six digits after the seconds, as `FromStr` does, from bytes.
+    #[inline]
     pub fn parse(text: &[u8]) -> Result<Self, ParseTimeError> {
         rfc3339::parse(text, Fraction::Micros)
             .and_then(|(seconds, micros)| MicroTime::from_unix_micros(seconds * MICROS + i64::from(micros)))
@@ -78,6 +83,7 @@ impl MicroTime {
     }
 
     /// The text that `Display` prints, written into `buffer` rather than an allocation.
+    #[inline]
     pub fn encode(self, buffer: &mut [u8; MicroTime::TEXT_LENGTH]) -> &str {
         let micros = self.as_unix_micros();
         let mut text = TextWriter::new(buffer);
@@ -89,18 +95,21 @@ impl MicroTime {
     }
 
     /// The time later by `duration`, cut to the microsecond.
+    #[inline]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let micros = u64::try_from(duration.as_micros()).ok()?;
         MicroTime::from_unix_micros(self.as_unix_micros().checked_add_unsigned(micros)?)
     }
 
     /// The time earlier by `duration`, cut to the microsecond.
+    #[inline]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let micros = u64::try_from(duration.as_nanos().div_ceil(1000)).ok()?;
         MicroTime::from_unix_micros(self.as_unix_micros().checked_sub_unsigned(micros)?)
     }
 
     /// The time that has passed since `earlier`; `None` if that is later.
+    #[inline]
     pub fn duration_since(self, earlier: MicroTime) -> Option<Duration> {
         u64::try_from(self.as_unix_micros() - earlier.as_unix_micros()).ok().map(Duration::from_micros)
     }
@@ -108,6 +117,7 @@ impl MicroTime {
 
 /// The zero time, as in Go.
 impl Default for MicroTime {
+    #[inline]
     fn default() -> Self {
         MicroTime::ZERO
     }
@@ -115,24 +125,28 @@ impl Default for MicroTime {
 
 impl FromStr for MicroTime {
     type Err = ParseTimeError;
+    #[inline]
     fn from_str(text: &str) -> Result<Self, ParseTimeError> {
         MicroTime::parse(text.as_bytes())
     }
 }
 
 impl fmt::Display for MicroTime {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.encode(&mut [0; MicroTime::TEXT_LENGTH]))
     }
 }
 
 impl fmt::Debug for MicroTime {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MicroTime({self})")
     }
 }
 
 impl From<Time> for MicroTime {
+    #[inline]
     fn from(time: Time) -> Self {
         MicroTime::from_unix_micros(time.as_unix() * MICROS).expect("both have the same range")
     }
@@ -141,6 +155,7 @@ impl From<Time> for MicroTime {
 /// Cuts the fraction of the microsecond.
 impl TryFrom<SystemTime> for MicroTime {
     type Error = TimeRangeError;
+    #[inline]
     fn try_from(time: SystemTime) -> Result<Self, TimeRangeError> {
         let epoch = MicroTime::from_unix_micros(0).expect("1970 is in range");
         match time.duration_since(UNIX_EPOCH) {
@@ -154,6 +169,7 @@ impl TryFrom<SystemTime> for MicroTime {
 /// Fails only where the system knows no such time.
 impl TryFrom<MicroTime> for SystemTime {
     type Error = TimeRangeError;
+    #[inline]
     fn try_from(time: MicroTime) -> Result<Self, TimeRangeError> {
         let micros = time.as_unix_micros();
         let distance = Duration::from_micros(micros.unsigned_abs());
@@ -165,6 +181,7 @@ impl TryFrom<MicroTime> for SystemTime {
 /// Times of the last day of 9999 become the latest that jiff knows.
 #[cfg(feature = "jiff")]
 impl From<MicroTime> for jiff::Timestamp {
+    #[inline]
     fn from(time: MicroTime) -> Self {
         jiff::Timestamp::from_microsecond(time.as_unix_micros()).unwrap_or(jiff::Timestamp::MAX)
     }
@@ -173,6 +190,7 @@ impl From<MicroTime> for jiff::Timestamp {
 /// Cuts the fraction of the microsecond. Times before the year 0 become [`MicroTime::MIN`].
 #[cfg(feature = "jiff")]
 impl From<jiff::Timestamp> for MicroTime {
+    #[inline]
     fn from(time: jiff::Timestamp) -> Self {
         let micros = i64::try_from(time.as_nanosecond().div_euclid(1000)).unwrap_or(i64::MIN);
         MicroTime::from_unix_micros(micros).unwrap_or(MicroTime::MIN)
@@ -181,6 +199,7 @@ impl From<jiff::Timestamp> for MicroTime {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for MicroTime {
+    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.is_zero() {
             return serializer.serialize_none();
@@ -192,16 +211,20 @@ impl serde_core::Serialize for MicroTime {
 /// Takes a string; `null` is the zero time.
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for MicroTime {
+    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
             type Value = MicroTime;
+            #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a time as in RFC 3339 with six digits after the seconds")
             }
+            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<MicroTime, E> {
                 text.parse().map_err(E::custom)
             }
+            #[inline]
             fn visit_unit<E>(self) -> Result<MicroTime, E> {
                 Ok(MicroTime::ZERO)
             }

@@ -26,6 +26,7 @@ pub(super) enum Fraction {
 }
 
 /// Seconds since 1970 and microseconds within the second.
+#[inline]
 pub(super) fn parse(text: &[u8], expected: Fraction) -> Option<(i64, u32)> {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', rest @ ..] = text else { return None };
     let year = number(&[*y1, *y2, *y3, *y4])?;
@@ -50,6 +51,7 @@ pub(super) fn parse(text: &[u8], expected: Fraction) -> Option<(i64, u32)> {
     (0..SPAN).contains(&since_year_zero).then_some((since_year_zero - EPOCH, micros))
 }
 
+#[inline]
 fn parse_fraction(text: &[u8], expected: Fraction) -> Option<(u32, &[u8])> {
     match (expected, text) {
         (Fraction::Micros, [b'.' | b',', a, b, c, d, e, f, rest @ ..]) => {
@@ -65,6 +67,7 @@ fn parse_fraction(text: &[u8], expected: Fraction) -> Option<(u32, &[u8])> {
 }
 
 /// The offset from UTC in seconds.
+#[inline]
 fn parse_offset(text: &[u8]) -> Option<i64> {
     match text {
         b"Z" => Some(0),
@@ -78,6 +81,7 @@ fn parse_offset(text: &[u8]) -> Option<i64> {
 }
 
 /// Writes seconds since 1970, without fraction or zone.
+#[inline]
 pub(super) fn push_date_time(text: &mut TextWriter<'_>, unix: i64) {
     let since_year_zero = unix + EPOCH;
     let (year, month, day) = date_after(since_year_zero.div_euclid(SECONDS_OF_DAY));
@@ -95,6 +99,7 @@ pub(super) fn push_date_time(text: &mut TextWriter<'_>, unix: i64) {
     text.push_padded(second % 60, 2);
 }
 
+#[inline]
 fn number(digits: &[u8]) -> Option<u32> {
     let mut value = 0;
     for byte in digits {
@@ -106,6 +111,7 @@ fn number(digits: &[u8]) -> Option<u32> {
     Some(value)
 }
 
+#[inline]
 fn days_of_month(year: u32, month: u32) -> u32 {
     match month {
         2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
@@ -119,6 +125,7 @@ fn days_of_month(year: u32, month: u32) -> u32 {
 ///
 /// Years are counted from March of the year -1, so that a leap day is the last of its year and five months in a
 /// row always have 153 days. That March is 306 days before the beginning of the year 0.
+#[inline]
 fn days_before(year: u32, month: u32, day: u32) -> i64 {
     let (years, months) = if month > 2 { (year + 1, month - 3) } else { (year, month + 9) };
     // The leap days passed are those of the calendar's years from 0, a leap year, to `years - 1`.
@@ -127,6 +134,7 @@ fn days_before(year: u32, month: u32, day: u32) -> i64 {
 }
 
 /// The year, month and day that lie so many days after the first day of the year 0.
+#[inline]
 fn date_after(days: i64) -> (u32, u32, u32) {
     // From March of the year 0, which is 60 days later; January and February of that year end an era.
     let days = days - 60;

@@ -27,6 +27,7 @@ impl LeaderCallbacks {
     /// any case, also if this process never led.
     #[doc(alias = "OnStartedLeading")]
     #[doc(alias = "OnStoppedLeading")]
+    #[inline]
     pub fn new<F: Future<Output = ()> + Send + 'static>(
         on_started_leading: impl FnOnce(CancellationToken) -> F + Send + 'static,
         on_stopped_leading: impl FnOnce() + Send + 'static,
@@ -41,6 +42,7 @@ impl LeaderCallbacks {
     /// Called with each new leader, the first one and oneself included, in a task of its own.
     #[doc(alias = "OnNewLeader")]
     #[must_use]
+    #[inline]
     pub fn on_new_leader(mut self, function: impl FnMut(&str) + Send + 'static) -> Self {
         self.new_leader = Box::new(function);
         self
@@ -56,6 +58,7 @@ pub struct LeadershipLost;
 struct Finally(Option<Stopped>);
 
 impl Drop for Finally {
+    #[inline]
     fn drop(&mut self) {
         if let Some(function) = self.0.take() {
             function();
@@ -72,6 +75,7 @@ impl LeaderElector {
     /// # Errors
     /// If leadership was lost. The process is best ended then, as in Go: what it began elsewhere may not know.
     #[doc(alias = "RunOrDie")]
+    #[inline]
     pub async fn run(mut self, callbacks: LeaderCallbacks, stop: &CancellationToken) -> Result<(), LeadershipLost> {
         let LeaderCallbacks { started, stopped, mut new_leader } = callbacks;
         let _finally = Finally(Some(stopped));
@@ -106,6 +110,7 @@ impl LeaderElector {
 }
 
 impl fmt::Debug for LeaderCallbacks {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaderCallbacks").finish_non_exhaustive()
     }

@@ -25,29 +25,35 @@ pub(super) struct Held {
 }
 
 impl Candidate {
+    #[inline]
     pub(super) fn new(lock: Box<dyn Lock>, identity: Str, options: LeaderElectionOptions) -> Self {
         Candidate { lock, identity, options, observed: Record::default(), observed_at: Instant::now() }
     }
 
+    #[inline]
     pub(super) fn lock(&self) -> &dyn Lock {
         &*self.lock
     }
 
+    #[inline]
     pub(super) fn observed(&self) -> &Record {
         &self.observed
     }
 
     /// Whether the record that was last seen names us.
+    #[inline]
     pub(super) fn is_leader(&self) -> bool {
         self.observed.holder_identity == self.identity
     }
 
+    #[inline]
     fn is_lease_valid(&self, now: Instant) -> bool {
         self.observed_at + self.observed.duration() > now
     }
 
     /// Takes the lease or renews it, if it can be had.
     #[doc(alias = "tryAcquireOrRenew")]
+    #[inline]
     pub(super) async fn try_once(&mut self) -> Option<Held> {
         let now = Instant::now();
         if self.options.is_coordinated {
@@ -101,6 +107,7 @@ impl Candidate {
 
     /// Renews a lease that the control plane has given us.
     #[doc(alias = "tryCoordinatedRenew")]
+    #[inline]
     async fn try_coordinated(&mut self, now: Instant) -> Option<Held> {
         match self.lock.get().await {
             Ok(Some(found)) => self.observe(found),
@@ -124,6 +131,7 @@ impl Candidate {
     ///
     /// # Errors
     /// If the server does not answer, or somebody has written meanwhile: then it has to be looked at again.
+    #[inline]
     pub(super) async fn try_release(&mut self) -> Result<(), Error> {
         // A renewal that was given up may have been carried out, so that what we know is not enough.
         let Some(found) = self.lock.get().await? else { return Ok(()) };
@@ -144,6 +152,7 @@ impl Candidate {
         Ok(())
     }
 
+    #[inline]
     fn observe(&mut self, found: Record) {
         if found != self.observed {
             self.observed = found;
@@ -151,12 +160,14 @@ impl Candidate {
         }
     }
 
+    #[inline]
     fn holds(&mut self, record: Record, since: Instant) -> Held {
         self.observed = record;
         self.observed_at = Instant::now();
         Held { since }
     }
 
+    #[inline]
     fn failed(&self, what: &str, error: &Error) -> Option<Held> {
         tracing::debug!(lease = self.lock.describe(), identity = %self.identity, %error, "{what}");
         None

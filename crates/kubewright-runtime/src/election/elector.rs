@@ -61,6 +61,7 @@ impl LeaderElector {
     ///
     /// # Errors
     /// If the durations leave no time to step down.
+    #[inline]
     pub fn new(
         client: &Client,
         namespace: impl Into<Str>,
@@ -75,6 +76,7 @@ impl LeaderElector {
     ///
     /// # Errors
     /// If the durations leave no time to step down.
+    #[inline]
     pub fn labelled(
         client: &Client,
         lease: ObjectKey,
@@ -90,6 +92,7 @@ impl LeaderElector {
     ///
     /// # Errors
     /// If the durations leave no time to step down.
+    #[inline]
     pub fn over(
         lock: impl Lock,
         identity: impl Into<Str>,
@@ -117,18 +120,21 @@ impl LeaderElector {
     }
 
     /// The identity of this candidate.
+    #[inline]
     pub fn identity(&self) -> &str {
         &self.shared.identity
     }
 
     /// Who leads as far as this candidate knows; empty if nobody does.
     #[doc(alias = "GetLeader")]
+    #[inline]
     pub fn leader(&self) -> Str {
         self.shared.seen.borrow().leader.clone()
     }
 
     /// Whether this candidate leads as far as it knows. To act on it, hold a [`Leadership`].
     #[doc(alias = "IsLeader")]
+    #[inline]
     pub fn is_leader(&self) -> bool {
         self.leader() == self.shared.identity
     }
@@ -136,6 +142,7 @@ impl LeaderElector {
     /// Tries until it leads; `None` if `stop` is cancelled first. Cancel safe.
     ///
     /// The first try is made at once. Waits until an earlier leadership has ended, if there is one.
+    #[inline]
     pub async fn acquire(&mut self, stop: &CancellationToken) -> Option<Leadership> {
         stop.run_until_cancelled(self.previous.cancelled()).await?;
         // Put back when this is dropped in the middle of a try, with what it has learned.
@@ -177,6 +184,7 @@ struct Borrowed {
 }
 
 impl Drop for Borrowed {
+    #[inline]
     fn drop(&mut self) {
         *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = self.candidate.take();
     }
@@ -184,6 +192,7 @@ impl Drop for Borrowed {
 
 impl Shared {
     /// Renews until that fails for too long or the term is over, and releases the lease then.
+    #[inline]
     async fn keep(&self, candidate: &mut Candidate, term: &Term) {
         while !term.over.is_cancelled() {
             let pause = term.over.run_until_cancelled(sleep(self.options.retry_period)).await;
@@ -214,6 +223,7 @@ impl Shared {
     }
 
     /// Tries to renew until the deadline; true if it did, or need not any more.
+    #[inline]
     async fn renew(&self, candidate: &mut Candidate, term: &Term, deadline: Instant) -> bool {
         loop {
             let next = Instant::now() + self.options.retry_period;
@@ -239,6 +249,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     async fn release(&self, candidate: &mut Candidate) {
         let deadline = Instant::now() + self.options.renew_deadline;
         loop {
@@ -255,6 +266,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     fn renewed(&self, term: &Term, held: Held) {
         term.extend(held.since + self.options.whole_seconds());
         self.seen.send_modify(|seen| seen.renewed_at = Some(Instant::now()));
@@ -264,6 +276,7 @@ impl Shared {
     }
 
     /// Tells who leads, if it is somebody else than before.
+    #[inline]
     fn observed(&self, candidate: &Candidate) {
         let leader = &candidate.observed().holder_identity;
         self.seen.send_if_modified(|seen| {
@@ -275,6 +288,7 @@ impl Shared {
 }
 
 impl fmt::Debug for LeaderElector {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("LeaderElector");
         shown.field("lease", &self.shared.name).field("identity", &self.shared.identity);

@@ -16,12 +16,14 @@ pub struct HealthzAdaptor {
 
 impl HealthzAdaptor {
     /// Healthy until an elector is set.
+    #[inline]
     pub fn new(tolerance: Duration) -> Self {
         HealthzAdaptor { shared: None, tolerance }
     }
 
     /// Looks at this elector from now on.
     #[doc(alias = "SetLeaderElection")]
+    #[inline]
     pub fn watch(&mut self, elector: &LeaderElector) {
         self.shared = Some(elector.shared.clone());
     }
@@ -30,6 +32,7 @@ impl HealthzAdaptor {
     ///
     /// # Errors
     /// If the lease of a leader has expired without anybody noticing.
+    #[inline]
     pub fn check(&self) -> Result<(), LeaseNotRenewed> {
         let Some(shared) = &self.shared else { return Ok(()) };
         let seen = shared.seen.borrow();
@@ -53,6 +56,7 @@ pub struct LeaseNotRenewed {
 }
 
 impl fmt::Debug for HealthzAdaptor {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HealthzAdaptor").field("tolerance", &self.tolerance).finish_non_exhaustive()
     }

@@ -42,19 +42,23 @@ pub(super) struct Term {
 }
 
 impl Term {
+    #[inline]
     pub(super) fn new() -> Self {
         Term { over: CancellationToken::new(), epoch: Instant::now(), valid_until: AtomicU64::new(0) }
     }
 
+    #[inline]
     pub(super) fn extend(&self, until: Instant) {
         let nanoseconds = until.saturating_duration_since(self.epoch).as_nanos();
         self.valid_until.fetch_max(u64::try_from(nanoseconds).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
+    #[inline]
     pub(super) fn valid_until(&self) -> Instant {
         self.epoch + Duration::from_nanos(self.valid_until.load(Ordering::SeqCst))
     }
 
+    #[inline]
     pub(super) fn is_leading(&self) -> bool {
         !self.over.is_cancelled() && Instant::now() < self.valid_until()
     }
@@ -62,21 +66,25 @@ impl Term {
 
 impl Leadership {
     /// Whether this process leads right now. Asks the clock, so that it is right even if the process stood still.
+    #[inline]
     pub fn is_leading(&self) -> bool {
         self.term.is_leading()
     }
 
     /// Until when nobody else can lead, should no renewal succeed from now on.
+    #[inline]
     pub fn valid_until(&self) -> Instant {
         self.term.valid_until()
     }
 
     /// What tells this leadership from those before it.
+    #[inline]
     pub fn fencing_token(&self) -> &FencingToken {
         &self.token
     }
 
     /// Resolves when leadership has ended. Cancel safe.
+    #[inline]
     pub async fn lost(&self) {
         loop {
             let until = self.valid_until();
@@ -93,6 +101,7 @@ impl Leadership {
     }
 
     /// Does `work` as long as leadership lasts; `None` if it was lost first, and the work dropped.
+    #[inline]
     pub async fn while_leading<R>(&self, work: impl Future<Output = R>) -> Option<R> {
         tokio::select! {
             biased;
@@ -102,6 +111,7 @@ impl Leadership {
     }
 
     /// Ends leadership and waits until the lease is free, if it is to be freed at all.
+    #[inline]
     pub async fn release(self) {
         self.term.over.cancel();
         self.ended.cancelled().await;
@@ -109,12 +119,14 @@ impl Leadership {
 }
 
 impl Drop for Leadership {
+    #[inline]
     fn drop(&mut self) {
         self.term.over.cancel();
     }
 }
 
 impl fmt::Debug for Leadership {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Leadership");
         shown.field("is_leading", &self.is_leading()).field("token", &self.token).finish_non_exhaustive()

@@ -37,6 +37,7 @@ pub struct LeaseCandidate {
 impl LeaseCandidate {
     /// A candidate of this key for `lease`, in versions as `1.36.0`. The control plane chooses whose emulation version is the
     /// oldest.
+    #[inline]
     pub fn new(
         client: &Client,
         key: ObjectKey,
@@ -57,10 +58,12 @@ impl LeaseCandidate {
     }
 
     /// Keeps the object until `stop` is cancelled. Errors are tried again.
+    #[inline]
     pub async fn run(&self, stop: &CancellationToken) {
         stop.run_until_cancelled(self.keep()).await;
     }
 
+    #[inline]
     async fn keep(&self) {
         let mut renewed: Option<Instant> = None;
         loop {
@@ -87,6 +90,7 @@ impl LeaseCandidate {
     }
 
     /// Renews the object if it is due or asked for, and tells whether it was, and which version it has.
+    #[inline]
     async fn look(&self, is_due: bool) -> Result<(bool, Str)> {
         let Some(mut found) = self.candidates.get_opt(&self.key.name).await? else {
             let created = self.candidates.create(&self.candidate()).await?;
@@ -101,6 +105,7 @@ impl LeaseCandidate {
     }
 
     /// Waits until the control plane asks or the object is gone; `false` if the watch ended before.
+    #[inline]
     async fn asked(&self, version: &str) -> Result<bool> {
         let only = FieldSelector::everything().equals("metadata.name", self.key.name.clone());
         let mut watch = self.candidates.watch(&WatchOptions::default().fields(only).resource_version(version)).await?;
@@ -117,6 +122,7 @@ impl LeaseCandidate {
         Ok(false)
     }
 
+    #[inline]
     fn candidate(&self) -> DynamicObject {
         let kind = GroupVersionKind::from_static(GROUP, VERSION, "LeaseCandidate");
         let mut candidate = DynamicObject::new(&kind, &self.key.name);
@@ -135,18 +141,21 @@ impl LeaseCandidate {
 }
 
 /// Whether the control plane has asked since the last renewal.
+#[inline]
 fn is_asked(candidate: &DynamicObject) -> bool {
     let time =
         |field: &str| candidate.get(&["spec", field]).as_ref().and_then(Value::as_str)?.parse::<MicroTime>().ok();
     time("pingTime").is_some_and(|asked| time("renewTime").is_none_or(|renewed| asked > renewed))
 }
 
+#[inline]
 fn renew(candidate: &mut DynamicObject) {
     // A specification that is no object is refused by the server, which says why.
     let _ = candidate.set(&["spec", "renewTime"], MicroTime::now().to_string());
 }
 
 impl fmt::Debug for LeaseCandidate {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseCandidate").field("key", &self.key).field("lease", &self.lease).finish_non_exhaustive()
     }

@@ -32,12 +32,14 @@ pub struct Record {
 }
 
 impl Record {
+    #[inline]
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_secs(u64::try_from(self.lease_duration_seconds).unwrap_or_default())
     }
 }
 
 impl From<&LeaseSpec> for Record {
+    #[inline]
     fn from(spec: &LeaseSpec) -> Self {
         Record {
             holder_identity: spec.holder_identity.clone().unwrap_or_default(),
@@ -52,6 +54,7 @@ impl From<&LeaseSpec> for Record {
 }
 
 impl From<&Record> for LeaseSpec {
+    #[inline]
     fn from(record: &Record) -> Self {
         LeaseSpec {
             holder_identity: Some(record.holder_identity.clone()),
@@ -95,16 +98,19 @@ pub struct LeaseLock {
 
 impl LeaseLock {
     /// The lease of this namespace and name. Requests take no longer than `timeout`.
+    #[inline]
     pub(super) fn new(client: &Client, key: ObjectKey, timeout: Duration) -> Self {
         let client = client.clone().request_timeout(timeout).add_user_agent("leader-election");
         LeaseLock { leases: Api::namespaced(&client, key.namespace.clone()), key, labels: Map::new(), seen: None }
     }
 
+    #[inline]
     pub(super) fn labels(mut self, labels: Map<Str>) -> Self {
         self.labels = labels;
         self
     }
 
+    #[inline]
     fn label(&self, lease: &mut Lease) {
         for (name, value) in &self.labels {
             lease.metadata.labels.insert(name.clone(), value.clone());
@@ -113,6 +119,7 @@ impl LeaseLock {
 }
 
 impl Lock for LeaseLock {
+    #[inline]
     fn get(&mut self) -> BoxFuture<'_, Result<Option<Record>, Error>> {
         Box::pin(async {
             self.seen = self.leases.get_opt(&self.key.name).await?;
@@ -120,6 +127,7 @@ impl Lock for LeaseLock {
         })
     }
 
+    #[inline]
     fn create<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async {
             let mut lease = Lease { spec: Some(record.into()), ..Default::default() };
@@ -131,6 +139,7 @@ impl Lock for LeaseLock {
         })
     }
 
+    #[inline]
     fn update<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async {
             let Some(seen) = &self.seen else {
@@ -144,10 +153,12 @@ impl Lock for LeaseLock {
         })
     }
 
+    #[inline]
     fn version(&self) -> ResourceVersion {
         self.seen.as_ref().map(|lease| lease.resource_version().into()).unwrap_or_default()
     }
 
+    #[inline]
     fn describe(&self) -> String {
         self.key.to_string()
     }

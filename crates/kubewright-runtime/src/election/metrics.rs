@@ -18,6 +18,7 @@ pub struct ElectionMetrics {
 impl ElectionMetrics {
     /// Adds them to `registry`, once for each.
     #[must_use]
+    #[inline]
     pub fn register(registry: &mut Registry) -> Self {
         let help = "Whether this process leads, by lease";
         let leading = registered(registry, "leader_election_master_status", help, Family::default());
@@ -26,10 +27,12 @@ impl ElectionMetrics {
         ElectionMetrics { leading, slow_path }
     }
 
+    #[inline]
     pub(super) fn set_leading(&self, name: &str, leads: bool) {
         self.leading.get_or_create(&[("name", name.to_owned())]).set(leads.into());
     }
 
+    #[inline]
     pub(super) fn slow_path(&self, name: &str) {
         self.slow_path.get_or_create(&[("name", name.to_owned())]).inc();
     }

@@ -21,6 +21,7 @@ pub struct LeaderElectionOptions {
 }
 
 impl Default for LeaderElectionOptions {
+    #[inline]
     fn default() -> Self {
         LeaderElectionOptions {
             lease_duration: Duration::from_secs(15),
@@ -38,6 +39,7 @@ impl LeaderElectionOptions {
     /// How long others wait before they take a lease that is not renewed. 15 s by default; only whole seconds count.
     #[doc(alias = "LeaseDuration")]
     #[must_use]
+    #[inline]
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.lease_duration = duration;
         self
@@ -46,6 +48,7 @@ impl LeaderElectionOptions {
     /// How long the leader tries to renew before it steps down. 10 s by default.
     #[doc(alias = "RenewDeadline")]
     #[must_use]
+    #[inline]
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.renew_deadline = deadline;
         self
@@ -54,6 +57,7 @@ impl LeaderElectionOptions {
     /// How long to wait between tries. 2 s by default.
     #[doc(alias = "RetryPeriod")]
     #[must_use]
+    #[inline]
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.retry_period = period;
         self
@@ -63,6 +67,7 @@ impl LeaderElectionOptions {
     /// the lease is held until the work has ended, which makes it safe.
     #[doc(alias = "ReleaseOnCancel")]
     #[must_use]
+    #[inline]
     pub fn release_on_cancel(mut self, releases: bool) -> Self {
         self.releases = releases;
         self
@@ -72,6 +77,7 @@ impl LeaderElectionOptions {
     /// once it names somebody who is preferred. Off by default.
     #[doc(alias = "Coordinated")]
     #[must_use]
+    #[inline]
     pub fn coordinated(mut self) -> Self {
         self.is_coordinated = true;
         self
@@ -79,6 +85,7 @@ impl LeaderElectionOptions {
 
     /// Draws the jitter from this seed, for tests that have to repeat. By chance by default.
     #[must_use]
+    #[inline]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -86,11 +93,13 @@ impl LeaderElectionOptions {
 
     /// Shows who leads in these metrics. In none by default.
     #[must_use]
+    #[inline]
     pub fn metrics(mut self, metrics: &ElectionMetrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
+    #[inline]
     pub(super) fn validate(&self) -> Result<(), InvalidElection> {
         if self.lease_duration <= self.renew_deadline {
             return Err(InvalidElection::LeaseNotLongerThanDeadline);
@@ -108,11 +117,13 @@ impl LeaderElectionOptions {
     }
 
     /// The lease as others count it.
+    #[inline]
     pub(super) fn whole_seconds(&self) -> Duration {
         Duration::from_secs(self.lease_duration.as_secs())
     }
 
     /// How long a request about the lease may take.
+    #[inline]
     pub(crate) fn request_timeout(&self) -> Duration {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }

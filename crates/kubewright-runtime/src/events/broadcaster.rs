@@ -29,6 +29,7 @@ pub struct EventOptions {
 }
 
 impl Default for EventOptions {
+    #[inline]
     fn default() -> Self {
         EventOptions { queue: 1000 }
     }
@@ -37,6 +38,7 @@ impl Default for EventOptions {
 impl EventOptions {
     /// How many events may wait to be written before more are dropped. 1000 by default.
     #[must_use]
+    #[inline]
     pub fn queue(mut self, events: usize) -> Self {
         self.queue = events.max(1);
         self
@@ -69,6 +71,7 @@ impl EventBroadcaster {
     /// Starts the task.
     #[doc(alias = "NewBroadcaster")]
     #[doc(alias = "StartRecordingToSink")]
+    #[inline]
     pub fn start(client: &Client, options: EventOptions) -> Self {
         let (sender, receiver) = mpsc::channel(options.queue);
         let stop = CancellationToken::new();
@@ -80,6 +83,7 @@ impl EventBroadcaster {
 
     /// Records in the name of `component`, of which this process is `instance`.
     #[doc(alias = "NewRecorder")]
+    #[inline]
     pub fn recorder(&self, component: impl Into<Str>, instance: impl Into<Str>, api: EventApi) -> EventRecorder {
         let who = Who { component: component.into(), instance: instance.into(), api };
         let to = To::Broadcaster { sender: self.sender.clone(), dropped: self.dropped.clone() };
@@ -87,12 +91,14 @@ impl EventBroadcaster {
     }
 
     /// How many events were dropped, because too many waited.
+    #[inline]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
     /// Writes what waits, each event tried once, and the last counts of series; for so long at the most.
     #[doc(alias = "Shutdown")]
+    #[inline]
     pub async fn shutdown(mut self, patience: Duration) {
         self.stop.cancel();
         let _ = timeout(patience, &mut self.task).await;
@@ -100,6 +106,7 @@ impl EventBroadcaster {
 }
 
 impl Drop for EventBroadcaster {
+    #[inline]
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -112,6 +119,7 @@ struct Writer {
 }
 
 impl Writer {
+    #[inline]
     async fn run(mut self, mut receiver: mpsc::Receiver<(Arc<Who>, NewEvent)>, stop: CancellationToken) {
         let mut refresh = interval_at(Instant::now() + series::REFRESH, series::REFRESH);
         let mut finish = interval_at(Instant::now() + series::FINISH, series::FINISH);
@@ -141,6 +149,7 @@ impl Writer {
         }
     }
 
+    #[inline]
     async fn write(&mut self, who: &Who, event: NewEvent) {
         match who.api {
             EventApi::Core => {
@@ -159,6 +168,7 @@ impl Writer {
 }
 
 /// In the namespace of the object or else in `default`, named after the object and the time.
+#[inline]
 fn metadata(event: &NewEvent) -> ObjectMeta {
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let object = event.regarding.name.clone().unwrap_or_default();
@@ -170,6 +180,7 @@ fn metadata(event: &NewEvent) -> ObjectMeta {
     }
 }
 
+#[inline]
 fn core_event(who: &Who, event: NewEvent) -> CoreEvent {
     let now = Some(Time::now());
     let source = EventSource { component: Some(who.component.clone()), host: set(&who.instance) };
@@ -189,6 +200,7 @@ fn core_event(who: &Who, event: NewEvent) -> CoreEvent {
     }
 }
 
+#[inline]
 fn new_event(who: &Who, event: NewEvent) -> Event {
     Event {
         metadata: metadata(&event),
@@ -205,11 +217,13 @@ fn new_event(who: &Who, event: NewEvent) -> Event {
     }
 }
 
+#[inline]
 fn set(text: &Str) -> Option<Str> {
     (!text.is_empty()).then(|| text.clone())
 }
 
 impl fmt::Debug for EventBroadcaster {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventBroadcaster").field("dropped", &self.dropped()).finish_non_exhaustive()
     }

@@ -14,10 +14,12 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
+    #[inline]
     pub(super) fn new(burst: u32, period: Duration) -> Self {
         Bucket { tokens: burst.into(), burst: burst.into(), period, at: Instant::now() }
     }
 
+    #[inline]
     pub(super) fn try_take(&mut self) -> bool {
         let now = Instant::now();
         let refilled = (now - self.at).as_secs_f64() / self.period.as_secs_f64();

@@ -54,6 +54,7 @@ pub(super) struct Correlated {
 }
 
 impl Correlator {
+    #[inline]
     pub(super) fn new() -> Self {
         Correlator { similar: Lru::new(CACHED), written: Lru::new(CACHED), floods: Lru::new(CACHED) }
     }
@@ -62,6 +63,7 @@ impl Correlator {
     ///
     /// Counts go up before it is decided that an event is one too many, so that the next one tells the truth.
     #[doc(alias = "EventCorrelate")]
+    #[inline]
     pub(super) fn correlate(&mut self, event: Event) -> Option<Correlated> {
         let flood = flood_key(&event);
         let combined = self.combine(event);
@@ -70,6 +72,7 @@ impl Correlator {
     }
 
     /// Gives many different messages about one thing a common one.
+    #[inline]
     fn combine(&mut self, mut event: Event) -> (Event, Key) {
         let key = similar_key(&event);
         let message = event.message.clone().unwrap_or_default();
@@ -91,6 +94,7 @@ impl Correlator {
     }
 
     /// Counts an event, and takes on the name of the one that it repeats.
+    #[inline]
     fn count(&mut self, (mut event, key): (Event, Key)) -> Correlated {
         let written = self.written.get_or_insert_with(&key, Written::default);
         let is_known = written.count > 0;
@@ -109,6 +113,7 @@ impl Correlator {
 
     /// Remembers what the server made of an event.
     #[doc(alias = "UpdateState")]
+    #[inline]
     pub(super) fn wrote(&mut self, correlated: &Correlated, answer: &Event) {
         if let Some(written) = self.written.get_mut(&correlated.key) {
             written.name = answer.name().into();
@@ -117,6 +122,7 @@ impl Correlator {
     }
 }
 
+#[inline]
 fn flood_key(event: &Event) -> Key {
     let object = &event.involved_object;
     let source = event.source.as_deref();
@@ -134,6 +140,7 @@ fn flood_key(event: &Event) -> Key {
     .into()
 }
 
+#[inline]
 fn similar_key(event: &Event) -> Key {
     let mut key = flood_key(event);
     let more = [event.reason.clone(), event.reporting_component.clone(), event.reporting_instance.clone()];

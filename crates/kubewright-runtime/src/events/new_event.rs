@@ -15,6 +15,7 @@ pub enum EventType {
 }
 
 impl fmt::Display for EventType {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             EventType::Normal => "Normal",
@@ -37,6 +38,7 @@ pub struct NewEvent {
 
 impl NewEvent {
     /// It happened to this object, for this reason (one word in CamelCase), as `note` says to people.
+    #[inline]
     pub fn new(regarding: &impl Object, event_type: EventType, reason: impl Into<Str>, note: impl Into<Str>) -> Self {
         let reason = reason.into();
         NewEvent {
@@ -52,6 +54,7 @@ impl NewEvent {
 
     /// Another object that it has to do with. None by default.
     #[must_use]
+    #[inline]
     pub fn related(mut self, object: &impl Object) -> Self {
         self.related = Some(reference_to(object));
         self
@@ -59,6 +62,7 @@ impl NewEvent {
 
     /// What was done or tried, in one word. The reason by default.
     #[must_use]
+    #[inline]
     pub fn action(mut self, action: impl Into<Str>) -> Self {
         self.action = action.into();
         self
@@ -66,6 +70,7 @@ impl NewEvent {
 
     /// Which part of the object, as `spec.containers{web}`. All of it by default.
     #[must_use]
+    #[inline]
     pub fn field_path(mut self, path: impl Into<Str>) -> Self {
         self.regarding.field_path = Some(path.into());
         self
@@ -74,6 +79,7 @@ impl NewEvent {
     /// Gives the event an annotation. None by default.
     #[doc(alias = "AnnotatedEventf")]
     #[must_use]
+    #[inline]
     pub fn annotation(mut self, name: impl Into<Str>, value: impl Into<Str>) -> Self {
         self.annotations.insert(name, value.into());
         self
@@ -82,6 +88,7 @@ impl NewEvent {
 
 /// A reference to an object, as events hold it.
 #[doc(alias = "GetReference")]
+#[inline]
 fn reference_to(object: &impl Object) -> ObjectReference {
     let set = |text: &str| (!text.is_empty()).then(|| Str::from(text));
     let kind = object.group_version_kind();

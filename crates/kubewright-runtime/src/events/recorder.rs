@@ -43,6 +43,7 @@ pub(super) enum To {
 impl EventRecorder {
     /// A recorder for tests, which gives texts such as `Normal Synced all is well`.
     #[doc(alias = "NewFakeRecorder")]
+    #[inline]
     pub fn fake(buffer: usize) -> (Self, mpsc::Receiver<String>) {
         let (sender, receiver) = mpsc::channel(buffer.max(1));
         let who = Who { component: Str::from_static("fake"), instance: Str::new(), api: EventApi::Core };
@@ -50,11 +51,13 @@ impl EventRecorder {
     }
 
     /// Something happened that is as expected.
+    #[inline]
     pub fn normal(&self, object: &impl Object, reason: impl Into<Str>, note: impl Into<Str>) {
         self.record(NewEvent::new(object, EventType::Normal, reason, note));
     }
 
     /// Something happened that somebody may have to look at.
+    #[inline]
     pub fn warning(&self, object: &impl Object, reason: impl Into<Str>, note: impl Into<Str>) {
         self.record(NewEvent::new(object, EventType::Warning, reason, note));
     }
@@ -62,6 +65,7 @@ impl EventRecorder {
     /// Something happened. Never waits: if too much happens at once, it is dropped and counted.
     #[doc(alias = "Event")]
     #[doc(alias = "Eventf")]
+    #[inline]
     pub fn record(&self, event: NewEvent) {
         if event.regarding.kind.is_none() {
             tracing::error!(reason = %event.reason, "no event can be recorded of an object without a kind");
@@ -83,6 +87,7 @@ impl EventRecorder {
 }
 
 impl fmt::Debug for EventRecorder {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventRecorder").field("component", &self.who.component).finish_non_exhaustive()
     }

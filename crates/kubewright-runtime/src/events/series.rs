@@ -38,11 +38,13 @@ pub(super) enum Step {
 }
 
 impl SeriesCache {
+    #[inline]
     pub(super) fn new() -> Self {
         SeriesCache { series: Lru::new(CACHED) }
     }
 
     /// What is to be written of an event; nothing for one that only goes into the count.
+    #[inline]
     pub(super) fn observe(&mut self, event: Event) -> Option<Step> {
         let now = Instant::now();
         let observed = event.event_time;
@@ -70,6 +72,7 @@ impl SeriesCache {
 
     /// All series that live, to be written so that they do not expire.
     #[doc(alias = "refreshExistingEventSeries")]
+    #[inline]
     pub(super) fn refresh(&mut self) -> Vec<Event> {
         let mut all = Vec::new();
         self.series.retain(|_, live| {
@@ -81,6 +84,7 @@ impl SeriesCache {
 
     /// Forgets what is over, and gives the series among it, whose last count is to be written.
     #[doc(alias = "finishSeries")]
+    #[inline]
     pub(super) fn finish(&mut self) -> Vec<Event> {
         let mut over = Vec::new();
         self.series.retain(|_, live| {
@@ -95,6 +99,7 @@ impl SeriesCache {
 }
 
 /// Everything but the note.
+#[inline]
 fn key_of(event: &Event) -> Key {
     let object = |reference: &Option<Shared<ObjectReference>>| {
         let reference = reference.as_deref().cloned().unwrap_or_default();
@@ -113,6 +118,7 @@ fn key_of(event: &Event) -> Key {
 }
 
 /// The count of a series as a merge patch.
+#[inline]
 pub(super) fn patch_of(event: &Event) -> String {
     let series = event.series.as_deref().cloned().unwrap_or_default();
     let time = series.last_observed_time.unwrap_or_else(MicroTime::now);

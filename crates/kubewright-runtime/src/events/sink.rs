@@ -25,6 +25,7 @@ pub(super) struct Sink {
 
 impl Sink {
     /// Creates an event of the older API, or raises the count of one.
+    #[inline]
     pub(super) async fn write_core(&self, event: &core::v1::Event, is_known: bool) -> Option<core::v1::Event> {
         let text = |time: Option<kubewright_core::Time>| time.map(|time| time.to_string()).unwrap_or_default();
         let message = Value::from(event.message.as_deref().unwrap_or_default());
@@ -35,16 +36,19 @@ impl Sink {
     }
 
     /// Creates an event of the newer API.
+    #[inline]
     pub(super) async fn create(&self, event: &events::v1::Event) -> Option<events::v1::Event> {
         self.write(event, None).await
     }
 
     /// Writes the count of a series.
+    #[inline]
     pub(super) async fn patch(&self, event: &events::v1::Event) -> Option<events::v1::Event> {
         self.write(event, Some(Patch::Merge(series::patch_of(event).into_bytes()))).await
     }
 
     /// Writes until it is done, refused, or tried too often.
+    #[inline]
     async fn write<T: Kind>(&self, event: &T, patch: Option<Patch>) -> Option<T> {
         let api = Api::<T>::namespaced(&self.client, event.namespace());
         for attempt in 0..TRIES {
@@ -72,6 +76,7 @@ impl Sink {
     }
 }
 
+#[inline]
 async fn write_once<T: Kind>(api: &Api<T>, event: &T, patch: Option<&Patch>) -> Result<T> {
     if let Some(patch) = patch {
         match api.patch(event.name(), patch.clone()).await {
@@ -86,6 +91,7 @@ async fn write_once<T: Kind>(api: &Api<T>, event: &T, patch: Option<&Patch>) -> 
 }
 
 /// Whether the namespace is going, in which nothing can be created.
+#[inline]
 fn is_terminating(error: &Error) -> bool {
     error.is_forbidden() && error.to_string().contains("because it is being terminated")
 }

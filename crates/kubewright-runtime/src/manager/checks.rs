@@ -24,20 +24,24 @@ pub struct Checks {
 
 impl Checks {
     /// Asks this whether the process is alive; if not it is better started anew.
+    #[inline]
     pub fn health(&mut self, name: impl Into<Str>, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.health.insert(name.into(), Box::new(check));
     }
 
     /// Asks this whether the process is ready.
+    #[inline]
     pub fn readiness(&mut self, name: impl Into<Str>, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.readiness.insert(name.into(), Box::new(check));
     }
 
+    #[inline]
     pub(super) fn watch(&mut self, controller: ControllerHandle) {
         self.controllers.push(controller);
     }
 
     /// Whether the process is alive, and what each check says; of one check only if `name` is not empty.
+    #[inline]
     pub fn healthz(&self, name: &str) -> Option<(bool, String)> {
         let ping = (Str::from_static("ping"), Ok(()));
         let all = std::iter::once(ping).chain(self.health.iter().map(|(name, check)| (name.clone(), check())));
@@ -45,6 +49,7 @@ impl Checks {
     }
 
     /// Whether the process is ready, and what each check says; of one check only if `name` is not empty.
+    #[inline]
     pub fn readyz(&self, name: &str) -> Option<(bool, String)> {
         let own = self.readiness.iter().map(|(name, check)| (name.clone(), check()));
         let controllers =
@@ -52,6 +57,7 @@ impl Checks {
         report(own.chain(controllers), name)
     }
 
+    #[inline]
     fn is_ready(&self, controller: &ControllerHandle) -> Result<(), String> {
         let health = controller.health();
         if health.is_ready() || self.is_standing_by.load(Ordering::Acquire) {
@@ -67,6 +73,7 @@ impl Checks {
 }
 
 /// The form of kube-apiserver's `/readyz?verbose`.
+#[inline]
 fn report(checks: impl Iterator<Item = (Str, Result<(), String>)>, wanted: &str) -> Option<(bool, String)> {
     let (mut is_fine, mut text, mut is_any) = (true, String::new(), wanted.is_empty());
     for (name, result) in checks.filter(|(name, _)| wanted.is_empty() || name == wanted) {
@@ -84,6 +91,7 @@ fn report(checks: impl Iterator<Item = (Str, Result<(), String>)>, wanted: &str)
 }
 
 impl fmt::Debug for Checks {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.health.keys().chain(self.readiness.keys());
         f.debug_struct("Checks").field("names", &names.collect::<Vec<_>>()).finish_non_exhaustive()

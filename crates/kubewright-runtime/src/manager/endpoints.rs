@@ -28,11 +28,13 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// How long connections may take to end.
 const GRACE: Duration = Duration::from_secs(1);
 
+#[inline]
 pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, ManagerError> {
     TcpListener::bind(address).await.map_err(|source| ManagerError::Listen { address, source })
 }
 
 /// Answers until told to stop.
+#[inline]
 pub(super) async fn serve(
     listener: TcpListener,
     registry: Arc<Registry>,
@@ -62,6 +64,7 @@ pub(super) async fn serve(
     let _ = timeout(GRACE, graceful.shutdown()).await;
 }
 
+#[inline]
 fn answer(method: &Method, path: &str, registry: &Registry, checks: &Checks) -> Response<Full<Bytes>> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return text_of(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
@@ -88,6 +91,7 @@ fn answer(method: &Method, path: &str, registry: &Registry, checks: &Checks) -> 
     }
 }
 
+#[inline]
 fn text_of(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;

@@ -72,6 +72,7 @@ pub struct Manager {
 impl Manager {
     /// A manager that runs nothing yet.
     #[doc(alias = "NewManager")]
+    #[inline]
     pub fn new(client: &Client, options: ManagerOptions) -> Self {
         let mut options = options;
         let mut registry = options.registry.take().unwrap_or_default();
@@ -105,17 +106,20 @@ impl Manager {
 
     /// The caches that all controllers share.
     #[doc(alias = "GetCache")]
+    #[inline]
     pub fn factory(&self) -> &SharedInformerFactory {
         &self.factory
     }
 
     /// The client.
     #[doc(alias = "GetClient")]
+    #[inline]
     pub fn client(&self) -> &Client {
         self.factory.client()
     }
 
     /// What is counted.
+    #[inline]
     pub fn metrics(&self) -> &RuntimeMetrics {
         &self.metrics
     }
@@ -123,11 +127,13 @@ impl Manager {
     /// What is asked by probes; more can be added.
     #[doc(alias = "AddHealthzCheck")]
     #[doc(alias = "AddReadyzCheck")]
+    #[inline]
     pub fn checks(&mut self) -> &mut Checks {
         &mut self.checks
     }
 
     /// A controller over the manager's caches and metrics, to be configured and [added](Self::add).
+    #[inline]
     pub fn controller<T: Kind>(&self, name: impl Into<Str>) -> Controller<T> {
         Controller::new(name, &self.factory).metrics(&self.metrics.controllers)
     }
@@ -136,6 +142,7 @@ impl Manager {
     ///
     /// # Errors
     /// If there is one of the same name, with which it would be confused in metrics and logs.
+    #[inline]
     pub fn add(&mut self, controller: RunnableController) -> Result<&mut Self, ManagerError> {
         let handle = controller.handle();
         self.claim(handle.name().into())?;
@@ -145,6 +152,7 @@ impl Manager {
     }
 
     /// The controllers, seen from outside.
+    #[inline]
     pub fn handles(&self) -> Vec<ControllerHandle> {
         self.controllers.iter().map(RunnableController::handle).collect()
     }
@@ -154,6 +162,7 @@ impl Manager {
     /// # Errors
     /// If there is something of the same name.
     #[doc(alias = "Runnable")]
+    #[inline]
     pub fn add_task<F: Future<Output = Result<(), BoxError>> + Send + 'static>(
         &mut self,
         name: impl Into<Str>,
@@ -170,6 +179,7 @@ impl Manager {
     /// # Errors
     /// If there is something of the same name.
     #[doc(alias = "LeaderElectionRunnable")]
+    #[inline]
     pub fn add_leader_task<F: Future<Output = Result<(), BoxError>> + Send + 'static>(
         &mut self,
         name: impl Into<Str>,
@@ -190,6 +200,7 @@ impl Manager {
     /// If there is something of the same name.
     #[cfg(feature = "webhook")]
     #[doc(alias = "GetWebhookServer")]
+    #[inline]
     pub fn add_webhooks(
         &mut self,
         name: impl Into<Str>,
@@ -202,6 +213,7 @@ impl Manager {
         Ok(self)
     }
 
+    #[inline]
     fn claim(&mut self, name: Str) -> Result<(), ManagerError> {
         match self.names.insert(name.clone()) {
             true => Ok(()),
@@ -211,12 +223,14 @@ impl Manager {
 
     /// Runs controllers only while this candidate leads. Without, they run at once.
     #[doc(alias = "LeaderElection")]
+    #[inline]
     pub fn elect(&mut self, elector: LeaderElector) -> &mut Self {
         self.elector = Some(elector);
         self
     }
 
     /// Shares the keys of all controllers with other replicas, instead of letting one process lead.
+    #[inline]
     pub fn share(&mut self, sharding: &Sharding) -> &mut Self {
         self.sharding = Some(sharding.clone());
         self
@@ -226,6 +240,7 @@ impl Manager {
     ///
     /// # Errors
     /// If something fails, leadership is lost, or what was in hand is not finished in time.
+    #[inline]
     pub async fn run(mut self, shutdown: &CancellationToken) -> Result<(), ManagerError> {
         let (caches, serving) = (CancellationToken::new(), CancellationToken::new());
         let (_caches, _serving) = (caches.clone().drop_guard(), serving.clone().drop_guard());
@@ -274,6 +289,7 @@ impl Manager {
     }
 
     /// Runs controllers and tasks, and gives back the leadership that they had once none of them can act any more.
+    #[inline]
     async fn run_work(
         &mut self,
         shutdown: &CancellationToken,
@@ -341,11 +357,13 @@ struct Work {
 }
 
 impl Work {
+    #[inline]
     fn spawn(&mut self, name: Str, work: impl Future<Output = Result<(), BoxError>> + Send + 'static) {
         self.running.spawn(async move { (name, work.await) });
     }
 
     /// Resolves when something fails; never if nothing does.
+    #[inline]
     async fn first_failure(&mut self) -> ManagerError {
         while let Some(ended) = self.running.join_next().await {
             if let Err(error) = self.judge(ended) {
@@ -355,6 +373,7 @@ impl Work {
         std::future::pending().await
     }
 
+    #[inline]
     async fn end(&mut self) -> Result<(), ManagerError> {
         let mut result = Ok(());
         while let Some(ended) = self.running.join_next().await {
@@ -363,6 +382,7 @@ impl Work {
         result
     }
 
+    #[inline]
     fn judge(&self, ended: Result<(Str, Result<(), BoxError>), tokio::task::JoinError>) -> Result<(), ManagerError> {
         match ended {
             Ok((name, Ok(()))) => {
@@ -378,6 +398,7 @@ impl Work {
 }
 
 impl fmt::Debug for Manager {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Manager").field("names", &self.names).finish_non_exhaustive()
     }

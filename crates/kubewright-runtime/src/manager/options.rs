@@ -23,6 +23,7 @@ pub struct ManagerOptions {
 }
 
 impl Default for ManagerOptions {
+    #[inline]
     fn default() -> Self {
         ManagerOptions {
             listen: None,
@@ -41,6 +42,7 @@ impl ManagerOptions {
     #[doc(alias = "MetricsBindAddress")]
     #[doc(alias = "HealthProbeBindAddress")]
     #[must_use]
+    #[inline]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
         self
@@ -48,6 +50,7 @@ impl ManagerOptions {
 
     /// Tells the address that is listened on, where port 0 leaves it open.
     #[must_use]
+    #[inline]
     pub fn tell_address(mut self, tell: oneshot::Sender<SocketAddr>) -> Self {
         self.bound = Some(tell);
         self
@@ -56,6 +59,7 @@ impl ManagerOptions {
     /// How long work may take to end; `None` for as long as it likes. 30 s by default.
     #[doc(alias = "GracefulShutdownTimeout")]
     #[must_use]
+    #[inline]
     pub fn grace_period(mut self, grace: Option<Duration>) -> Self {
         self.grace = grace;
         self
@@ -63,6 +67,7 @@ impl ManagerOptions {
 
     /// Shows these metrics as well. Only the manager's own by default.
     #[must_use]
+    #[inline]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = Some(registry);
         self
@@ -71,6 +76,7 @@ impl ManagerOptions {
     /// Caches the objects of this namespace only. Those of the whole cluster by default.
     #[doc(alias = "DefaultNamespaces")]
     #[must_use]
+    #[inline]
     pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
         self.namespace = Some(namespace.into());
         self
@@ -78,6 +84,7 @@ impl ManagerOptions {
 
     /// Uses these caches: of one namespace, with transforms, or shared with others. All objects of the cluster by default.
     #[must_use]
+    #[inline]
     pub fn factory(mut self, factory: &SharedInformerFactory) -> Self {
         self.factory = Some(factory.clone());
         self
@@ -102,6 +109,7 @@ pub struct RuntimeMetrics {
 impl RuntimeMetrics {
     /// Adds them to `registry`, once for each.
     #[must_use]
+    #[inline]
     pub fn register(registry: &mut Registry) -> Self {
         RuntimeMetrics {
             controllers: ControllerMetrics::register(registry),
@@ -114,6 +122,7 @@ impl RuntimeMetrics {
 }
 
 impl fmt::Debug for ManagerOptions {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ManagerOptions")
             .field("listen", &self.listen)

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 ///
 /// To be called within a tokio runtime. Elsewhere than on Unix, only Ctrl-C counts.
 #[doc(alias = "SetupSignalHandler")]
+#[inline]
 pub fn shutdown_on_signals() -> CancellationToken {
     let token = CancellationToken::new();
     let cancelled = token.clone();
@@ -28,12 +29,14 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
+    #[inline]
     fn new() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         // Fails only where the process may not have handlers, which then has nothing to wait for.
         Signals { terminate: signal(SignalKind::terminate()).ok(), interrupt: signal(SignalKind::interrupt()).ok() }
     }
 
+    #[inline]
     async fn next(&mut self) {
         let one = async |signal: &mut Option<tokio::signal::unix::Signal>| {
             if let Some(signal) = signal
@@ -55,10 +58,12 @@ struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
+    #[inline]
     fn new() -> Self {
         Signals
     }
 
+    #[inline]
     async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await

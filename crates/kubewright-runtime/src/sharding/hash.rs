@@ -3,6 +3,7 @@
 use kubewright_core::ObjectKey;
 
 /// The shard of a key, of so many.
+#[inline]
 pub(super) fn shard_of(key: &ObjectKey, shards: usize) -> usize {
     let bytes = key.namespace.bytes().chain([b'/']).chain(key.name.bytes());
     // Fewer shards than an u64 can count, so the rest fits.
@@ -10,11 +11,13 @@ pub(super) fn shard_of(key: &ObjectKey, shards: usize) -> usize {
 }
 
 /// The shard of an object by its uid, of so many: each is one range of the hashes, as servers can cut them.
+#[inline]
 pub(super) fn shard_of_uid(uid: &str, shards: usize) -> usize {
     ((u128::from(fnv(uid.bytes())) * shards.max(1) as u128) >> 64) as usize
 }
 
 /// Asks a server for these shards, in its own syntax. No shard at all cannot be asked for, but nearly so: a single hash can.
+#[inline]
 pub(super) fn selector(is_wanted: impl ExactSizeIterator<Item = bool>) -> String {
     let count = is_wanted.len().max(1) as u128;
     let mut ranges: Vec<(u128, u128)> = Vec::new();
@@ -35,22 +38,26 @@ pub(super) fn selector(is_wanted: impl ExactSizeIterator<Item = bool>) -> String
 
 /// Who should own a shard, by rendezvous: the member with the highest score. When a member comes or goes, only the shards
 /// move that it gets or had.
+#[inline]
 pub(super) fn owner_of<'a>(shard: usize, members: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let score = |member: &str| mixed(fnv(member.bytes()) ^ mixed(shard as u64 + 1));
     members.into_iter().max_by_key(|member| (score(member), *member))
 }
 
 /// A text in 64 bits.
+#[inline]
 pub(super) fn of_text(text: &str) -> u64 {
     mixed(fnv(text.bytes()))
 }
 
 /// FNV-1a of 64 bits.
+#[inline]
 fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Spreads differences over all bits, which FNV leaves in the lower ones: the end of SplitMix64.
+#[inline]
 fn mixed(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -28,6 +28,7 @@ pub(super) struct Members {
 
 impl Members {
     /// Looks at the leases, and gives the identities of those who take part, sorted.
+    #[inline]
     pub(super) async fn look(&mut self, leases: &Api<Lease>, options: &ListOptions) -> Result<Vec<Str>> {
         let now = Instant::now();
         let mut seen = HashMap::new();

@@ -88,6 +88,7 @@ impl Sharding {
     ///
     /// # Errors
     /// If the durations leave no time to step down, or there is no identity.
+    #[inline]
     pub fn new(
         client: &Client,
         namespace: impl Into<Str>,
@@ -117,6 +118,7 @@ impl Sharding {
     }
 
     /// The shard of a key: the same for all replicas.
+    #[inline]
     pub fn shard_of(&self, key: &ObjectKey) -> usize {
         hash::shard_of(key, self.inner.owned().len())
     }
@@ -144,6 +146,7 @@ impl Sharding {
     /// # Ok(()) }
     /// ```
     #[doc(alias = "ShardSelector")]
+    #[inline]
     pub fn informer<T: Kind>(&self, factory: &SharedInformerFactory, which: Scoped<T>) -> InformerHandle<T> {
         let (inner, cover) = (self.inner.clone(), self.inner.cover(name_of::<T>()));
         let name = format!("shards of {} as {}", inner.name, inner.identity);
@@ -152,11 +155,13 @@ impl Sharding {
 
     /// Whether the server cuts the share of [`informer`](Self::informer); `None` before it was first asked.
     #[doc(alias = "ShardInfo")]
+    #[inline]
     pub fn is_cut_by_server<T: Kind>(&self) -> Option<bool> {
         self.cover_of(&name_of::<T>())?.is_cut_by_server()
     }
 
     /// The shards that are this replica's now.
+    #[inline]
     pub fn owned_shards(&self) -> Vec<usize> {
         let owned = self.inner.owned();
         owned.iter().enumerate().filter(|(_, owned)| owned.is_some()).map(|(shard, _)| shard).collect()
@@ -167,6 +172,7 @@ impl Sharding {
     ///
     /// # Errors
     /// If leases cannot be had as asked for, which [`new`](Self::new) has ruled out.
+    #[inline]
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), InvalidElection> {
         let inner = &self.inner;
         let mut shards = JoinSet::new();
@@ -196,6 +202,7 @@ impl Sharding {
     }
 
     /// The right to work on `key`, if it is in a shard of this replica's.
+    #[inline]
     pub(crate) fn permit(&self, key: &ObjectKey) -> Option<Permit> {
         let owned = self.inner.owned();
         owned[hash::shard_of(key, owned.len())].as_ref()?.permit()
@@ -203,21 +210,25 @@ impl Sharding {
 
     /// The right to work on an object of this uid of a resource of which only the share is watched, by a cache at this version.
     /// `None` if all of the resource is watched.
+    #[inline]
     pub(crate) fn right_by_uid(&self, resource: &str, uid: Option<&str>, cache: &ResourceVersion) -> Option<Right> {
         let cover = self.cover_of(resource)?;
         Some(uid.map_or(Right::Denied, |uid| cover.right(&self.inner, uid, cache)))
     }
 
     /// Whether only the share of a resource is watched.
+    #[inline]
     pub(crate) fn watches_share(&self, resource: &str) -> bool {
         self.cover_of(resource).is_some()
     }
 
+    #[inline]
     fn cover_of(&self, resource: &str) -> Option<Arc<Cover>> {
         self.inner.cover_of.read().unwrap_or_else(PoisonError::into_inner).get(resource).cloned()
     }
 
     /// Tells of each shard that this replica gets, those included that it has already.
+    #[inline]
     pub(crate) async fn tell(&self, mut gained: impl FnMut(&dyn Fn(&ObjectKey) -> bool)) {
         let mut changes = self.inner.changes.subscribe();
         changes.mark_changed();
@@ -235,11 +246,13 @@ impl Sharding {
 
 impl Inner {
     /// The name of the lease by which this replica announces itself. Identities are more than names may be.
+    #[inline]
     fn replica(&self) -> String {
         format!("replica-{:016x}", hash::of_text(&self.identity))
     }
 
     /// A candidate for the lease of this name.
+    #[inline]
     fn elector(&self, name: &str) -> Result<LeaderElector, InvalidElection> {
         let lease = ObjectKey::namespaced(self.namespace.clone(), format!("{}-{name}", self.name));
         let is_replica = name.starts_with("replica");
@@ -248,6 +261,7 @@ impl Inner {
     }
 
     /// Looks who takes part, and works out which shards should be this replica's.
+    #[inline]
     async fn follow(&self, shards: usize, stop: &CancellationToken) {
         let leases = Api::<Lease>::namespaced(
             &self.client.clone().request_timeout(self.options.request_timeout()),
@@ -277,10 +291,12 @@ impl Inner {
         }
     }
 
+    #[inline]
     fn owned(&self) -> std::sync::RwLockReadGuard<'_, Vec<Option<Owned>>> {
         self.owned.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[inline]
     fn own(&self, shard: usize, owned: Option<Owned>) {
         tracing::info!(group = %self.name, identity = %self.identity, shard, is_owned = owned.is_some(), "shard");
         self.owned.write().unwrap_or_else(PoisonError::into_inner)[shard] = owned;
@@ -288,25 +304,30 @@ impl Inner {
     }
 
     /// Which shards are this replica's now, and since which term.
+    #[inline]
     fn terms(&self) -> Terms {
         self.owned().iter().map(|owned| owned.as_ref().map(|owned| owned.term)).collect()
     }
 
+    #[inline]
     fn cover(&self, resource: Str) -> Arc<Cover> {
         self.cover_of.write().unwrap_or_else(PoisonError::into_inner).entry(resource).or_default().clone()
     }
 
+    #[inline]
     fn next_term(&self) -> u64 {
         self.terms.fetch_add(1, Ordering::Relaxed)
     }
 }
 
 /// A resource as relations of controllers are named.
+#[inline]
 fn name_of<T: Kind>() -> Str {
     GroupResource::new(T::RESOURCE.kind.group, T::RESOURCE.plural).to_string().into()
 }
 
 impl fmt::Debug for Sharding {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Sharding");
         shown.field("group", &self.inner.name).field("identity", &self.inner.identity);

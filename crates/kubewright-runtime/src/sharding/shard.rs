@@ -27,6 +27,7 @@ pub(crate) struct Permit {
 
 impl Permit {
     /// Resolves when the shard is lost, so that somebody else may work on the key soon. Cancel safe.
+    #[inline]
     pub(crate) async fn lost(&self) {
         self.leadership.lost().await;
     }
@@ -34,6 +35,7 @@ impl Permit {
 
 impl Owned {
     /// The right to work on one of its keys, unless the lease has run out without anybody noticing.
+    #[inline]
     pub(super) fn permit(&self) -> Option<Permit> {
         let run = self.runs.token();
         self.leadership.is_leading().then(|| Permit { leadership: self.leadership.clone(), _run: run })
@@ -41,6 +43,7 @@ impl Owned {
 }
 
 /// Owns a shard whenever this replica should, until told to stop.
+#[inline]
 pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderElector, stop: CancellationToken) {
     let mut wanted = inner.wanted.subscribe();
     loop {

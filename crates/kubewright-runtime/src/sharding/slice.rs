@@ -31,6 +31,7 @@ pub(super) struct Cover {
 
 impl Cover {
     /// Whether the server cuts the share; `None` before it was first asked.
+    #[inline]
     pub(super) fn is_cut_by_server(&self) -> Option<bool> {
         match self.cut.load(Ordering::Relaxed) {
             0 => None,
@@ -41,6 +42,7 @@ impl Cover {
     /// The right to work on the object of this uid, by a cache at this version.
     ///
     /// A shard that was another's meanwhile is worked on only by what was listed since.
+    #[inline]
     pub(super) fn right(&self, inner: &Inner, uid: &str, cache: &ResourceVersion) -> Right {
         let owned = inner.owned();
         let shard = hash::shard_of_uid(uid, owned.len());
@@ -52,6 +54,7 @@ impl Cover {
         owned.permit().map_or(Right::Denied, Right::Granted)
     }
 
+    #[inline]
     fn listed(&self) -> std::sync::RwLockReadGuard<'_, (Terms, ResourceVersion)> {
         self.listed.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,17 +75,20 @@ struct Share {
 }
 
 impl Share {
+    #[inline]
     fn new(terms: Terms) -> Self {
         let selector = hash::selector(terms.iter().map(Option::is_some));
         Share { terms, selector }
     }
 
+    #[inline]
     fn has<T: Object>(&self, object: &T) -> bool {
         self.terms[hash::shard_of_uid(object.uid(), self.terms.len())].is_some()
     }
 }
 
 impl<T: Object> ListerWatcher<T> for Slice<T> {
+    #[inline]
     fn list(&self, mut options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>> {
         // Pages belong together: one that comes after a change is dropped with the whole list, when its watch begins.
         let share = Share::new(self.inner.terms());
@@ -93,6 +99,7 @@ impl<T: Object> ListerWatcher<T> for Slice<T> {
         })
     }
 
+    #[inline]
     fn watch(&self, mut options: WatchOptions) -> BoxFuture<'_, Result<EventStream<T>>> {
         let share = Share::new(self.cover.listed().0.clone());
         options.shard_selector = Some(share.selector.as_str().into());
@@ -111,16 +118,19 @@ impl<T: Object> ListerWatcher<T> for Slice<T> {
     }
 
     /// The metadata of a list says whether the server has cut it; a watch says nothing.
+    #[inline]
     fn supports_watch_list(&self) -> bool {
         false
     }
 
+    #[inline]
     fn has_moved(&self) -> bool {
         self.inner.terms() != self.cover.listed().0
     }
 }
 
 /// Lets the reflector list anew.
+#[inline]
 fn moved() -> Box<Status> {
     Box::new(Status::expired("the shards of this replica have changed"))
 }
@@ -132,6 +142,7 @@ struct Items<T> {
 }
 
 impl<T> Items<T> {
+    #[inline]
     fn ended(&self, meta: &ListMeta) {
         let is_cut = meta.shard_info.as_ref().is_some_and(|info| info.selector == self.share.selector);
         self.cover.cut.store(if is_cut { 1 } else { 2 }, Ordering::Relaxed);
@@ -143,6 +154,7 @@ impl<T> Items<T> {
 impl<T: Object> Stream for Items<T> {
     type Item = Result<Listed<T>>;
 
+    #[inline]
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             let item = std::task::ready!(self.items.as_mut().poll_next(context));
@@ -166,6 +178,7 @@ struct Events<T> {
 impl<T: Object> Stream for Events<T> {
     type Item = Result<WatchEvent<T>>;
 
+    #[inline]
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         let Some(events) = &mut this.events else { return Poll::Ready(None) };

@@ -1734,7 +1734,22 @@ pub struct ContainerRare {
     /// `tty`: optional.
     pub tty: Option<bool>,
 }
-rare_fields!(Container, ContainerRare);
+rare_fields!(
+    Container,
+    ContainerRare {
+        working_dir: None,
+        env_from: List::new(),
+        resize_policy: List::new(),
+        restart_policy: None,
+        restart_policy_rules: List::new(),
+        volume_devices: List::new(),
+        startup_probe: None,
+        lifecycle: None,
+        stdin: None,
+        stdin_once: None,
+        tty: None,
+    }
+);
 
 impl Message for Container {
     #[inline]
@@ -2588,7 +2603,17 @@ pub struct ContainerStatusRare {
     /// `stopSignal`: optional, one of `SIGABRT`, `SIGALRM`, `SIGBUS`, `SIGCHLD`, `SIGCLD`, `SIGCONT`, `SIGFPE`, `SIGHUP`, `SIGILL`, `SIGINT`, `SIGIO`, `SIGIOT`, `SIGKILL`, `SIGPIPE`, `SIGPOLL`, `SIGPROF`, `SIGPWR`, `SIGQUIT`, `SIGRTMAX`, `SIGRTMAX-1`, `SIGRTMAX-10`, `SIGRTMAX-11`, `SIGRTMAX-12`, `SIGRTMAX-13`, `SIGRTMAX-14`, `SIGRTMAX-2`, `SIGRTMAX-3`, `SIGRTMAX-4`, `SIGRTMAX-5`, `SIGRTMAX-6`, `SIGRTMAX-7`, `SIGRTMAX-8`, `SIGRTMAX-9`, `SIGRTMIN`, `SIGRTMIN+1`, `SIGRTMIN+10`, `SIGRTMIN+11`, `SIGRTMIN+12`, `SIGRTMIN+13`, `SIGRTMIN+14`, `SIGRTMIN+15`, `SIGRTMIN+2`, `SIGRTMIN+3`, `SIGRTMIN+4`, `SIGRTMIN+5`, `SIGRTMIN+6`, `SIGRTMIN+7`, `SIGRTMIN+8`, `SIGRTMIN+9`, `SIGSEGV`, `SIGSTKFLT`, `SIGSTOP`, `SIGSYS`, `SIGTERM`, `SIGTRAP`, `SIGTSTP`, `SIGTTIN`, `SIGTTOU`, `SIGURG`, `SIGUSR1`, `SIGUSR2`, `SIGVTALRM`, `SIGWINCH`, `SIGXCPU`, `SIGXFSZ`.
     pub stop_signal: Option<Str>,
 }
-rare_fields!(ContainerStatus, ContainerStatusRare);
+rare_fields!(
+    ContainerStatus,
+    ContainerStatusRare {
+        allocated_resources: Map::new(),
+        resources: None,
+        volume_mounts: List::new(),
+        user: None,
+        allocated_resources_status: List::new(),
+        stop_signal: None,
+    }
+);
 
 impl Message for ContainerStatus {
     #[inline]
@@ -3619,7 +3644,23 @@ pub struct EphemeralContainerRare {
     /// `lifecycle`: optional.
     pub lifecycle: Option<Shared<Lifecycle>>,
 }
-rare_fields!(EphemeralContainer, EphemeralContainerRare);
+rare_fields!(
+    EphemeralContainer,
+    EphemeralContainerRare {
+        working_dir: None,
+        ports: List::new(),
+        env_from: List::new(),
+        resources: None,
+        resize_policy: List::new(),
+        restart_policy: None,
+        restart_policy_rules: List::new(),
+        volume_devices: List::new(),
+        liveness_probe: None,
+        readiness_probe: None,
+        startup_probe: None,
+        lifecycle: None,
+    }
+);
 
 impl Message for EphemeralContainer {
     #[inline]
@@ -9232,7 +9273,10 @@ pub struct PodConditionRare {
     /// `message`: optional.
     pub message: Option<Str>,
 }
-rare_fields!(PodCondition, PodConditionRare);
+rare_fields!(
+    PodCondition,
+    PodConditionRare { observed_generation: None, last_probe_time: None, reason: None, message: None }
+);
 
 impl Message for PodCondition {
     #[inline]
@@ -9816,7 +9860,19 @@ pub struct PodSecurityContextRare {
     /// `seLinuxChangePolicy`: optional.
     pub se_linux_change_policy: Option<Str>,
 }
-rare_fields!(PodSecurityContext, PodSecurityContextRare);
+rare_fields!(
+    PodSecurityContext,
+    PodSecurityContextRare {
+        se_linux_options: None,
+        windows_options: None,
+        supplemental_groups: List::new(),
+        supplemental_groups_policy: None,
+        sysctls: List::new(),
+        fs_group_change_policy: None,
+        app_armor_profile: None,
+        se_linux_change_policy: None,
+    }
+);
 
 impl Message for PodSecurityContext {
     #[inline]
@@ -10041,7 +10097,39 @@ pub struct PodSpecRare {
     /// `schedulingGroup`: optional.
     pub scheduling_group: Option<Shared<PodSchedulingGroup>>,
 }
-rare_fields!(PodSpec, PodSpecRare);
+rare_fields!(
+    PodSpec,
+    PodSpecRare {
+        init_containers: List::new(),
+        ephemeral_containers: List::new(),
+        active_deadline_seconds: None,
+        node_selector: Map::new(),
+        automount_service_account_token: None,
+        host_network: None,
+        host_pid: None,
+        host_ipc: None,
+        share_process_namespace: None,
+        image_pull_secrets: List::new(),
+        hostname: None,
+        subdomain: None,
+        affinity: None,
+        host_aliases: List::new(),
+        priority_class_name: None,
+        dns_config: None,
+        readiness_gates: List::new(),
+        runtime_class_name: None,
+        overhead: Map::new(),
+        topology_spread_constraints: List::new(),
+        set_hostname_as_fqdn: None,
+        os: None,
+        host_users: None,
+        scheduling_gates: List::new(),
+        resource_claims: List::new(),
+        resources: None,
+        hostname_override: None,
+        scheduling_group: None,
+    }
+);
 
 impl Message for PodSpec {
     #[inline]
@@ -10422,7 +10510,22 @@ pub struct PodStatusRare {
     /// `nodeAllocatableResourceClaimStatuses`: optional.
     pub node_allocatable_resource_claim_statuses: List<NodeAllocatableResourceClaimStatus>,
 }
-rare_fields!(PodStatus, PodStatusRare);
+rare_fields!(
+    PodStatus,
+    PodStatusRare {
+        message: None,
+        reason: None,
+        nominated_node_name: None,
+        init_container_statuses: List::new(),
+        ephemeral_container_statuses: List::new(),
+        resize: None,
+        resource_claim_statuses: List::new(),
+        extended_resource_claim_status: None,
+        allocated_resources: Map::new(),
+        resources: None,
+        node_allocatable_resource_claim_statuses: List::new(),
+    }
+);
 
 impl Message for PodStatus {
     #[inline]
@@ -10902,7 +11005,7 @@ pub struct ProbeRare {
     /// `terminationGracePeriodSeconds`: optional.
     pub termination_grace_period_seconds: Option<i64>,
 }
-rare_fields!(Probe, ProbeRare);
+rare_fields!(Probe, ProbeRare { termination_grace_period_seconds: None });
 
 impl Message for Probe {
     #[inline]
@@ -12952,7 +13055,16 @@ pub struct SecurityContextRare {
     /// `appArmorProfile`: optional.
     pub app_armor_profile: Option<Shared<AppArmorProfile>>,
 }
-rare_fields!(SecurityContext, SecurityContextRare);
+rare_fields!(
+    SecurityContext,
+    SecurityContextRare {
+        se_linux_options: None,
+        windows_options: None,
+        proc_mount: None,
+        seccomp_profile: None,
+        app_armor_profile: None,
+    }
+);
 
 impl Message for SecurityContext {
     #[inline]
@@ -13388,7 +13500,22 @@ pub struct ServiceSpecRare {
     /// `trafficDistribution`: optional.
     pub traffic_distribution: Option<Str>,
 }
-rare_fields!(ServiceSpec, ServiceSpecRare);
+rare_fields!(
+    ServiceSpec,
+    ServiceSpecRare {
+        external_ips: List::new(),
+        load_balancer_ip: None,
+        load_balancer_source_ranges: List::new(),
+        external_name: None,
+        external_traffic_policy: None,
+        health_check_node_port: None,
+        publish_not_ready_addresses: None,
+        session_affinity_config: None,
+        allocate_load_balancer_node_ports: None,
+        load_balancer_class: None,
+        traffic_distribution: None,
+    }
+);
 
 impl Message for ServiceSpec {
     #[inline]
@@ -14511,7 +14638,35 @@ pub struct VolumeRare {
     /// `image`: optional.
     pub image: Option<Shared<ImageVolumeSource>>,
 }
-rare_fields!(Volume, VolumeRare);
+rare_fields!(
+    Volume,
+    VolumeRare {
+        gce_persistent_disk: None,
+        aws_elastic_block_store: None,
+        git_repo: None,
+        nfs: None,
+        iscsi: None,
+        glusterfs: None,
+        rbd: None,
+        flex_volume: None,
+        cinder: None,
+        cephfs: None,
+        flocker: None,
+        downward_api: None,
+        fc: None,
+        azure_file: None,
+        vsphere_volume: None,
+        quobyte: None,
+        azure_disk: None,
+        photon_persistent_disk: None,
+        portworx_volume: None,
+        scale_io: None,
+        storageos: None,
+        csi: None,
+        ephemeral: None,
+        image: None,
+    }
+);
 
 impl Message for Volume {
     #[inline]
@@ -14894,7 +15049,10 @@ pub struct VolumeMountRare {
     /// `subPathExpr`: optional.
     pub sub_path_expr: Option<Str>,
 }
-rare_fields!(VolumeMount, VolumeMountRare);
+rare_fields!(
+    VolumeMount,
+    VolumeMountRare { recursive_read_only: None, sub_path: None, mount_propagation: None, sub_path_expr: None }
+);
 
 impl Message for VolumeMount {
     #[inline]

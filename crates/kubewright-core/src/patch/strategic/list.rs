@@ -20,6 +20,7 @@ pub(super) struct ListRules {
 
 impl ListRules {
     /// The rules of the list in this field.
+    #[inline]
     pub(super) fn of(schema: Schema, field: &str) -> Result<Self, PatchError> {
         let field = schema.field(field)?;
         Ok(ListRules { merges: field.strategy() == Some("merge"), key: field.merge_key(), item: field.item_schema()? })
@@ -27,6 +28,7 @@ impl ListRules {
 }
 
 /// Merges a patch into a list.
+#[inline]
 pub(super) fn merge_list(original: List<Value>, patch: &[Value], rules: &ListRules) -> Result<List<Value>, PatchError> {
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
@@ -38,12 +40,14 @@ pub(super) fn merge_list(original: List<Value>, patch: &[Value], rules: &ListRul
 }
 
 /// The union of both: what is in the patch in its order, all else in the order it had.
+#[inline]
 fn merge_scalars(original: List<Value>, patch: &[Value]) -> List<Value> {
     let mut seen = HashSet::new();
     let both = original.iter().chain(patch).filter(|item| seen.insert(identity(item)));
     in_order(both.cloned().collect(), patch, &original, None)
 }
 
+#[inline]
 fn merge_objects(original: List<Value>, patch: &[Value], rules: &ListRules) -> Result<List<Value>, PatchError> {
     let Some(key) = rules.key else {
         return Err(PatchError::unmergeable("cannot merge lists without merge key"));
@@ -92,6 +96,7 @@ fn merge_objects(original: List<Value>, patch: &[Value], rules: &ListRules) -> R
 }
 
 /// All items have to have the merge key.
+#[inline]
 pub(super) fn check_merge_keys(items: &[Value], key: &str) -> Result<(), PatchError> {
     for item in items {
         let Some(entries) = item.as_object() else {
@@ -105,6 +110,7 @@ pub(super) fn check_merge_keys(items: &[Value], key: &str) -> Result<(), PatchEr
 }
 
 /// What kind all items are of; there has to be one at least.
+#[inline]
 pub(super) fn kind_of_items<'v>(items: impl Iterator<Item = &'v Value>) -> Result<&'static str, PatchError> {
     let mut kinds = items.map(Value::kind);
     let first = kinds.next().ok_or_else(|| PatchError::unmergeable("no elements in any of the given slices"))?;
@@ -117,10 +123,12 @@ pub(super) fn kind_of_items<'v>(items: impl Iterator<Item = &'v Value>) -> Resul
     }
 }
 
+#[inline]
 pub(super) fn bad_type(expected: &str, received: &Value) -> PatchError {
     PatchError::unmergeable(format_args!("expected a {expected}, but received a {}", received.kind()))
 }
 
+#[inline]
 fn no_merge_key(item: &Map<Value>, key: &str) -> PatchError {
     PatchError::unmergeable(format_args!("map: {item:?} does not contain declared merge key: {key}"))
 }

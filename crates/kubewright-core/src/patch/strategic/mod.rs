@@ -29,6 +29,7 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 /// # Errors
 /// When the patch is not an object, has an unknown directive, lacks a merge key, or does not fit the type.
 #[doc(alias = "StrategicMergePatch")]
+#[inline]
 pub fn strategic_merge(target: &Value, patch: &Value, schema: &'static TypeInfo) -> Result<Value, PatchError> {
     let Some(patch) = patch.as_object() else {
         let kind = patch.kind();
@@ -39,6 +40,7 @@ pub fn strategic_merge(target: &Value, patch: &Value, schema: &'static TypeInfo)
     merge_map(target, patch, Schema::Object(schema)).map(Value::Object)
 }
 
+#[inline]
 fn merge_map(mut original: Map<Value>, patch: &Map<Value>, schema: Schema) -> Result<Map<Value>, PatchError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
@@ -73,6 +75,7 @@ fn merge_map(mut original: Map<Value>, patch: &Map<Value>, schema: Schema) -> Re
     Ok(original)
 }
 
+#[inline]
 fn merge_field(original: &mut Map<Value>, key: &Str, value: &Value, schema: Schema) -> Result<(), PatchError> {
     let merged = match (original.get_mut(key), value) {
         (_, Value::Null) => {
@@ -103,6 +106,7 @@ fn merge_field(original: &mut Map<Value>, key: &Str, value: &Value, schema: Sche
 }
 
 /// Removes from a list of scalars those that the patch lists.
+#[inline]
 fn delete_from_list(original: &mut Map<Value>, field: &str, value: &Value, schema: Schema) -> Result<(), PatchError> {
     match (original.get_mut(field), value) {
         (_, Value::Null) => {
@@ -119,6 +123,7 @@ fn delete_from_list(original: &mut Map<Value>, field: &str, value: &Value, schem
 }
 
 /// Removes the fields that a patch does not want to stay; those that it sets have to be among those that stay.
+#[inline]
 fn retain_keys(original: &mut Map<Value>, patch: &Map<Value>, keys: &Value) -> Result<(), PatchError> {
     let malformed = || PatchError::Malformed("invalid patch format of retainKeys".to_owned());
     let keys = keys.as_array().ok_or_else(malformed)?;
@@ -132,6 +137,7 @@ fn retain_keys(original: &mut Map<Value>, patch: &Map<Value>, keys: &Value) -> R
 }
 
 /// The value without the objects in it that carry a `$patch`: there is nothing that they could change.
+#[inline]
 fn without_directives(value: &Value) -> Option<Value> {
     match value {
         Value::Object(entries) if entries.contains_key(DIRECTIVE) => None,
@@ -143,6 +149,7 @@ fn without_directives(value: &Value) -> Option<Value> {
     }
 }
 
+#[inline]
 fn unknown_directive(directive: &Value, patch: &Map<Value>) -> PatchError {
     PatchError::unmergeable(format_args!("unknown patch type: {directive} in map: {patch:?}"))
 }

@@ -12,6 +12,7 @@ use crate::patch::PatchError;
 use crate::{List, Map, Value};
 
 /// Merges a list and puts it into the order that a `$setElementOrder` directive asks for.
+#[inline]
 pub(super) fn set_order(
     original: &mut Map<Value>,
     field: &str,
@@ -44,6 +45,7 @@ pub(super) fn set_order(
 }
 
 /// The items of a patch have to be in the order that it asks for, as far as they do not delete.
+#[inline]
 fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -62,6 +64,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
 /// Puts items in order: those that the patch wants as it wants them, the others as they were before.
 ///
 /// Both orders are lists of merge keys, or of the items themselves where there is no key.
+#[inline]
 pub(super) fn in_order(items: Vec<Value>, wanted: &[Value], before: &[Value], key: Option<&str>) -> List<Value> {
     let (wanted, before) = (positions(wanted, None), positions(before, None));
     let mut patched = Vec::new();
@@ -92,6 +95,7 @@ pub(super) fn in_order(items: Vec<Value>, wanted: &[Value], before: &[Value], ke
 }
 
 /// What identifies an item: the value of its merge key, or the item itself.
+#[inline]
 pub(super) fn key_of<'v>(item: &'v Value, key: Option<&str>) -> &'v Value {
     match key {
         Some(key) => item.get(key).unwrap_or(&Value::Null),
@@ -100,6 +104,7 @@ pub(super) fn key_of<'v>(item: &'v Value, key: Option<&str>) -> &'v Value {
 }
 
 /// Text that is the same for values that are the same, whole numbers by their value.
+#[inline]
 pub(super) fn identity(value: &Value) -> String {
     match value {
         Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => Value::Int(*number as i64).to_string(),
@@ -108,6 +113,7 @@ pub(super) fn identity(value: &Value) -> String {
 }
 
 /// Where each item is found first.
+#[inline]
 pub(super) fn positions(items: &[Value], key: Option<&str>) -> HashMap<String, usize> {
     let mut positions = HashMap::new();
     for (index, item) in items.iter().enumerate() {

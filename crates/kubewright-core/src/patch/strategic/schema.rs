@@ -15,6 +15,7 @@ pub(super) enum Schema {
 
 impl Schema {
     /// The field that JSON calls `name`.
+    #[inline]
     pub(super) fn field(self, name: &str) -> Result<Field, PatchError> {
         match self {
             Schema::Object(info) => info.field(name).map(Field).ok_or_else(|| {
@@ -37,21 +38,25 @@ pub(super) struct Field(&'static FieldInfo);
 
 impl Field {
     /// How it merges, `retainKeys` aside: that one only tells clients to send the directive.
+    #[inline]
     pub(super) fn strategy(self) -> Option<&'static str> {
         self.0.rules.patch.iter().copied().find(|strategy| *strategy != "retainKeys")
     }
 
     /// The field that identifies an item of it.
+    #[inline]
     pub(super) fn merge_key(self) -> Option<&'static str> {
         self.0.rules.merge_key
     }
 
     /// What it holds.
+    #[inline]
     pub(super) fn schema(self) -> Schema {
         schema_of(&self.0.ty)
     }
 
     /// What its items are.
+    #[inline]
     pub(super) fn item_schema(self) -> Result<Schema, PatchError> {
         match self.0.ty {
             Type::List(Type::List(_)) => Err(PatchError::unmergeable("unexpected slice of slice")),
@@ -63,6 +68,7 @@ impl Field {
     }
 }
 
+#[inline]
 fn schema_of(ty: &'static Type) -> Schema {
     match ty {
         Type::Message(info) => Schema::Object(info),
