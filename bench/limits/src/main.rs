@@ -219,6 +219,26 @@ fn bench<'a, T>(name: &str, items: &[&'a [u8]], f: impl Fn(&'a [u8]) -> T) {
     );
 }
 
+/// Nanoseconds for a read of memory whose place another read has told: `objects` of `size` bytes, each naming the next at random.
+fn dependent_read(objects: usize, size: usize) -> f64 {
+    let (words, mut order): (usize, Vec<usize>) = (size / 4, (0..objects).collect());
+    let mut state = 1u64;
+    for last in (1..objects).rev() {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        order.swap(last, (state >> 33) as usize % (last + 1));
+    }
+    let mut memory = vec![0u32; objects * words];
+    for (at, next) in order.iter().zip(order.iter().cycle().skip(1)) {
+        memory[at * words] = (next * words) as u32;
+    }
+    let (start, mut at) = (Instant::now(), order[0] * words);
+    for _ in 0..20 * objects {
+        at = memory[at] as usize;
+    }
+    black_box(at);
+    start.elapsed().as_secs_f64() * 1e9 / (20 * objects) as f64
+}
+
 fn main() {
     let server = std::env::args().nth(1).expect("server URL");
     let n: usize = std::env::args().nth(2).map_or(10_000, |s| s.parse().unwrap());
@@ -241,6 +261,12 @@ fn main() {
     let l = List::decode(&Unknown::decode(&pb[4..]).unwrap().raw[..]).unwrap();
     let pitems: Vec<&[u8]> = l.items.iter().map(|v| &v[..]).collect();
     eprintln!("{} JSON pods {} B, {} protobuf pods {} B", items.len(), json.len(), pitems.len(), pb.len());
+
+    // waiting
+    for objects in [1000, 100_000] {
+        let ns = dependent_read(objects, 1024);
+        println!("{{\"bench\":\"dependent_read\",\"objects_of_1kb\":{objects},\"ns\":{ns:.0}}}");
+    }
 
     // copying
     let mut dst = vec![1u8; json.len()];
