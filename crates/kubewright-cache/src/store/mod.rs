@@ -7,7 +7,7 @@
 //!
 //! Each object has a slot (`slots`). A table of hashes leads from a key to the number of the slot (`trie`), an index from a value
 //! to many numbers (`numbers`), so that an update writes one slot and nothing else while its index values stay the same. Keys are
-//! those of the objects and are not stored again: an object costs about 22 bytes, and 4 to 8 for each value in an index; twice that
+//! those of the objects and are not stored again: an object costs about 25 bytes, and 4 to 8 for each value in an index; twice that
 //! where it was written since the last big change.
 
 mod hash;

@@ -170,7 +170,7 @@ impl<E> Leaf<E> {
         entries == places || places > PLACES && (entries + 1) * 10 > places * 7
     }
 
-    /// Whether `entries` leave more than half of the places vacant.
+    /// Whether half of the groups would do for `entries`.
     fn is_sparse(&self, entries: usize) -> bool {
         room(entries) * 2 <= self.0.len()
     }

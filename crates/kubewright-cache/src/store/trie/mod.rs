@@ -1,6 +1,6 @@
 //! A persistent hash trie: a map whose copy costs nothing and shares all that stays the same.
 //!
-//! Each branch takes four bits of the hash; entries lie in leaves of about 4 KB at most (`leaf`). Branches are narrow because a
+//! Each branch takes four bits of the hash; entries lie in leaves of 9 KB at most, half of it vacant (`leaf`). Branches are narrow because a
 //! write copies those that others hold as well, and with each the counts of what it leads to, while reading the few
 //! near the root costs next to nothing. Keys are not stored: whoever looks something up says how to recognise it. Nodes that
 //! nobody else holds are changed in place.
