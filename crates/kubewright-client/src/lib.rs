@@ -28,6 +28,8 @@ mod retry;
 #[cfg(feature = "autoscaling")]
 mod scale;
 mod secret;
+#[doc(hidden)]
+pub mod task;
 pub mod transport;
 pub mod watch;
 

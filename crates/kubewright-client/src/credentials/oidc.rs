@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::config::{CertificateSource, Config, ConfigError, Kubeconfig, LoadingRules, TlsOptions};
 use crate::secret::Secret;
+use crate::task::BoxFuture;
 use crate::transport::Transport;
 
 /// A token counts as expired this much earlier, for the way to the server.
@@ -108,7 +109,12 @@ impl OidcProvider {
         }
     }
 
-    async fn renew(&self, tokens: &mut Tokens) -> Result<Secret<String>, OidcError> {
+    /// Boxed, so that what few need is no part of each request.
+    fn renew<'a>(&'a self, tokens: &'a mut Tokens) -> BoxFuture<'a, Result<Secret<String>, OidcError>> {
+        Box::pin(self.try_renew(tokens))
+    }
+
+    async fn try_renew(&self, tokens: &mut Tokens) -> Result<Secret<String>, OidcError> {
         let refresh = tokens.refresh.clone().ok_or(OidcError::Setting("refresh-token"))?;
         let client_id = self.setting("client-id")?;
         let issuer = self.setting("idp-issuer-url")?.trim_end_matches('/').to_owned();

@@ -1,6 +1,7 @@
 //! A request as it is built.
 
 use std::fmt::Display;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,11 +259,11 @@ impl<'a> Request<'a> {
         let (timeout, resource) = (self.timeout, self.path.key());
         let attempts = self.prepare(true)?;
         attempts.throttle().await;
-        within(timeout, async {
+        let collected = pin!(async {
             let answer = attempts.run().await?;
             Response::collect(answer, resource).await
-        })
-        .await
+        });
+        within(timeout, collected).await
     }
 
     /// Sends the request and returns when the answer begins. The time-out of the request ends there.
@@ -274,7 +275,7 @@ impl<'a> Request<'a> {
         let timeout = self.timeout;
         let attempts = self.prepare(false)?;
         attempts.throttle().await;
-        within(timeout, async { Ok(Streaming::new(attempts.run().await?)) }).await
+        within(timeout, pin!(async { Ok(Streaming::new(attempts.run().await?)) })).await
     }
 
     /// As [`stream`](Self::stream), for an answer that will be read to its end: also until when.
@@ -283,7 +284,7 @@ impl<'a> Request<'a> {
         let attempts = self.prepare(true)?;
         attempts.throttle().await;
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        let answer = within(timeout, async { Ok(Streaming::new(attempts.run().await?)) }).await?;
+        let answer = within(timeout, pin!(async { Ok(Streaming::new(attempts.run().await?)) })).await?;
         Ok((answer, deadline))
     }
 
@@ -327,7 +328,7 @@ impl std::fmt::Debug for Request<'_> {
 }
 
 /// The result of `work`, unless it takes longer than allowed.
-async fn within<T>(timeout: Option<Duration>, work: impl Future<Output = Result<T>>) -> Result<T> {
+async fn within<T>(timeout: Option<Duration>, work: Pin<&mut (dyn Future<Output = Result<T>> + Send)>) -> Result<T> {
     let Some(timeout) = timeout else { return work.await };
     tokio::time::timeout(timeout, work)
         .await

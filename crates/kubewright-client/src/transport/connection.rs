@@ -1,6 +1,6 @@
 //! A connection of HTTP/2, and the task that drives it.
 
-use std::future::{Future, pending, poll_fn};
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::stream::BoxedStream;
 use super::{TransportError, TransportErrorKind};
+use crate::task::{self, BoxFuture};
 
 /// The body of a request, which is always at hand as a whole.
 pub(super) type Payload = Full<Bytes>;
@@ -55,14 +56,14 @@ impl Killed {
         }
     }
 
-    pub(super) fn spawn(&self, work: impl Future + Send + 'static) {
+    pub(super) fn spawn(&self, work: BoxFuture<'static, ()>) {
         let killed = self.clone();
-        tokio::spawn(async move {
+        task::spawn(Box::pin(async move {
             tokio::select! {
-                _ = work => {}
+                () = work => {}
                 () = killed.wait() => {}
             }
-        });
+        }));
     }
 }
 
@@ -110,7 +111,7 @@ impl Http2 {
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(unborn)?;
         let limit = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
         let (known, mut connection) = (Arc::clone(&limit), Some(connection));
-        killed.spawn(poll_fn(move |context| {
+        killed.spawn(Box::pin(poll_fn(move |context| {
             if let Some(open) = &mut connection {
                 let state = driver.poll_with(Pin::new(open), context);
                 known.store(open.current_max_send_streams(), Ordering::Release);
@@ -120,7 +121,7 @@ impl Http2 {
                 connection = None;
             }
             driver.poll_rest(context)
-        }));
+        })));
         let now = Instant::now();
         let usage = Arc::new(Usage { in_flight: AtomicUsize::new(0), idle_since: Mutex::new(now) });
         Ok(Http2 { sender, limit, usage, made: now })

@@ -1,6 +1,5 @@
 //! New connections: sockets, proxies, TLS, and the choice of protocol.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use super::proxy::Proxy;
 use super::stream::{BoxedStream, Opener};
 use super::tls::Tls;
 use super::{TransportError, TransportErrorKind};
+use crate::task::BoxFuture;
 
 /// How long one address of a name may take before the next is tried as well.
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
@@ -42,6 +42,9 @@ pub(super) enum Place {
     Streams(Opener, Protocol),
 }
 
+/// A new connection, and what is spoken on it.
+pub(super) type Connected = (BoxedStream, Protocol);
+
 /// What is spoken on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
@@ -53,14 +56,19 @@ pub enum Protocol {
 
 impl Connector {
     /// A new connection, and what is spoken on it. `Some(Http1)` asks for that protocol.
-    pub(super) async fn connect(&self, wanted: Option<Protocol>) -> Result<(BoxedStream, Protocol), TransportError> {
+    pub(super) fn connect(&self, wanted: Option<Protocol>) -> BoxFuture<'_, Result<Connected, TransportError>> {
+        Box::pin(self.try_connect(wanted))
+    }
+
+    async fn try_connect(&self, wanted: Option<Protocol>) -> Result<Connected, TransportError> {
         let (stream, protocol) = match &self.place {
             Place::Streams(opener, protocol) => {
-                let opened = within(self.connect_timeout, opener.open()).await;
+                let opened = within(self.connect_timeout, Box::pin(opener.open())).await;
                 (opened.map_err(|error| failed(TransportErrorKind::Connect, error))?, *protocol)
             }
             Place::Network { host, port, proxy } => {
-                let opened = within(self.connect_timeout, self.open(host, *port, proxy.as_ref())).await;
+                let opening = Box::pin(self.open(host, *port, proxy.as_ref()));
+                let opened = within(self.connect_timeout, opening).await;
                 (opened.map_err(|error| failed(TransportErrorKind::Connect, error))?, Protocol::Http1)
             }
         };
@@ -70,7 +78,7 @@ impl Connector {
             false => http1_only(&tls.client()),
         };
         let handshake = TlsConnector::from(client).connect(tls.server_name(), stream);
-        let stream = within(self.tls_timeout, handshake).await.map_err(|error| failed(tls_kind(&error), error))?;
+        let stream = within(self.tls_timeout, Box::pin(handshake)).await.map_err(|error| failed(tls_kind(&error), error))?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok((Box::new(stream), if is_http2 { Protocol::Http2 } else { Protocol::Http1 }))
     }
@@ -92,7 +100,7 @@ fn http1_only(client: &ClientConfig) -> Arc<ClientConfig> {
     Arc::new(client)
 }
 
-async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn within<T>(limit: Duration, work: BoxFuture<'_, io::Result<T>>) -> io::Result<T> {
     tokio::time::timeout(limit, work)
         .await
         .unwrap_or_else(|elapsed| Err(io::Error::new(io::ErrorKind::TimedOut, elapsed)))
@@ -123,13 +131,14 @@ async fn dial(host: &str, port: u16, observer: Option<&TransportObserver>) -> io
     }
     let mut attempts = JoinSet::new();
     for (place, address) in (0..).zip(addresses) {
-        attempts.spawn(async move {
+        let attempt: BoxFuture<'static, io::Result<TcpStream>> = Box::pin(async move {
             // Even a sleep of nothing lasts until the clock's next millisecond.
             if place > 0 {
                 tokio::time::sleep(NEXT_ADDRESS * place).await;
             }
             TcpStream::connect(address).await
         });
+        attempts.spawn(attempt);
     }
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     while let Some(attempt) = attempts.join_next().await {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -181,10 +182,12 @@ impl Shared {
         let own = request.extensions().get::<RequestTimeout>();
         let deadline = own.map_or(self.timeout, |own| own.0).map(|limit| Instant::now() + limit);
         let is_endless = is_endless(request.uri());
+        // As a `dyn`, or the timeout would be compiled together with all that it limits.
+        let exchange: Pin<&mut (dyn Future<Output = _> + Send)> = pin!(self.exchange(request));
         let mut response = match deadline {
-            None => self.exchange(request).await?,
+            None => exchange.await?,
             Some(deadline) => {
-                let exchanged = tokio::time::timeout_at(deadline, self.exchange(request)).await;
+                let exchanged = tokio::time::timeout_at(deadline, exchange).await;
                 exchanged.unwrap_or_else(|late| Err(TransportError::new(TransportErrorKind::Timeout, late)))?
             }
         };

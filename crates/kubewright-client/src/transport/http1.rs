@@ -47,7 +47,7 @@ impl Http1 {
         let connection = Some(Box::pin(connection.with_upgrades()) as _);
         let line = Arc::new(Line { state: Mutex::new(State { connection, task: None }) });
         let task = Task(Arc::clone(&line));
-        killed.spawn(poll_fn(move |context| task.poll(context)));
+        killed.spawn(Box::pin(poll_fn(move |context| task.poll(context))));
         let mut connection = Http1 { sender, line, is_taken: false };
         connection.ready().await.map_err(unborn)?;
         Ok(connection)

@@ -17,6 +17,7 @@ use super::stream::BoxedStream;
 use super::tls::Change;
 use super::{TransportError, TransportErrorKind};
 use crate::credentials::LiveCertificate;
+use crate::task::{self, BoxFuture};
 
 /// A connection that nobody uses is closed after this time.
 const IDLE: Duration = Duration::from_secs(90);
@@ -158,16 +159,20 @@ impl Pool {
         let (tell, dialing) = watch::channel(None);
         state.dialing = Some(dialing.clone());
         let pool = Arc::clone(self);
-        tokio::spawn(async move {
+        task::spawn(Box::pin(async move {
             let outcome = pool.dial().await.map(|dialed| pool.keep(dialed));
             pool.state().dialing = None;
             tell.send_replace(Some(outcome));
-        });
+        }));
         Step::Wait(dialing)
     }
 
     /// Makes a connection.
-    async fn dial(self: &Arc<Self>) -> Result<Dialed, TransportError> {
+    fn dial(self: &Arc<Self>) -> BoxFuture<'_, Result<Dialed, TransportError>> {
+        Box::pin(self.try_dial())
+    }
+
+    async fn try_dial(self: &Arc<Self>) -> Result<Dialed, TransportError> {
         if self.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
             self.close_all();
         }
@@ -241,7 +246,7 @@ impl Pool {
         let (pool, mut alive) = (Arc::downgrade(self), state.kill.subscribe());
         let live = self.connector.tls.as_ref().and_then(|tls| tls.live());
         let mut renewed = live.map(LiveCertificate::subscribe);
-        tokio::spawn(async move {
+        task::spawn(Box::pin(async move {
             let mut identity_checked = Instant::now();
             loop {
                 tokio::select! {
@@ -265,7 +270,7 @@ impl Pool {
                 state.idle.retain(|idle| !idle.connection.is_closed() && idle.since.elapsed() < IDLE);
                 alive = state.kill.subscribe();
             }
-        });
+        }));
     }
 }
 
@@ -288,7 +293,7 @@ impl Home {
             return;
         }
         // The connection may still have to see the end of the answer for itself.
-        tokio::spawn(async move {
+        task::spawn(Box::pin(async move {
             if connection.ready().await.is_err() {
                 return;
             }
@@ -297,6 +302,6 @@ impl Home {
             if state.generation == self.generation && state.idle.len() < IDLE_MAX {
                 state.idle.push(Idle { connection, is_reused: true, since: Instant::now() });
             }
-        });
+        }));
     }
 }

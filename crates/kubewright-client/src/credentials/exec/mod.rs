@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::Identity;
 use crate::config::{ConfigError, ExecConfig};
 use crate::secret::Secret;
+use crate::task::BoxFuture;
 use crate::transport::{ExecOutcome, TransportObserver};
 
 /// The present version of the exchange.
@@ -166,7 +167,12 @@ impl ExecPlugin {
         Ok(credential)
     }
 
-    async fn run(&self) -> Result<ExecCredential, ExecError> {
+    /// Boxed, so that what few need is no part of each request.
+    fn run(&self) -> BoxFuture<'_, Result<ExecCredential, ExecError>> {
+        Box::pin(self.run_once())
+    }
+
+    async fn run_once(&self) -> Result<ExecCredential, ExecError> {
         let ended = run::run(&self.exec).await;
         if let Some(observer) = &self.observer {
             observer.exec_plugin_called(match &ended {

@@ -10,6 +10,7 @@ use tokio::process::Command;
 
 use super::{Exec, ExecCredential, ExecError, ExecPolicy, V1, exchange};
 use crate::config::InteractiveMode;
+use crate::task::BoxFuture;
 
 /// No credentials are longer; what is cut off here is no JSON any more.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -54,13 +55,15 @@ pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
 }
 
 /// Waits for the end, and for what was printed, of which too much is not taken.
-async fn finish(mut process: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
-    let mut child = process.spawn()?;
-    let mut output = Vec::new();
-    if let Some(printed) = child.stdout.take() {
-        printed.take(OUTPUT_MAX).read_to_end(&mut output).await?;
-    }
-    Ok((child.wait().await?, output))
+fn finish(mut process: Command) -> BoxFuture<'static, io::Result<(ExitStatus, Vec<u8>)>> {
+    Box::pin(async move {
+        let mut child = process.spawn()?;
+        let mut output = Vec::new();
+        if let Some(printed) = child.stdout.take() {
+            printed.take(OUTPUT_MAX).read_to_end(&mut output).await?;
+        }
+        Ok((child.wait().await?, output))
+    })
 }
 
 fn is_allowed(policy: &ExecPolicy, command: &str) -> bool {
