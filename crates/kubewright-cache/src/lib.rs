@@ -34,6 +34,7 @@ mod queue;
 mod reflector;
 mod store;
 pub mod synctrack;
+mod task;
 mod undelta_store;
 mod until;
 

@@ -29,6 +29,7 @@ use crate::informer::SharedIndexInformer;
 use crate::list_watch::ListWatch;
 use crate::queue::BoxFuture;
 use crate::reflector::Health;
+use crate::task;
 use handle::Lease;
 
 /// Makes informers, starts them, and waits for them. A handle: clones share one factory.
@@ -300,7 +301,7 @@ impl SharedInformerFactory {
         for entry in state.entry_of.values_mut().filter(|entry| !entry.is_started) {
             entry.is_started = true;
             let (informer, own, stop) = (entry.informer.clone(), entry.stop.clone(), stop.clone());
-            self.shared.tasks.spawn(async move {
+            let work = Box::pin(async move {
                 let both = own.child_token();
                 let waits = async {
                     stop.cancelled().await;
@@ -312,6 +313,7 @@ impl SharedInformerFactory {
                     () = waits => {}
                 }
             });
+            task::spawn(&self.shared.tasks, work);
         }
     }
 

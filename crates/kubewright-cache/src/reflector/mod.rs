@@ -16,6 +16,7 @@ mod verify;
 mod watch;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kubewright_core::{Object, ResourceVersion};
@@ -29,6 +30,7 @@ pub use options::{ErrorHandler, ReflectorOptions};
 
 use crate::lister_watcher::ListerWatcher;
 use crate::queue::ReflectorStore;
+use crate::task;
 use backoff::Delays;
 
 /// Keeps a store, or the queue before one, in step with the server. A handle: clones share one reflector.
@@ -103,7 +105,7 @@ impl<T: Object> Reflector<T> {
     /// Nothing that goes wrong ends it. Cancel safe, in that the store is whole at any moment.
     pub async fn run(&self, stop: &CancellationToken) {
         let _on_return = Stopped(self);
-        stop.run_until_cancelled(self.rounds()).await;
+        task::run_until(stop, pin!(self.rounds())).await;
     }
 
     /// How it is doing.

@@ -1,5 +1,7 @@
 //! Get, list and watch.
 
+use std::pin::{Pin, pin};
+
 use http::Method;
 use kubewright_core::options::{GetOptions, ListOptions, WatchOptions};
 use kubewright_core::{Object, ObjectList};
@@ -46,14 +48,14 @@ impl<T: Object> Api<T> {
     pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<T>> {
         let (answer, deadline) = self.list_request(options).stream_whole().await?;
         let mut stream = ListStream::new(answer);
-        let collected = async {
+        let collected: Pin<&mut (dyn Future<Output = _> + Send)> = pin!(async {
             let mut items = Vec::new();
             while let Some(item) = stream.next().await {
                 items.push(item?);
             }
             items.shrink_to_fit();
             Ok(ObjectList { metadata: stream.into_metadata(), items })
-        };
+        });
         let Some(deadline) = deadline else { return collected.await };
         let late = |elapsed| Err(TransportError::new(TransportErrorKind::Timeout, elapsed).into());
         timeout_at(deadline, collected).await.unwrap_or_else(late)

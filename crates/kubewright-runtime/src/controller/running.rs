@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kubewright_cache::{InformerStopped, SharedInformerFactory};
+use kubewright_cache::{BoxFuture, InformerStopped, SharedInformerFactory};
 use kubewright_core::{ObjectKey, Str};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -84,7 +84,16 @@ impl RunnableController {
     }
 
     /// The same with caches that stop when `caches` says so, after the controllers.
-    pub(crate) async fn run_with_caches(
+    /// Boxed, so that it is compiled here and not in each program.
+    pub(crate) fn run_with_caches<'a>(
+        self,
+        shutdown: &'a CancellationToken,
+        caches: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<(), ControllerError>> {
+        Box::pin(self.run_to_its_end(shutdown, caches))
+    }
+
+    async fn run_to_its_end(
         self,
         shutdown: &CancellationToken,
         caches: &CancellationToken,
@@ -98,9 +107,8 @@ impl RunnableController {
         *shared.relations.write().unwrap_or_else(std::sync::PoisonError::into_inner) = relations.clone();
         let _detach = Detach(shared.clone(), relations.clone());
         factory.start(caches);
-        let Some(synced) = shutdown.run_until_cancelled(sync(&shared, &relations, sync_timeout)).await else {
-            return Ok(());
-        };
+        let syncing: BoxFuture<'_, _> = Box::pin(sync(&shared, &relations, sync_timeout));
+        let Some(synced) = shutdown.run_until_cancelled(syncing).await else { return Ok(()) };
         synced?;
         shared.is_working.store(true, Ordering::Release);
         tracing::info!(controller = %shared.name, workers, "controller works");
@@ -111,17 +119,19 @@ impl RunnableController {
         if let Some(sharding) = shared.sharding.get().cloned() {
             let shared = shared.clone();
             let is_cut = relations.first().is_some_and(|main| sharding.watches_share(&main.health(true).name));
-            beside.spawn(async move {
+            let telling: BoxFuture<'static, ()> = Box::pin(async move {
                 // Of a share that is listed anew, keys do not tell in which shard they are.
                 let take_over = |is_gained: &dyn Fn(&ObjectKey) -> bool| {
                     shared.take_over(&listed_keys, &|key| is_cut || is_gained(key));
                 };
                 sharding.tell(take_over).await;
             });
+            beside.spawn(telling);
         }
         let mut working = JoinSet::new();
         for _ in 0..workers {
-            working.spawn(plan.clone().work(shared.clone(), shutdown.clone()));
+            let worker: BoxFuture<'static, ()> = Box::pin(plan.clone().work(shared.clone(), shutdown.clone()));
+            working.spawn(worker);
         }
         while working.join_next().await.is_some() {}
         shared.is_working.store(false, Ordering::Release);
@@ -171,13 +181,13 @@ async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Durati
                 sleep(LOOK).await;
             }
         };
-        let waiting = async {
+        let waiting: BoxFuture<'_, bool> = Box::pin(async {
             tokio::select! {
                 biased;
                 is_synced = relation.synced() => is_synced,
                 () = failing => false,
             }
-        };
+        });
         let is_synced = timeout_at(deadline, waiting).await.unwrap_or(false);
         if !is_synced && is_main {
             return Err(not_synced());

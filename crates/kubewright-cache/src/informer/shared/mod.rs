@@ -15,6 +15,7 @@ mod registration;
 mod told;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kubewright_core::{Object, ResourceVersion};
@@ -32,6 +33,7 @@ use crate::metrics::Labels;
 use crate::queue::{DeltaFifo, DeltaFifoOptions, Queue, RealFifo, RealFifoOptions, ReflectorStore};
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
+use crate::task;
 use listener::{Around, Listener, Work, nothing};
 use processor::{Ended, Phase, Processor, SHORTEST_RESYNC, Shared};
 
@@ -155,8 +157,8 @@ impl<T: Object> SharedIndexInformer<T> {
             processor.listeners.push(listener.clone());
             listener
         };
-        let task = delivery::deliver(listener.clone(), Box::new(handler));
-        shared.tasks.spawn(task);
+        let delivery = delivery::deliver(listener.clone(), Box::new(handler));
+        task::spawn(&shared.tasks, Box::pin(delivery));
         Ok(HandlerRegistration { listener })
     }
 
@@ -195,7 +197,7 @@ impl<T: Object> SharedIndexInformer<T> {
         let reflector = Reflector::over(lister_watcher, feed, options);
         let reflector = shared.reflector.get_or_init(|| reflector);
         // The reflector and the consumer have stopped when this returns, before the handlers do.
-        stop.run_until_cancelled(shared.work(reflector)).await;
+        task::run_until(stop, pin!(shared.work(reflector))).await;
         drop(ended);
         shared.tasks.wait().await;
     }
