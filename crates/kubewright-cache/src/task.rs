@@ -1,19 +1,12 @@
-//! Tasks and their ends, for futures of whatever kind.
+//! What runs until it is told to stop, for futures of whatever kind.
 //!
-//! Generic over the future, either would be compiled for each kind of objects, with copies of all that is in it.
+//! Generic over the future, the wait would be compiled for each kind of objects, with copies of all that is in it.
 
 use std::future::Future;
 use std::pin::Pin;
 
+pub(crate) use kubewright_client::task::Tasks;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-
-use crate::queue::BoxFuture;
-
-/// Starts a task that `tasks` waits for.
-pub(crate) fn spawn(tasks: &TaskTracker, work: BoxFuture<'static, ()>) {
-    tasks.spawn(work);
-}
 
 /// Does `work` until `stop` is cancelled.
 pub(crate) async fn run_until(stop: &CancellationToken, work: Pin<&mut (dyn Future<Output = ()> + Send)>) {

@@ -17,7 +17,6 @@ use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::{DynamicObject, GroupVersionResource, Kind, Object, Str};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 // Without the feature of any group there is nothing.
 #[allow(unused_imports)]
@@ -29,7 +28,7 @@ use crate::informer::SharedIndexInformer;
 use crate::list_watch::ListWatch;
 use crate::queue::BoxFuture;
 use crate::reflector::Health;
-use crate::task;
+use crate::task::Tasks;
 use handle::Lease;
 
 /// Makes informers, starts them, and waits for them. A handle: clones share one factory.
@@ -60,7 +59,7 @@ struct Shared {
     state: Mutex<State>,
     /// Cancelled when all informers are to stop.
     stop: CancellationToken,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 #[derive(Default)]
@@ -181,7 +180,7 @@ impl SharedInformerFactory {
                 options,
                 state: Mutex::default(),
                 stop: CancellationToken::new(),
-                tasks: TaskTracker::new(),
+                tasks: Tasks::default(),
             }),
         }
     }
@@ -313,7 +312,7 @@ impl SharedInformerFactory {
                     () = waits => {}
                 }
             });
-            task::spawn(&self.shared.tasks, work);
+            self.shared.tasks.spawn(work);
         }
     }
 
@@ -388,8 +387,7 @@ impl SharedInformerFactory {
     pub async fn shutdown(&self) {
         self.shared.state().is_shut_down = true;
         self.shared.stop.cancel();
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        self.shared.tasks.ended().await;
     }
 }
 

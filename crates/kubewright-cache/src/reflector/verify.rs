@@ -1,6 +1,5 @@
 //! Compares a streaming list with a plain one, for those who look for faults in servers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kubewright_client::Error;
@@ -11,7 +10,7 @@ use super::{Reflector, ReflectorError};
 use crate::lister_watcher::{Listed, next};
 
 /// The version of each object.
-type Versions = BTreeMap<ObjectKey, String>;
+type Versions = Vec<(ObjectKey, String)>;
 
 impl<T: Object> Reflector<T> {
     /// Lists at exactly `version`, and tells if that gives other objects than were streamed.
@@ -23,11 +22,8 @@ impl<T: Object> Reflector<T> {
                 return;
             }
         };
-        let streamed: Versions =
-            streamed.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect();
-        if streamed != listed {
-            let key = different(&streamed, &listed).or_else(|| different(&listed, &streamed));
-            let key = key.expect("the maps differ");
+        let streamed = streamed.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect();
+        if let Some(key) = different(streamed, listed) {
             self.tell(ReflectorError::Inconsistent { key, version: version.clone() });
         }
     }
@@ -37,11 +33,11 @@ impl<T: Object> Reflector<T> {
             .resource_version(version.as_str())
             .resource_version_match(ResourceVersionMatch::Exact);
         let mut items = self.shared.lister_watcher.list(options).await?;
-        let mut versions = BTreeMap::new();
+        let mut versions = Versions::new();
         while let Some(item) = next(&mut items).await {
             match item {
                 Ok(Listed::Item(object)) => {
-                    versions.insert(object.key(), object.resource_version().to_owned());
+                    versions.push((object.key(), object.resource_version().to_owned()));
                 }
                 Ok(Listed::End(_)) => break,
                 // Left out of the stream as well.
@@ -53,7 +49,32 @@ impl<T: Object> Reflector<T> {
     }
 }
 
-/// An object of `two` that `one` does not have so.
-fn different(one: &Versions, two: &Versions) -> Option<ObjectKey> {
-    two.iter().find(|(key, version)| one.get(key) != Some(version)).map(|(key, _)| key.clone())
+/// An object that one has and the other has not, or not so.
+fn different(mut one: Versions, mut other: Versions) -> Option<ObjectKey> {
+    one.sort_unstable();
+    other.sort_unstable();
+    let place = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+    let left = [one.get(place), other.get(place)];
+    left.into_iter().flatten().min().map(|(key, _)| key.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn versions(pairs: &[(&str, &str)]) -> Versions {
+        pairs.iter().map(|(name, version)| (ObjectKey::namespaced("default", *name), (*version).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_first_difference_is_found_whichever_side_it_is_on() {
+        let all = || versions(&[("c", "3"), ("a", "1"), ("b", "2")]);
+        assert_eq!(different(all(), versions(&[("a", "1"), ("b", "2"), ("c", "3")])), None);
+        assert_eq!(
+            different(all(), versions(&[("a", "1"), ("b", "4"), ("c", "3")])),
+            Some(ObjectKey::namespaced("default", "b"))
+        );
+        assert_eq!(different(all(), versions(&[("a", "1"), ("c", "3")])), Some(ObjectKey::namespaced("default", "b")));
+        assert_eq!(different(versions(&[("a", "1"), ("b", "2")]), all()), Some(ObjectKey::namespaced("default", "c")));
+    }
 }

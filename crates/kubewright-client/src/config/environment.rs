@@ -1,14 +1,13 @@
 //! The variables that a configuration is read from.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
 /// Variables of the process, or given ones: tests, and programs that configure many clients, bring their own.
 #[derive(Clone, Default)]
 pub struct Environment {
-    /// `None` stands for the process.
-    variables: Option<BTreeMap<String, String>>,
+    /// `None` stands for the process. Of a name that comes twice, the later counts.
+    variables: Option<Vec<(String, String)>>,
 }
 
 impl Environment {
@@ -26,7 +25,10 @@ impl Environment {
     /// The value of a variable, if it has one that is not empty.
     pub fn get(&self, name: &str) -> Option<String> {
         let value = match &self.variables {
-            Some(variables) => variables.get(name).cloned(),
+            Some(variables) => {
+                let found = variables.iter().rev().find(|(known, _)| known == name);
+                found.map(|(_, value)| value.clone())
+            }
             None => std::env::var(name).ok(),
         };
         value.filter(|value| !value.is_empty())
@@ -45,7 +47,7 @@ impl Environment {
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.variables {
-            Some(variables) => f.debug_set().entries(variables.keys()).finish(),
+            Some(variables) => f.debug_set().entries(variables.iter().map(|(name, _)| name)).finish(),
             None => f.write_str("process"),
         }
     }

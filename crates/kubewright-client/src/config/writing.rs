@@ -1,6 +1,6 @@
 //! Changes written back: each entry to the file it came from, all at once or not at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -32,8 +32,10 @@ impl LoadingRules {
     #[doc(alias = "ModifyConfig")]
     #[inline]
     pub fn edit(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), ConfigError> {
-        let files: BTreeSet<PathBuf> = self.files().into_iter().chain(self.default_file()).map(real_path).collect();
-        // A set is sorted, so two writers never wait for each other's second lock.
+        let mut files: Vec<PathBuf> = self.files().into_iter().chain(self.default_file()).map(real_path).collect();
+        // Sorted, so that two writers never wait for each other's second lock.
+        files.sort_unstable();
+        files.dedup();
         let _locks = files.iter().map(|file| Lock::take(file)).collect::<Result<Vec<_>, _>>()?;
         let before = match self.load() {
             // A file that is to be made is as good as an empty one.
@@ -42,7 +44,7 @@ impl LoadingRules {
         };
         let mut changed = before.clone();
         change(&mut changed);
-        let mut edits = Edits { default: self.default_file().map(real_path), trees: BTreeMap::new() };
+        let mut edits = Edits { default: self.default_file().map(real_path), trees: Vec::new() };
         edits
             .entries("clusters", "cluster", &before.clusters, &changed.clusters, |cluster| cluster.origin.as_deref())?;
         edits.entries("users", "user", &before.users, &changed.users, |user| user.origin.as_deref())?;
@@ -77,7 +79,7 @@ impl Kubeconfig {
 /// The files that are to change, as trees.
 struct Edits {
     default: Option<PathBuf>,
-    trees: BTreeMap<PathBuf, Map<Value>>,
+    trees: Vec<(PathBuf, Map<Value>)>,
 }
 
 impl Edits {
@@ -85,7 +87,9 @@ impl Edits {
     #[inline]
     fn tree(&mut self, file: Option<&Path>) -> Result<&mut Map<Value>, ConfigError> {
         let file = file.map(real_path).or_else(|| self.default.clone()).ok_or(ConfigError::Empty)?;
-        if !self.trees.contains_key(&file) {
+        let known = self.trees.iter().position(|(known, _)| *known == file);
+        let place = known.unwrap_or(self.trees.len());
+        if known.is_none() {
             let text = match std::fs::read_to_string(&file) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -97,9 +101,9 @@ impl Edits {
             };
             tree.get_or_insert_with("apiVersion", || "v1".into());
             tree.get_or_insert_with("kind", || "Config".into());
-            self.trees.insert(file.clone(), tree);
+            self.trees.push((file, tree));
         }
-        Ok(self.trees.get_mut(&file).expect("inserted two lines up"))
+        Ok(&mut self.trees[place].1)
     }
 
     #[inline]

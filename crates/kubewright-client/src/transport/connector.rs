@@ -78,7 +78,8 @@ impl Connector {
             false => http1_only(&tls.client()),
         };
         let handshake = TlsConnector::from(client).connect(tls.server_name(), stream);
-        let stream = within(self.tls_timeout, Box::pin(handshake)).await.map_err(|error| failed(tls_kind(&error), error))?;
+        let stream =
+            within(self.tls_timeout, Box::pin(handshake)).await.map_err(|error| failed(tls_kind(&error), error))?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok((Box::new(stream), if is_http2 { Protocol::Http2 } else { Protocol::Http1 }))
     }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::future::Future;
 
 use kubewright_core::Str;
+use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::elector::LeaderElector;
 use super::lock::BoxFuture;
@@ -80,17 +80,20 @@ impl LeaderElector {
         let LeaderCallbacks { started, stopped, mut new_leader } = callbacks;
         let _finally = Finally(Some(stopped));
         let mut seen = self.shared.seen.subscribe();
-        let _reporter = AbortOnDropHandle::new(tokio::spawn(async move {
+        // Tasks in a set end with it.
+        let mut reporter = JoinSet::new();
+        reporter.spawn(async move {
             let mut reported = Str::new();
             while let Ok(leader) = seen.wait_for(|seen| !seen.leader.is_empty() && seen.leader != reported).await {
                 reported = leader.leader.clone();
                 drop(leader);
                 new_leader(&reported);
             }
-        }));
+        });
         let Some(leadership) = self.acquire(stop).await else { return Ok(()) };
         let stop_work = CancellationToken::new();
-        let mut work = AbortOnDropHandle::new(tokio::spawn(started(stop_work.clone())));
+        let mut work = JoinSet::new();
+        work.spawn(started(stop_work.clone()));
         tokio::select! {
             () = leadership.lost() => {
                 stop_work.cancel();
@@ -99,11 +102,8 @@ impl LeaderElector {
             () = stop.cancelled() => stop_work.cancel(),
         }
         // Renewals go on meanwhile, but work that does not end must not keep the lease for ever.
-        let is_over = timeout_at(leadership.valid_until(), &mut work).await.is_ok();
-        if !is_over {
-            work.abort();
-            let _ = work.await;
-        }
+        let _ = timeout_at(leadership.valid_until(), work.join_next()).await;
+        work.shutdown().await;
         leadership.release().await;
         Ok(())
     }

@@ -24,7 +24,6 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 pub use checks::{Check, Checks};
 pub use error::ManagerError;
@@ -265,14 +264,17 @@ impl Manager {
             self.controllers.iter().for_each(|controller| controller.share(&sharding));
             let stop = CancellationToken::new();
             let stopped = stop.clone();
-            (AbortOnDropHandle::new(tokio::spawn(async move { sharding.run(&stopped).await })), stop)
+            // A task in a set ends with it.
+            let mut task = JoinSet::new();
+            task.spawn(async move { sharding.run(&stopped).await });
+            (task, stop)
         });
         let result = self.run_work(shutdown, &caches, &checks).await;
         // Controllers have ended, so that shards have nothing in hand and can be given to others at once. If they could not
         // be ended they are dropped by now, too.
-        if let Some((sharding, stop)) = shared_out {
+        if let Some((mut sharding, stop)) = shared_out {
             stop.cancel();
-            let _ = sharding.await;
+            let _ = sharding.join_next().await;
         }
         caches.cancel();
         serving.cancel();

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use kubewright_client::task::{Running, Tasks};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Inner;
 use crate::election::{LeaderElector, Leadership};
@@ -13,16 +12,16 @@ use crate::election::{LeaderElector, Leadership};
 #[derive(Clone)]
 pub(super) struct Owned {
     leadership: Arc<Leadership>,
-    runs: TaskTracker,
+    runs: Tasks,
     /// Tells this ownership from those before it.
     pub(super) term: u64,
 }
 
 /// The right to work on one key. As long as it lives, the shard of the key is not handed over.
 pub(crate) struct Permit {
-    // Dropped before the token, so that nobody has it any more once no run is counted.
+    // Dropped before the count, so that nobody has it any more once no run is counted.
     leadership: Arc<Leadership>,
-    _run: TaskTrackerToken,
+    _run: Running,
 }
 
 impl Permit {
@@ -37,7 +36,7 @@ impl Owned {
     /// The right to work on one of its keys, unless the lease has run out without anybody noticing.
     #[inline]
     pub(super) fn permit(&self) -> Option<Permit> {
-        let run = self.runs.token();
+        let run = self.runs.begin();
         self.leadership.is_leading().then(|| Permit { leadership: self.leadership.clone(), _run: run })
     }
 }
@@ -56,7 +55,7 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderEle
             leadership = elector.acquire(&stop) => leadership,
         };
         let Some(leadership) = leadership else { return };
-        let owned = Owned { leadership: Arc::new(leadership), runs: TaskTracker::new(), term: inner.next_term() };
+        let owned = Owned { leadership: Arc::new(leadership), runs: Tasks::default(), term: inner.next_term() };
         inner.own(shard, Some(owned.clone()));
         tokio::select! {
             biased;
@@ -66,8 +65,7 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderEle
         }
         // No run begins from here on; those in hand end by themselves, or with the lease.
         inner.own(shard, None);
-        owned.runs.close();
-        owned.runs.wait().await;
+        owned.runs.ended().await;
         if let Some(leadership) = Arc::into_inner(owned.leadership).filter(Leadership::is_leading) {
             leadership.release().await;
         }

@@ -21,7 +21,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use kubewright_core::{Object, ResourceVersion};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 pub use options::{HandlerOptions, InformerOptions, OnPanic, Overflow, QueueKind};
 pub use registration::HandlerRegistration;
@@ -33,7 +32,7 @@ use crate::metrics::Labels;
 use crate::queue::{DeltaFifo, DeltaFifoOptions, Queue, RealFifo, RealFifoOptions, ReflectorStore};
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
-use crate::task;
+use crate::task::{Tasks, run_until};
 use listener::{Around, Listener, Work, nothing};
 use processor::{Ended, Phase, Processor, SHORTEST_RESYNC, Shared};
 
@@ -112,7 +111,7 @@ impl<T: Object> SharedIndexInformer<T> {
             told: Mutex::default(),
             synced: watch::Sender::new(false),
             stop: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            tasks: Tasks::default(),
             labels: Labels { name: name.unwrap_or_default() },
             latency: Mutex::default(),
         });
@@ -158,7 +157,7 @@ impl<T: Object> SharedIndexInformer<T> {
             listener
         };
         let delivery = delivery::deliver(listener.clone(), Box::new(handler));
-        task::spawn(&shared.tasks, Box::pin(delivery));
+        shared.tasks.spawn(Box::pin(delivery));
         Ok(HandlerRegistration { listener })
     }
 
@@ -197,9 +196,9 @@ impl<T: Object> SharedIndexInformer<T> {
         let reflector = Reflector::over(lister_watcher, feed, options);
         let reflector = shared.reflector.get_or_init(|| reflector);
         // The reflector and the consumer have stopped when this returns, before the handlers do.
-        task::run_until(stop, pin!(shared.work(reflector))).await;
+        run_until(stop, pin!(shared.work(reflector))).await;
         drop(ended);
-        shared.tasks.wait().await;
+        shared.tasks.ended().await;
     }
 
     /// Whether all objects of the first list are in the cache; says nothing about handlers.

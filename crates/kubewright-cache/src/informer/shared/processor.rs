@@ -11,7 +11,6 @@ use kubewright_core::Object;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::listener::{Around, Listener, Work};
 use super::options::HandlerOptions;
@@ -24,6 +23,7 @@ use crate::metrics::{Durations, Labels, Observed, Sample};
 use crate::queue::Queue;
 use crate::reflector::{Reflector, ReflectorOptions};
 use crate::store::Store;
+use crate::task::Tasks;
 
 /// Handlers cannot be reminded more often.
 pub(super) const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(super) struct Shared<T> {
     pub(super) synced: watch::Sender<bool>,
     /// Cancelled when the informer has stopped: after the run, or when nobody can run it any more.
     pub(super) stop: CancellationToken,
-    pub(super) tasks: TaskTracker,
+    pub(super) tasks: Tasks,
     pub(super) labels: Labels,
     pub(super) latency: Mutex<Durations>,
 }
@@ -210,7 +210,6 @@ impl<T: Object> Drop for Ended<'_, T> {
         processor.listeners.iter().for_each(|listener| listener.end());
         drop(processor);
         self.0.queue.close();
-        self.0.tasks.close();
         self.0.stop.cancel();
     }
 }
