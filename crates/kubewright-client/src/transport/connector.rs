@@ -130,6 +130,19 @@ async fn dial(host: &str, port: u16, observer: Option<&TransportObserver>) -> io
     if let Some(observer) = observer {
         observer.resolved(host, started.elapsed());
     }
+    let stream = match addresses[..] {
+        // The usual case needs no tasks, which other threads would be woken for.
+        [only] => TcpStream::connect(only).await?,
+        _ => connect_to_first(addresses).await?,
+    };
+    stream.set_nodelay(true)?;
+    let keep_alive = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
+    socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
+    Ok(stream)
+}
+
+/// Tries each address a little after the one before.
+async fn connect_to_first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
     for (place, address) in (0..).zip(addresses) {
         let attempt: BoxFuture<'static, io::Result<TcpStream>> = Box::pin(async move {
@@ -144,12 +157,7 @@ async fn dial(host: &str, port: u16, observer: Option<&TransportObserver>) -> io
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     while let Some(attempt) = attempts.join_next().await {
         match attempt {
-            Ok(Ok(stream)) => {
-                stream.set_nodelay(true)?;
-                let keep_alive = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
-                socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
-                return Ok(stream);
-            }
+            Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => last = error,
             Err(_) => {}
         }

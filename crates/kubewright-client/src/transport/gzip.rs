@@ -1,22 +1,42 @@
 //! Compressed answers, opened as they arrive.
+//!
+//! The frame around compressed text (RFC 1952) is read here, which is less to compile than a crate for all kinds of frames.
 
-use std::io::{self, Write};
+use std::io;
 
 use bytes::Bytes;
-use flate2::write::MultiGzDecoder;
+use crc32fast::Hasher;
+use miniz_oxide::inflate::stream::{InflateState, inflate};
+use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
 /// So much compressed text is opened at once, which bounds what a chunk can become: a thousand times as much.
 const STEP: usize = 512;
+/// The room for text that is made at once.
+const ROOM: usize = 8 << 10;
+/// No header is longer, unless somebody means ill.
+const HEADER_MAX: usize = 128 << 10;
 
 /// Opens a compressed body piece by piece.
 pub(super) struct Gunzip {
-    decoder: MultiGzDecoder<Vec<u8>>,
     waiting: Bytes,
+    part: Part,
+    /// Whether a member has been read to its end; others may follow.
+    has_member: bool,
+}
+
+/// The part of a member that is being read.
+enum Part {
+    /// What there is of its header.
+    Header(Vec<u8>),
+    /// Its text, and the checksum and length of what has come of it.
+    Text(Box<InflateState>, Hasher, u32),
+    /// What there is of its last bytes, and what they should be.
+    Trailer(Vec<u8>, [u8; 8]),
 }
 
 impl Gunzip {
     pub(super) fn new() -> Self {
-        Gunzip { decoder: MultiGzDecoder::new(Vec::new()), waiting: Bytes::new() }
+        Gunzip { waiting: Bytes::new(), part: Part::Header(Vec::new()), has_member: false }
     }
 
     /// Takes the next compressed chunk; the one before has to be used up.
@@ -29,26 +49,132 @@ impl Gunzip {
     pub(super) fn piece(&mut self) -> io::Result<Option<Bytes>> {
         while !self.waiting.is_empty() {
             let step = self.waiting.split_to(self.waiting.len().min(STEP));
-            self.decoder.write_all(&step)?;
-            self.decoder.flush()?;
-            if !self.decoder.get_ref().is_empty() {
-                return Ok(Some(std::mem::take(self.decoder.get_mut()).into()));
+            let text = self.open(&step)?;
+            if !text.is_empty() {
+                return Ok(Some(text.into()));
             }
         }
         Ok(None)
     }
 
-    /// The rest, once all has been fed. An error if the end is missing.
-    pub(super) fn finish(&mut self) -> io::Result<Option<Bytes>> {
-        self.decoder.try_finish()?;
-        let rest = std::mem::take(self.decoder.get_mut());
-        Ok((!rest.is_empty()).then(|| rest.into()))
+    /// To be asked once all has been fed. An error if the end is missing.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        match &self.part {
+            Part::Header(header) if header.is_empty() && self.has_member => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the compressed text has no end")),
+        }
     }
+
+    /// The text of all of `input`.
+    fn open(&mut self, mut input: &[u8]) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        while !input.is_empty() {
+            match &mut self.part {
+                Part::Header(header) => {
+                    header.extend_from_slice(input);
+                    let Some(length) = header_length(header)? else { break };
+                    // What was known before was no whole header, so that its end is in the input.
+                    input = &input[input.len() - (header.len() - length)..];
+                    self.part = Part::Text(InflateState::new_boxed(DataFormat::Raw), Hasher::new(), 0);
+                }
+                Part::Text(state, checksum, length) => {
+                    let start = text.len();
+                    let has_ended = read_text(state, &mut input, &mut text)?;
+                    checksum.update(&text[start..]);
+                    // As the format has it, the length is that of the last four gigabytes.
+                    *length = length.wrapping_add((text.len() - start) as u32);
+                    if has_ended {
+                        let mut expected = [0; 8];
+                        expected[..4].copy_from_slice(&checksum.clone().finalize().to_le_bytes());
+                        expected[4..].copy_from_slice(&length.to_le_bytes());
+                        self.part = Part::Trailer(Vec::new(), expected);
+                    }
+                }
+                Part::Trailer(known, expected) => {
+                    let (more, rest) = input.split_at(input.len().min(expected.len() - known.len()));
+                    known.extend_from_slice(more);
+                    input = rest;
+                    if known.len() == expected.len() {
+                        if known != expected {
+                            return Err(garbled("the checksum of compressed text is wrong"));
+                        }
+                        self.part = Part::Header(Vec::new());
+                        self.has_member = true;
+                    }
+                }
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Opens as much of `input` as there is of one text. Whether that has ended.
+fn read_text(state: &mut InflateState, input: &mut &[u8], text: &mut Vec<u8>) -> io::Result<bool> {
+    loop {
+        let start = text.len();
+        text.resize(start + ROOM, 0);
+        let read = inflate(state, input, &mut text[start..], MZFlush::None);
+        text.truncate(start + read.bytes_written);
+        *input = &input[read.bytes_consumed..];
+        match read.status {
+            Ok(MZStatus::StreamEnd) => return Ok(true),
+            Ok(_) if input.is_empty() && read.bytes_written < ROOM => return Ok(false),
+            Ok(_) => {}
+            // It has nothing left to work on.
+            Err(MZError::Buf) if input.is_empty() => return Ok(false),
+            Err(_) => return Err(garbled("the compressed text is garbled")),
+        }
+    }
+}
+
+/// The length of the header that `bytes` begin with, or `None` if there is more to it.
+fn header_length(bytes: &[u8]) -> io::Result<Option<usize>> {
+    const HAS_CHECKSUM: u8 = 2;
+    const HAS_EXTRA: u8 = 4;
+    const HAS_NAME: u8 = 8;
+    const HAS_COMMENT: u8 = 16;
+    const RESERVED: u8 = 0xe0;
+    let magic = [0x1f, 0x8b, 8];
+    if bytes.iter().zip(magic).any(|(byte, expected)| *byte != expected) || bytes.len() > HEADER_MAX {
+        return Err(garbled("the text is not compressed as it should be"));
+    }
+    let Some(&flags) = bytes.get(3) else { return Ok(None) };
+    if flags & RESERVED != 0 {
+        return Err(garbled("the compressed text has flags that mean nothing"));
+    }
+    let mut length = 10;
+    if flags & HAS_EXTRA != 0 {
+        let Some(&[low, high]) = bytes.get(length..length + 2) else { return Ok(None) };
+        length += 2 + usize::from(u16::from_le_bytes([low, high]));
+    }
+    for flag in [HAS_NAME, HAS_COMMENT] {
+        if flags & flag != 0 {
+            let Some(end) = bytes.get(length..).and_then(|rest| rest.iter().position(|byte| *byte == 0)) else {
+                return Ok(None);
+            };
+            length += end + 1;
+        }
+    }
+    if flags & HAS_CHECKSUM != 0 {
+        let Some(&[low, high]) = bytes.get(length..length + 2) else { return Ok(None) };
+        if crc32fast::hash(&bytes[..length]) as u16 != u16::from_le_bytes([low, high]) {
+            return Err(garbled("the checksum of a compressed text's header is wrong"));
+        }
+        length += 2;
+    }
+    Ok((bytes.len() >= length).then_some(length))
+}
+
+fn garbled(problem: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
 #[cfg(test)]
 mod tests {
-    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    use flate2::write::GzEncoder;
+    use flate2::{Compression, GzBuilder};
 
     use super::*;
 
@@ -67,7 +193,7 @@ mod tests {
                 text.extend_from_slice(&piece);
             }
         }
-        text.extend_from_slice(&gunzip.finish()?.unwrap_or_default());
+        gunzip.finish()?;
         Ok((text, longest))
     }
 
@@ -95,5 +221,53 @@ mod tests {
         let body = compressed(b"some text");
         assert!(open(&mut Gunzip::new(), &[&body[..body.len() - 1]]).is_err());
         assert!(open(&mut Gunzip::new(), &[b"no gzip at all, but text"]).is_err());
+    }
+
+    #[test]
+    fn headers_with_all_that_they_can_have_are_passed_over() {
+        let builder = GzBuilder::new().extra(vec![1, 0, 2]).filename("list.json").comment("of pods");
+        let mut encoder = builder.write(Vec::new(), Compression::fast());
+        encoder.write_all(b"text").expect("a vector takes all");
+        let mut body = encoder.finish().expect("a vector takes all");
+        // Another member follows, with a checksum of its header.
+        let mut second = compressed(b" and more");
+        second[3] |= 2;
+        let checksum = crc32fast::hash(&second[..10]) as u16;
+        second.splice(10..10, checksum.to_le_bytes());
+        body.extend_from_slice(&second);
+        for at in 0..body.len() {
+            let opened = open(&mut Gunzip::new(), &[&body[..at], &body[at..]]).expect("a whole body");
+            assert_eq!(opened.0, b"text and more");
+        }
+    }
+
+    #[test]
+    fn what_was_flushed_can_be_read_before_more_comes() {
+        let (mut encoder, mut gunzip, mut fed) = (GzEncoder::new(Vec::new(), Compression::default()), Gunzip::new(), 0);
+        for event in 0..100 {
+            let event = format!("{{\"type\":\"ADDED\",\"object\":{event}}}\n").repeat(event * 10);
+            encoder.write_all(event.as_bytes()).expect("a vector takes all");
+            encoder.flush().expect("a vector takes all");
+            gunzip.feed(Bytes::copy_from_slice(&encoder.get_ref()[fed..]));
+            fed = encoder.get_ref().len();
+            let mut text = Vec::new();
+            while let Some(piece) = gunzip.piece().expect("a whole event") {
+                text.extend_from_slice(&piece);
+            }
+            assert_eq!(text, event.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_body_with_a_wrong_byte_is_an_error() {
+        let text = b"some text, and some more".repeat(50);
+        let body = compressed(&text);
+        for at in (0..body.len()).filter(|at| !(4..10).contains(at)) {
+            let mut wrong = body.clone();
+            wrong[at] ^= 0x20;
+            // The bits that fill up the last byte of the text may be anything.
+            let opened = open(&mut Gunzip::new(), &[&wrong]);
+            assert!(opened.is_err() || opened.is_ok_and(|(opened, _)| opened == text), "byte {at}");
+        }
     }
 }

@@ -110,8 +110,8 @@ impl Stream for Chunks {
                 Poll::Ready(None) => {
                     self.has_ended = true;
                     self.release();
-                    return match self.gunzip.as_mut().map(Gunzip::finish).transpose() {
-                        Ok(rest) => Poll::Ready(rest.flatten().map(Ok)),
+                    return match self.gunzip.as_ref().map_or(Ok(()), Gunzip::finish) {
+                        Ok(()) => Poll::Ready(None),
                         Err(error) => self.fail(Self::garbled(error)),
                     };
                 }

@@ -41,7 +41,21 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Trouble {
     given_up: BTreeMap<ObjectKey, GivenUp>,
-    error_of: BTreeMap<ObjectKey, String>,
+    /// The errors of failing objects by key, sorted; no more than [`SHOWN`].
+    error_of: Vec<(ObjectKey, String)>,
+}
+
+impl Trouble {
+    /// Where the error of `key` is, or would be.
+    fn place_of(&self, key: &ObjectKey) -> Result<usize, usize> {
+        self.error_of.binary_search_by(|(known, _)| known.cmp(key))
+    }
+
+    fn forget_error(&mut self, key: &ObjectKey) {
+        if let Ok(place) = self.place_of(key) {
+            self.error_of.remove(place);
+        }
+    }
 }
 
 impl Shared {
@@ -91,7 +105,7 @@ impl Shared {
         if self.is_trouble.load(Ordering::Acquire) {
             self.change_trouble(|trouble| {
                 trouble.given_up.remove(key);
-                trouble.error_of.remove(key);
+                trouble.forget_error(key);
             });
         }
     }
@@ -99,8 +113,10 @@ impl Shared {
     pub(crate) fn failed(&self, key: &ObjectKey, error: String) {
         self.change_trouble(|trouble| {
             trouble.given_up.remove(key);
-            if trouble.error_of.len() < SHOWN || trouble.error_of.contains_key(key) {
-                trouble.error_of.insert(key.clone(), error);
+            match trouble.place_of(key) {
+                Ok(place) => trouble.error_of[place].1 = error,
+                Err(place) if trouble.error_of.len() < SHOWN => trouble.error_of.insert(place, (key.clone(), error)),
+                Err(_) => {}
             }
         });
     }
@@ -108,7 +124,7 @@ impl Shared {
     pub(crate) fn gave_up(&self, key: &ObjectKey, reason: String) {
         let since = tokio::time::Instant::now();
         self.change_trouble(|trouble| {
-            trouble.error_of.remove(key);
+            trouble.forget_error(key);
             trouble.given_up.insert(key.clone(), GivenUp { key: key.clone(), reason, since });
         });
     }
