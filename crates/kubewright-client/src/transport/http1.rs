@@ -43,14 +43,18 @@ struct Task(Arc<Line>);
 impl Http1 {
     /// Greets the server.
     pub(super) async fn new(stream: BoxedStream, killed: &Killed) -> Result<Self, TransportError> {
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(unborn)?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(unborn)?;
         let connection = Some(Box::pin(connection.with_upgrades()) as _);
         let line = Arc::new(Line { state: Mutex::new(State { connection, task: None }) });
         let task = Task(Arc::clone(&line));
+        // Driven from here until it is ready, which is at once: its task would have to be waited for.
+        let ready = poll_fn(|context| {
+            let _ = line.poll(context);
+            sender.poll_ready(context)
+        });
+        ready.await.map_err(unborn)?;
         killed.spawn(Box::pin(poll_fn(move |context| task.poll(context))));
-        let mut connection = Http1 { sender, line, is_taken: false };
-        connection.ready().await.map_err(unborn)?;
-        Ok(connection)
+        Ok(Http1 { sender, line, is_taken: false })
     }
 
     /// Whether a request can be sent at once.
