@@ -8,6 +8,7 @@
 //! [`drive`] wraps the socket; hyper is given the [`Gathered`] socket and the [`Streams`] as executor, and whoever owns the connection polls
 //! it by [`Driver::poll_with`]. Used by both ends, this knows nothing of requests.
 
+mod doorbell;
 mod driver;
 mod gathered;
 mod streams;

@@ -7,6 +7,7 @@ use std::{fmt, io};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::watch;
+use tokio::task::unconstrained;
 
 use crate::faults::Weather;
 use crate::registry::{Slot, WatchStream};
@@ -109,7 +110,9 @@ impl From<Bytes> for Body {
 impl From<WatchStream> for Body {
     fn from(stream: WatchStream) -> Self {
         let slot = Slot::default();
-        let running = Some(Box::pin(stream.run(slot.clone())) as Running);
+        // Many watches share the task of a connection, and would use up its turn at the first event. Each has a bounded part in it:
+        // a frame, if there is one.
+        let running = Some(Box::pin(unconstrained(stream.run(slot.clone()))) as Running);
         Body { inner: Inner::Watch { running, slot, weather: None }, rest: None }
     }
 }
