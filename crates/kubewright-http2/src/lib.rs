@@ -6,7 +6,8 @@
 //! two records of TLS in two system calls. Here one wake-up finds all who have something to do, and what they say leaves together.
 //!
 //! [`drive`] wraps the socket; hyper is given the [`Gathered`] socket and the [`Streams`] as executor, and whoever owns the connection polls
-//! it by [`Driver::poll_with`]. Used by both ends, this knows nothing of requests.
+//! it by [`Driver::poll_with`]. Whatever else drives a connection can do without the executor, as the server does. Streams and connection wake
+//! each other all the time, which the task hears without being scheduled anew. Used by both ends, this knows nothing of requests.
 
 mod doorbell;
 mod driver;

@@ -2,35 +2,37 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, Version};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use kubewright_core::meta::v1::Status;
 use kubewright_http2::drive;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::work::{Owned, Pending, Requests};
-use super::{Answer, Body};
+use super::work::{Owned, Pending, Requests, guarded};
+use super::{Answer, Body, http2, preface};
 use crate::authentication::Peer;
 use crate::encoding::Wanted;
 use crate::request::Asked;
 use crate::service::Service;
 
 /// The largest body that is taken.
-const BODY_MAX: usize = 3 << 20;
+pub(super) const BODY_MAX: usize = 3 << 20;
 /// How many headers a request may have, and how large they may be.
 const HEADERS_MAX: usize = 256;
-const HEADER_SIZE: usize = 1 << 20;
+pub(super) const HEADER_SIZE: usize = 1 << 20;
 /// How long a client may take to send its headers, and then its body.
-const HEADER_TIME: Duration = Duration::from_secs(30);
+pub(super) const HEADER_TIME: Duration = Duration::from_secs(30);
 const BODY_TIME: Duration = Duration::from_secs(60);
 /// How long requests may still take when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -62,22 +64,10 @@ impl Connections {
             let Some((stream, peer)) = opened else { return };
             let mut weather = service.faults().weather();
             let restarts = weather.borrow().restarts;
-            let requests = Requests::default();
-            let respond = service_fn(move |request| respond(service.clone(), peer.clone(), request, requests.add()));
-            let (stream, streams, mut driver) = drive(stream);
-            let mut builder = Builder::new(streams);
-            builder.http1().timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
-            builder.http1().max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
-            builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADER_SIZE as u32);
-            let connection = builder.serve_connection(TokioIo::new(stream), respond);
-            let mut connection = std::pin::pin!(connection);
             tokio::select! {
-                // How a connection ended is for its client to know.
-                () = poll_fn(|context| driver.poll_with(connection.as_mut(), context)) => return,
-                _ = weather.wait_for(|weather| weather.restarts != restarts) => return,
-                _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+                () = serve(service, peer, stream, stop) => {}
+                _ = weather.wait_for(|weather| weather.restarts != restarts) => {}
             }
-            poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
         });
         // Those that have ended need no place.
         while self.tasks.try_join_next().is_some() {}
@@ -92,37 +82,84 @@ impl Connections {
     }
 }
 
+/// Serves a connection until it ends. How it did is for its client to know.
+async fn serve(
+    service: Service,
+    peer: Peer,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    mut stop: watch::Receiver<bool>,
+) {
+    let begun = tokio::select! {
+        begun = preface::look(stream) => begun,
+        _ = stop.wait_for(|stopped| *stopped) => return,
+    };
+    let Ok((stream, is_http2)) = begun else { return };
+    let (stream, _, mut driver) = drive(stream);
+    let requests = Requests::default();
+    if is_http2 {
+        let respond = |parts, body| {
+            let (service, peer, pending) = (service.clone(), peer.clone(), requests.add());
+            move || respond(service, peer, parts, http2::collect(body), Some(pending))
+        };
+        let mut connection = pin!(http2::serve(stream, stop, respond));
+        return poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
+    }
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
+    builder.max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
+    let respond = service_fn(move |request: Request<Incoming>| {
+        let (parts, body) = request.into_parts();
+        respond(service.clone(), peer.clone(), parts, collect(body), None)
+    });
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
+    tokio::select! {
+        () = poll_fn(|context| driver.poll_with(connection.as_mut(), context)) => return,
+        _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    }
+    poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
+}
+
+/// Why a body was not read.
+pub(super) enum Unread {
+    TooLarge,
+    Broken(String),
+}
+
+async fn collect(body: Incoming) -> Result<Bytes, Unread> {
+    match Limited::new(body, BODY_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(Unread::TooLarge),
+        Err(error) => Err(Unread::Broken(error.to_string())),
+    }
+}
+
+/// Answers a request; one of many on a connection if it is `pending`.
 async fn respond(
     service: Service,
     peer: Peer,
-    request: Request<Incoming>,
-    pending: Pending,
+    parts: Parts,
+    body: impl Future<Output = Result<Bytes, Unread>>,
+    pending: Option<Pending>,
 ) -> io::Result<Response<Body>> {
-    let (parts, body) = request.into_parts();
-    let whole = Limited::new(body, BODY_MAX).collect();
-    let Ok(body) = tokio::time::timeout(BODY_TIME, whole).await else {
-        let status = Status::timeout("request did not complete within the allowed time", 0);
-        return Ok(Answer::rejection(status.into(), Wanted::JSON).into_response());
-    };
-    match body {
-        Ok(body) => {
-            let is_http2 = parts.version == Version::HTTP_2;
-            let asked = Asked::new(Request::from_parts(parts, body.to_bytes()));
+    let refusal = match tokio::time::timeout(BODY_TIME, body).await {
+        Ok(Ok(body)) => {
+            let asked = Asked::new(Request::from_parts(parts, body));
             // The streams of a connection share its task. They do not share work that may take long, nor wait for each other's.
-            if !is_http2 || pending.is_alone() && asked.is_about_one() {
-                return service.serve(&peer, asked).await;
+            let answered = if pending.as_ref().is_none_or(|pending| pending.is_alone() && asked.is_about_one()) {
+                guarded(pin!(service.serve(&peer, asked))).await
+            } else {
+                Owned::spawn(async move { service.serve(&peer, asked).await }).await.ok()
+            };
+            match answered {
+                Some(answer) => return answer,
+                None => Status::internal("the server failed at this request"),
             }
-            let work = Owned::spawn(async move { service.serve(&peer, asked).await });
-            work.await.unwrap_or_else(|failed| Err(io::Error::other(failed)))
         }
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            let status = Status::request_entity_too_large(format!("limit is {BODY_MAX}"));
-            Ok(Answer::rejection(status.into(), Wanted::JSON).into_response())
-        }
-        Err(error) => {
-            Ok(Answer::rejection(Status::bad_request(error.to_string()).into(), Wanted::JSON).into_response())
-        }
-    }
+        Ok(Err(Unread::TooLarge)) => Status::request_entity_too_large(format!("limit is {BODY_MAX}")),
+        Ok(Err(Unread::Broken(message))) => Status::bad_request(message),
+        Err(_) => Status::timeout("request did not complete within the allowed time", 0),
+    };
+    Ok(Answer::rejection(refusal.into(), Wanted::JSON).into_response())
 }
 
 /// Bodies that a caller holds in memory anyway are limited in the same way.

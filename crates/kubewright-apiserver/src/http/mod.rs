@@ -5,7 +5,11 @@ mod body;
 mod compression;
 mod connection;
 mod crowd;
+mod date;
+mod http2;
 mod listener;
+mod preface;
+mod watches;
 mod work;
 
 pub(crate) use answer::Answer;

@@ -1,5 +1,7 @@
 //! Who does the work that a request asks for: the task of its connection, or one of its own.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,6 +36,16 @@ impl Drop for Pending {
     }
 }
 
+/// Does work in the task of a connection, which goes on if the work panics: then there is no result.
+pub(super) async fn guarded<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    poll_fn(|context| {
+        // Nobody sees what a panic left behind: the work is not polled again, and locks are not held by it.
+        let state = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        state.map_or(Poll::Ready(None), |state| state.map(Some))
+    })
+    .await
+}
+
 /// A task that ends with its owner.
 pub(super) struct Owned<T>(JoinHandle<T>);
 
@@ -54,5 +66,22 @@ impl<T> Future for Owned<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_the_work_and_not_whoever_waits_for_it() {
+        assert_eq!(guarded(pin!(async { 1 })).await, Some(1));
+        let failing = pin!(async {
+            tokio::task::yield_now().await;
+            panic!("on purpose");
+        });
+        assert!(guarded(failing).await.is_none());
     }
 }

@@ -233,12 +233,16 @@ impl WatchStream {
     async fn wait(&mut self, frame: &mut Outgoing, stop: &mut Seldom<bool>, mut alarm: Pin<&mut Sleep>) {
         while frame.is_empty() {
             let Some(watcher) = &mut self.watcher else { return };
-            let wake = tokio::select! {
-                biased;
-                () = poll_fn(|context| stop.poll(context)) => Wake::Stop,
-                event = watcher.next() => Wake::Event(event),
-                () = alarm.as_mut() => Wake::Time,
-            };
+            let wake = poll_fn(|context| {
+                if stop.poll(context).is_ready() {
+                    return Poll::Ready(Wake::Stop);
+                }
+                if let Poll::Ready(event) = watcher.poll_next(context) {
+                    return Poll::Ready(Wake::Event(event));
+                }
+                alarm.as_mut().poll(context).map(|()| Wake::Time)
+            });
+            let wake = wake.await;
             match wake {
                 Wake::Event(Ok(event)) => self.take(event, frame).await,
                 Wake::Event(Err(compacted)) => self.fail(compacted, frame.more()),

@@ -67,6 +67,7 @@
 //! anybody else does, and can refuse it; [`Store::restore`] starts from what was read back. `disk`
 //! stands behind both.
 
+mod changes;
 mod disk;
 mod error;
 mod event;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::{io, sync::Arc};
 
 use kubewright_core::Str;
-use tokio::sync::watch;
 
+use super::changes::{Changes, Listener};
 use super::key::namespace_of;
 use super::options::Journal;
 use super::{Compacted, Entry, Event, EventKind, Key, Scope, StoreOptions, log::Log, topic::Topic};
@@ -135,7 +135,7 @@ impl<V> State<V> {
     }
 
     /// Adds a watcher that wants all events after `from`.
-    pub(super) fn subscribe(&mut self, scope: &Scope, from: u64) -> Result<watch::Receiver<()>, Compacted> {
+    pub(super) fn subscribe(&mut self, scope: &Scope, from: u64) -> Result<Listener, Compacted> {
         let oldest = self.oldest(scope);
         if from < oldest {
             return Err(Compacted { requested: from, oldest });
@@ -199,7 +199,7 @@ impl<V> State<V> {
 /// What is left to do after a write when the lock is free again.
 #[must_use]
 pub(super) struct Aftermath<V> {
-    wake: Vec<watch::Sender<()>>,
+    wake: Vec<Arc<Changes>>,
     /// Held until the end, because freeing objects takes time.
     _dropped: Vec<Arc<Event<V>>>,
 }
@@ -207,6 +207,6 @@ pub(super) struct Aftermath<V> {
 impl<V> Aftermath<V> {
     /// Wakes the watchers concerned. To be called without the lock, which they will want.
     pub(super) fn settle(self) {
-        self.wake.iter().for_each(|changed| changed.send_replace(()));
+        self.wake.iter().for_each(|changes| changes.tell());
     }
 }

@@ -1,8 +1,9 @@
 //! The revisions that concern one scope, and those who wait for the next.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use tokio::sync::watch;
+use super::changes::{Changes, Listener};
 
 /// Below this many revisions a topic does not give memory back.
 const SMALL: usize = 64;
@@ -13,16 +14,14 @@ pub(super) struct Topic {
     revisions: VecDeque<u64>,
     /// No event of this scope after this revision has been dropped from the log.
     forgotten: u64,
-    /// How many watchers hold a receiver of `changed`. Counted here, under the lock, because a
-    /// receiver is dropped a moment after its watcher has signed off.
     watchers: usize,
-    changed: watch::Sender<()>,
+    changes: Arc<Changes>,
 }
 
 impl Topic {
     /// A topic of the given revisions that has lost none after `forgotten`.
     pub(super) fn new(forgotten: u64, revisions: VecDeque<u64>) -> Self {
-        Topic { revisions, forgotten, watchers: 0, changed: watch::Sender::new(()) }
+        Topic { revisions, forgotten, watchers: 0, changes: Arc::default() }
     }
 
     pub(super) fn forgotten(&self) -> u64 {
@@ -48,9 +47,9 @@ impl Topic {
         self.watchers
     }
 
-    pub(super) fn subscribe(&mut self) -> watch::Receiver<()> {
+    pub(super) fn subscribe(&mut self) -> Listener {
         self.watchers += 1;
-        self.changed.subscribe()
+        Listener::new(&self.changes)
     }
 
     pub(super) fn unsubscribe(&mut self) {
@@ -58,10 +57,10 @@ impl Topic {
     }
 
     /// Notes a new event and adds the topic to those to wake, if anybody waits.
-    pub(super) fn push(&mut self, revision: u64, wake: &mut Vec<watch::Sender<()>>) {
+    pub(super) fn push(&mut self, revision: u64, wake: &mut Vec<Arc<Changes>>) {
         self.revisions.push_back(revision);
         if self.has_watchers() {
-            wake.push(self.changed.clone());
+            wake.push(Arc::clone(&self.changes));
         }
     }
 

@@ -1,9 +1,10 @@
 //! A position in the log of one scope, and the way forward from it.
 
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-use tokio::sync::watch;
-
+use super::changes::Listener;
 use super::{Compacted, Event, Scope, Store};
 
 /// How many events a watcher takes from the log at a time. It holds no more than these of its
@@ -24,12 +25,12 @@ pub struct Watcher<V> {
     taken: VecDeque<Arc<Event<V>>>,
     /// There may be events in the log that nobody will tell of again.
     is_behind: bool,
-    changed: watch::Receiver<()>,
+    changes: Listener,
 }
 
 impl<V> Watcher<V> {
-    pub(super) fn new(store: Store<V>, scope: Scope, from: u64, changed: watch::Receiver<()>) -> Self {
-        Watcher { store, scope, position: from, taken: VecDeque::new(), is_behind: true, changed }
+    pub(super) fn new(store: Store<V>, scope: Scope, from: u64, changes: Listener) -> Self {
+        Watcher { store, scope, position: from, taken: VecDeque::new(), is_behind: true, changes }
     }
 
     /// Waits for the next event.
@@ -39,13 +40,16 @@ impl<V> Watcher<V> {
     /// # Errors
     /// [`Compacted`] if the watcher was too slow; start again with a list.
     pub async fn next(&mut self) -> Result<Arc<Event<V>>, Compacted> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The same for those who wait for other things as well.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Arc<Event<V>>, Compacted>> {
         loop {
             if let Some(event) = self.try_next()? {
-                return Ok(event);
+                return Poll::Ready(Ok(event));
             }
-            // Fails only if the topic is gone, and it stays as long as we do.
-            let _ = self.changed.changed().await;
-            self.is_behind = true;
+            ready!(self.changes.poll_changed(context));
         }
     }
 
@@ -55,9 +59,9 @@ impl<V> Watcher<V> {
     /// As for [`next`](Watcher::next).
     pub fn try_next(&mut self) -> Result<Option<Arc<Event<V>>>, Compacted> {
         // Whoever has taken all is told of more: no need to look for it, which takes the lock.
-        if self.taken.is_empty() && (self.is_behind || self.changed.has_changed().unwrap_or(true)) {
+        if self.taken.is_empty() && (self.is_behind || self.changes.has_changed()) {
             // Before we look, so that a write after the look is told.
-            self.changed.mark_unchanged();
+            self.changes.hear();
             self.take()?;
         }
         Ok(self.taken.pop_front())

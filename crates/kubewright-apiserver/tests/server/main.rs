@@ -10,6 +10,7 @@ mod durable;
 mod equivalence;
 mod faulty;
 mod housekeeping;
+mod multiplexed;
 mod mutations;
 mod objects;
 mod quotas;

@@ -1,0 +1,173 @@
+//! A connection of HTTP/2: its requests, and the watches among them.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use futures_util::stream::FuturesUnordered;
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use hyper::Response;
+use hyper::body::Body as _;
+use hyper::header::{CONTENT_LENGTH, DATE, HeaderValue};
+use hyper::http::request::Parts;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+use super::Body;
+use super::connection::{BODY_MAX, HEADER_SIZE, Unread};
+use super::date::Date;
+use super::watches::{Watch, Watches};
+use crate::seldom::Seldom;
+
+/// What one stream, and all together, may send before it is read.
+const WINDOW: u32 = 1 << 20;
+/// How many requests, watches included, a client may have under way on a connection.
+const STREAMS_MAX: u32 = 200;
+
+/// Done with a watch, if the answer is one.
+type Exchange = Pin<Box<dyn Future<Output = Option<Watch>> + Send>>;
+
+/// A connection, polled by one task with all that goes on in it.
+struct Http2<S> {
+    connection: Connection<S, Bytes>,
+    requests: FuturesUnordered<Exchange>,
+    watches: Watches,
+    date: Date,
+}
+
+/// Serves a connection until it ends. No more requests are taken after `stop`.
+pub(super) async fn serve<S, A, F>(stream: S, mut stop: watch::Receiver<bool>, respond: impl Fn(Parts, RecvStream) -> A)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    A: FnOnce() -> F + Send + 'static,
+    F: Future<Output = io::Result<Response<Body>>> + Send + 'static,
+{
+    let mut builder = Builder::new();
+    builder.initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
+    builder.max_concurrent_streams(STREAMS_MAX).max_header_list_size(HEADER_SIZE as u32);
+    let opened = tokio::select! {
+        opened = builder.handshake(stream) => opened,
+        _ = stop.wait_for(|stopped| *stopped) => return,
+    };
+    let Ok(connection) = opened else { return };
+    let mut serving =
+        Http2 { connection, requests: FuturesUnordered::new(), watches: Watches::default(), date: Date::default() };
+    let mut stop = Some(Seldom::new(&stop, |stopped| *stopped));
+    poll_fn(|context| {
+        if stop.as_mut().is_some_and(|stop| stop.poll(context).is_ready()) {
+            stop = None;
+            serving.connection.graceful_shutdown();
+        }
+        serving.poll(&respond, context)
+    })
+    .await;
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
+    /// Ready when the connection has ended. How it did is for its client to know.
+    fn poll<A, F>(&mut self, respond: &impl Fn(Parts, RecvStream) -> A, context: &mut Context<'_>) -> Poll<()>
+    where
+        A: FnOnce() -> F + Send + 'static,
+        F: Future<Output = io::Result<Response<Body>>> + Send + 'static,
+    {
+        loop {
+            self.poll_streams(context);
+            let mut has_accepted = false;
+            while let Poll::Ready(accepted) = self.connection.poll_accept(context) {
+                let Some(Ok((request, reply))) = accepted else { return Poll::Ready(()) };
+                let (parts, body) = request.into_parts();
+                let mut exchange: Exchange = Box::pin(exchange(respond(parts, body), reply, self.date.now()));
+                // Most are answered at once, and have no need of a place.
+                match exchange.as_mut().poll(context) {
+                    Poll::Ready(watch) => watch.into_iter().for_each(|watch| self.watches.add(watch)),
+                    Poll::Pending => self.requests.push(exchange),
+                }
+                has_accepted = true;
+            }
+            // The connection has taken what was answered at once; watches may have something to say of it.
+            if !has_accepted || self.requests.is_empty() && self.watches.is_empty() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_streams(&mut self, context: &mut Context<'_>) {
+        while !self.requests.is_empty()
+            && let Poll::Ready(Some(watch)) = Pin::new(&mut self.requests).poll_next(context)
+        {
+            watch.into_iter().for_each(|watch| self.watches.add(watch));
+        }
+        self.watches.poll(context);
+    }
+}
+
+/// Sends the answer to a request, unless its client takes the request back.
+///
+/// The future that answers is made here: it is large, and would be copied if it were given.
+async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
+    answer: impl FnOnce() -> F,
+    mut reply: SendResponse<Bytes>,
+    date: HeaderValue,
+) -> Option<Watch> {
+    let response = {
+        let mut answered = pin!(answer());
+        poll_fn(|context| match answered.as_mut().poll(context) {
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            Poll::Pending => reply.poll_reset(context).map(|_| None),
+        })
+        .await?
+    };
+    let Ok(response) = response else {
+        reply.send_reset(Reason::INTERNAL_ERROR);
+        return None;
+    };
+    let (mut head, mut body) = response.into_parts();
+    head.headers.entry(DATE).or_insert(date);
+    let is_empty = body.is_end_stream();
+    if let Some(length) = body.size_hint().exact().filter(|_| !is_empty) {
+        head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
+    }
+    let mut stream = reply.send_response(Response::from_parts(head, ()), is_empty).ok()?;
+    if body.as_bytes().is_none() {
+        return Some(Watch::new(stream, body));
+    }
+    // It is in memory anyway, and waits there for its client.
+    while !is_empty {
+        let (bytes, is_last) = match poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+            Some(Ok(frame)) => (frame.into_data().unwrap_or_default(), body.is_end_stream()),
+            Some(Err(_)) => {
+                stream.send_reset(Reason::INTERNAL_ERROR);
+                break;
+            }
+            None => (Bytes::new(), true),
+        };
+        if stream.send_data(bytes, is_last).is_err() || is_last {
+            break;
+        }
+    }
+    None
+}
+
+/// The body of a request, up to the largest that is taken.
+pub(super) async fn collect(mut stream: RecvStream) -> Result<Bytes, Unread> {
+    let (mut first, mut all) = (Bytes::new(), BytesMut::new());
+    while let Some(bytes) = stream.data().await {
+        let bytes = bytes.map_err(|error| Unread::Broken(error.to_string()))?;
+        let _ = stream.flow_control().release_capacity(bytes.len());
+        if first.len() + all.len() + bytes.len() > BODY_MAX {
+            return Err(Unread::TooLarge);
+        }
+        match first.is_empty() && all.is_empty() {
+            true => first = bytes,
+            false => {
+                all.extend_from_slice(&std::mem::take(&mut first));
+                all.extend_from_slice(&bytes);
+            }
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}

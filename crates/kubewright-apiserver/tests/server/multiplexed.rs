@@ -1,0 +1,98 @@
+//! Watches that share one connection of HTTP/2.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::client::{Builder, SendRequest};
+use hyper::Request;
+use kubewright_apiserver::{ApiServer, RunningServer};
+
+use crate::client::{CONFIG_MAPS, config_map};
+
+/// A server, and a connection on which a stream may have 64 KiB under way, and all together more than these tests send.
+async fn server() -> (RunningServer, SendRequest<Bytes>) {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    let mut builder = Builder::new();
+    builder.initial_window_size(64 << 10).initial_connection_window_size(8 << 20);
+    let (sender, connection) = builder.handshake(server.connect()).await.expect("the server answers");
+    tokio::spawn(connection);
+    (server, sender)
+}
+
+async fn ask(sender: &SendRequest<Bytes>, method: &str, path: &str, body: String) -> RecvStream {
+    let mut sender = sender.clone().ready().await.expect("the connection is open");
+    let request = Request::builder().method(method).uri(format!("http://test{path}"));
+    let request = request.header("content-type", "application/json").body(()).expect("a valid request");
+    let (response, mut stream) = sender.send_request(request, body.is_empty()).expect("a stream is free");
+    if !body.is_empty() {
+        stream.send_data(body.into(), true).expect("the server takes it");
+    }
+    let response = response.await.expect("the server answers");
+    assert!(response.status().is_success() && response.headers().contains_key("date"), "{response:?}");
+    response.into_body()
+}
+
+async fn watch(sender: &SendRequest<Bytes>) -> RecvStream {
+    ask(sender, "GET", &format!("{CONFIG_MAPS}?watch=1"), String::new()).await
+}
+
+/// Reads until the text has come, or to the end.
+async fn read(stream: &mut RecvStream, last: &str) -> String {
+    let mut all = Vec::new();
+    while !String::from_utf8_lossy(&all).contains(last) {
+        let Some(bytes) = stream.data().await else { break };
+        let bytes = bytes.expect("the server does not break off");
+        all.extend_from_slice(&bytes);
+        stream.flow_control().release_capacity(bytes.len()).expect("so much has come");
+    }
+    String::from_utf8(all).expect("text")
+}
+
+async fn watchers(sender: &SendRequest<Bytes>) -> Option<String> {
+    let page = read(&mut ask(sender, "GET", "/metrics", String::new()).await, "\u{0}").await;
+    page.lines().find_map(|line| line.strip_prefix("kubewright_store_watchers ")).map(str::to_owned)
+}
+
+#[tokio::test]
+async fn all_watches_of_a_connection_see_an_event_and_one_that_is_dropped_leaves() {
+    let (server, sender) = server().await;
+    let before = watchers(&sender).await.expect("a number").parse::<usize>().expect("a number");
+    let mut watches = Vec::new();
+    for _ in 0..5 {
+        watches.push(watch(&sender).await);
+    }
+    for name in ["first", "second"] {
+        drop(ask(&sender, "POST", CONFIG_MAPS, config_map(name, "")).await);
+        for stream in &mut watches {
+            assert!(read(stream, name).await.contains(&format!("\"name\":\"{name}\"")));
+        }
+    }
+    watches.truncate(2);
+    // Nothing happens that they could be told of.
+    let all_have_left = async {
+        while watchers(&sender).await != Some((before + 2).to_string()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), all_have_left).await.expect("three have left");
+    server.stop().await;
+    for stream in &mut watches {
+        assert_eq!(read(stream, "\u{0}").await, "", "it ends, and nothing has happened before");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_nobody_reads_waits_and_goes_on_when_somebody_does() {
+    let (_server, sender) = server().await;
+    let (mut slow, mut quick) = (watch(&sender).await, watch(&sender).await);
+    let large = format!(r#","annotations":{{"large":"{}"}}"#, "x".repeat(10 << 10));
+    for number in 0..50 {
+        let name = format!("large-{number}-");
+        drop(ask(&sender, "POST", CONFIG_MAPS, config_map(&format!("{name}x"), &large)).await);
+        assert!(read(&mut quick, &name).await.contains(&name));
+    }
+    let all = read(&mut slow, "large-49-").await;
+    let places: Vec<_> = (0..50).map(|number| all.find(&format!("large-{number}-"))).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted());
+}
