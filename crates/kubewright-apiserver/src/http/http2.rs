@@ -132,24 +132,26 @@ async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
         head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
     }
     let mut stream = reply.send_response(Response::from_parts(head, ()), is_empty).ok()?;
+    if is_empty {
+        return None;
+    }
     if body.as_bytes().is_none() {
         return Some(Watch::new(stream, body));
     }
     // It is in memory anyway, and waits there for its client.
-    while !is_empty {
+    loop {
         let (bytes, is_last) = match poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
             Some(Ok(frame)) => (frame.into_data().unwrap_or_default(), body.is_end_stream()),
             Some(Err(_)) => {
                 stream.send_reset(Reason::INTERNAL_ERROR);
-                break;
+                return None;
             }
             None => (Bytes::new(), true),
         };
         if stream.send_data(bytes, is_last).is_err() || is_last {
-            break;
+            return None;
         }
     }
-    None
 }
 
 /// The body of a request, up to the largest that is taken.

@@ -31,9 +31,9 @@ impl Comparison {
             return self;
         }
         Comparison {
-            added: self.added.without_trees(fields),
-            modified: self.modified.without_trees(fields),
-            removed: self.removed.without_trees(fields),
+            added: self.added.minus_trees(fields),
+            modified: self.modified.minus_trees(fields),
+            removed: self.removed.minus_trees(fields),
         }
     }
 }

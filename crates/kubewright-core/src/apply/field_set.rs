@@ -135,6 +135,9 @@ impl FieldSet {
     /// The fields of both sets.
     #[must_use]
     pub fn union(mut self, other: &FieldSet) -> FieldSet {
+        if self.is_empty() {
+            return other.clone();
+        }
         for (element, theirs) in &other.nodes {
             let node = self.nodes.entry(element.clone()).or_default();
             node.is_member |= theirs.is_member;
@@ -146,54 +149,56 @@ impl FieldSet {
     /// The fields that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
-        self.combine(
-            other,
-            |mine, theirs| theirs.is_some_and(|theirs| mine.is_member && theirs.is_member),
-            |mine, theirs| theirs.map(|theirs| mine.intersection(theirs)).unwrap_or_default(),
-        )
+        let mut result = FieldSet::new();
+        for (element, mine) in &self.nodes {
+            let Some(theirs) = other.nodes.get(element) else { continue };
+            let (is_member, below) = (mine.is_member && theirs.is_member, mine.below.intersection(&theirs.below));
+            result.put(element, Node { is_member, below });
+        }
+        result
     }
 
     /// The fields that are not in `other`; those below a field of `other` stay.
     #[must_use]
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
-        self.combine(
-            other,
-            |mine, theirs| mine.is_member && !theirs.is_some_and(|theirs| theirs.is_member),
-            |mine, theirs| theirs.map_or_else(|| mine.clone(), |theirs| mine.difference(theirs)),
-        )
+        self.clone().minus(other)
+    }
+
+    /// The same of a set that is not needed any more.
+    pub(super) fn minus(mut self, other: &FieldSet) -> FieldSet {
+        for (element, theirs) in &other.nodes {
+            self.change(element, |mine| {
+                mine.is_member &= !theirs.is_member;
+                mine.below = std::mem::take(&mut mine.below).minus(&theirs.below);
+            });
+        }
+        self
     }
 
     /// The fields that are neither in `other` nor below a field of it.
     #[must_use]
     pub fn without_trees(&self, other: &FieldSet) -> FieldSet {
-        let mut left = FieldSet::new();
-        for (element, mine) in &self.nodes {
-            let node = match other.nodes.get(element) {
-                None => mine.clone(),
-                Some(theirs) if theirs.is_member => continue,
-                Some(theirs) => Node { is_member: mine.is_member, below: mine.below.without_trees(&theirs.below) },
-            };
-            left.put(element, node);
-        }
-        left
+        self.clone().minus_trees(other)
     }
 
-    fn combine(
-        &self,
-        other: &FieldSet,
-        is_member: impl Fn(&Node, Option<&Node>) -> bool,
-        below: impl Fn(&FieldSet, Option<&FieldSet>) -> FieldSet,
-    ) -> FieldSet {
-        let mut result = FieldSet::new();
-        for (element, mine) in &self.nodes {
-            let theirs = other.nodes.get(element);
-            let node = Node {
-                is_member: is_member(mine, theirs),
-                below: below(&mine.below, theirs.map(|theirs| &theirs.below)),
-            };
-            result.put(element, node);
+    /// The same of a set that is not needed any more.
+    pub(super) fn minus_trees(mut self, other: &FieldSet) -> FieldSet {
+        for (element, theirs) in &other.nodes {
+            self.change(element, |mine| match theirs.is_member {
+                true => *mine = Node::default(),
+                false => mine.below = std::mem::take(&mut mine.below).minus_trees(&theirs.below),
+            });
         }
-        result
+        self
+    }
+
+    /// Changes a node, if it is there, and drops it if it says nothing any more.
+    fn change(&mut self, element: &Element, change: impl FnOnce(&mut Node)) {
+        let Some(node) = self.nodes.get_mut(element) else { return };
+        change(node);
+        if !node.is_member && node.below.is_empty() {
+            self.nodes.remove(element);
+        }
     }
 
     fn put(&mut self, element: &Element, node: Node) {

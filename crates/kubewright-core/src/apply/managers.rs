@@ -175,10 +175,11 @@ impl Managers {
             entry.lose(&found);
         }
         let Comparison { added, modified, removed } = found;
-        let taken = modified.union(&added).difference(&removed).difference(&UNOWNED);
+        // What is new is most of it, or all.
+        let taken = added.union(&modified).minus(&removed).minus(&UNOWNED);
         if !taken.is_empty() {
             let entry = self.entry(manager);
-            entry.fields = std::mem::take(&mut entry.fields).union(&taken);
+            entry.fields = taken.union(&entry.fields);
             entry.time = now.map(Str::from);
         }
         self.drop_empty();
