@@ -1,5 +1,6 @@
 //! Who rings while the task is at work is heard by it, without a way through the scheduler.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
@@ -11,11 +12,11 @@ const AT_WORK: u8 = 1;
 /// Somebody rang since the task began, or has woken it.
 const RUNG: u8 = 2;
 
-/// Stands between a task and those who wake it.
+/// Stands between a task, or a part of it, and those who wake it.
 ///
 /// A connection and its streams wake each other, all in one task. A scheduler that is told to run what runs already puts it into its queue
 /// again and wakes another thread for it, which costs more than what is left to do.
-pub(crate) struct Doorbell {
+pub struct Doorbell {
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -34,12 +35,12 @@ impl Default for Doorbell {
 
 impl Doorbell {
     /// What the task gives to those it waits for.
-    pub(crate) fn waker(&self) -> Waker {
+    pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
     /// The task is awake, and is to be woken by this.
-    pub(crate) fn wake_later(&self, task: &Waker) {
+    pub fn wake_later(&self, task: &Waker) {
         let mut known = self.bell.task.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.will_wake(task) {
             known.clone_from(task);
@@ -47,13 +48,24 @@ impl Doorbell {
     }
 
     /// Before the task looks at anything: what is rung from now on is heard by [`rest`](Self::rest).
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.bell.state.swap(AT_WORK, Ordering::AcqRel);
     }
 
+    /// Whether somebody rang that the task has not looked for yet.
+    pub fn is_rung(&self) -> bool {
+        self.bell.state.load(Ordering::Acquire) == RUNG
+    }
+
     /// Whether nobody has rung since the task began, so that it may sleep.
-    pub(crate) fn rest(&self) -> bool {
+    pub fn rest(&self) -> bool {
         self.bell.state.compare_exchange(AT_WORK, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl fmt::Debug for Doorbell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doorbell").field("is_rung", &self.is_rung()).finish()
     }
 }
 
@@ -92,7 +104,7 @@ mod tests {
         doorbell.wake_later(&Arc::clone(&woken).into());
         doorbell.begin();
         doorbell.waker().wake();
-        assert!(!doorbell.rest(), "somebody rang");
+        assert!(!doorbell.rest() && doorbell.is_rung());
         doorbell.begin();
         assert!(doorbell.rest());
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);

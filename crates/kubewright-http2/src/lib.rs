@@ -14,6 +14,7 @@ mod driver;
 mod gathered;
 mod streams;
 
+pub use doorbell::Doorbell;
 pub use driver::{Driver, drive};
 pub use gathered::Gathered;
 pub use streams::Streams;

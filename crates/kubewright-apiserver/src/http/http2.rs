@@ -10,10 +10,11 @@ use futures_core::Stream;
 use futures_util::stream::FuturesUnordered;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
-use hyper::Response;
 use hyper::body::Body as _;
 use hyper::header::{CONTENT_LENGTH, DATE, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::{Request, Response};
+use kubewright_http2::Doorbell;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
@@ -31,9 +32,14 @@ const STREAMS_MAX: u32 = 200;
 /// Done with a watch, if the answer is one.
 type Exchange = Pin<Box<dyn Future<Output = Option<Watch>> + Send>>;
 
+/// A request, and where its answer goes.
+type Accepted = Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>;
+
 /// A connection, polled by one task with all that goes on in it.
 struct Http2<S> {
     connection: Connection<S, Bytes>,
+    /// Rung for the connection, mostly by its own streams.
+    bell: Doorbell,
     requests: FuturesUnordered<Exchange>,
     watches: Watches,
     date: Date,
@@ -54,8 +60,13 @@ where
         _ = stop.wait_for(|stopped| *stopped) => return,
     };
     let Ok(connection) = opened else { return };
-    let mut serving =
-        Http2 { connection, requests: FuturesUnordered::new(), watches: Watches::default(), date: Date::default() };
+    let mut serving = Http2 {
+        connection,
+        bell: Doorbell::default(),
+        requests: FuturesUnordered::new(),
+        watches: Watches::default(),
+        date: Date::default(),
+    };
     let mut stop = Some(Seldom::new(&stop, |stopped| *stopped));
     poll_fn(|context| {
         if stop.as_mut().is_some_and(|stop| stop.poll(context).is_ready()) {
@@ -74,10 +85,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
         A: FnOnce() -> F + Send + 'static,
         F: Future<Output = io::Result<Response<Body>>> + Send + 'static,
     {
+        self.bell.wake_later(context.waker());
+        let waker = self.bell.waker();
+        let mut own = Context::from_waker(&waker);
+        self.bell.begin();
         loop {
             self.poll_streams(context);
             let mut has_accepted = false;
-            while let Poll::Ready(accepted) = self.connection.poll_accept(context) {
+            while let Poll::Ready(accepted) = self.poll_accept(&mut own) {
                 let Some(Ok((request, reply))) = accepted else { return Poll::Ready(()) };
                 let (parts, body) = request.into_parts();
                 let mut exchange: Exchange = Box::pin(exchange(respond(parts, body), reply, self.date.now()));
@@ -89,10 +104,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
                 has_accepted = true;
             }
             // The connection has taken what was answered at once; watches may have something to say of it.
-            if !has_accepted || self.requests.is_empty() && self.watches.is_empty() {
-                return Poll::Pending;
+            if !has_accepted || self.requests.is_empty() && !self.watches.is_rung() {
+                break;
             }
         }
+        if !self.bell.rest() {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Reads and writes, and gives the next request.
+    fn poll_accept(&mut self, own: &mut Context<'_>) -> Poll<Option<Accepted>> {
+        // Who rang before, mostly because something is to be written, wanted just this.
+        self.bell.begin();
+        self.connection.poll_accept(own)
     }
 
     fn poll_streams(&mut self, context: &mut Context<'_>) {

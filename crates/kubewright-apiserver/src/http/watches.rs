@@ -8,20 +8,22 @@ use std::task::{Context, Poll, Wake, Waker};
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use hyper::body::Body as _;
+use kubewright_http2::Doorbell;
 
 use super::Body;
 
 /// So much is given to a stream before it is asked whether its client takes any. Bounds what is kept for one that does not.
 const UNASKED: usize = 64 << 10;
 
-/// Watches that one task polls, all with its own waker.
+/// Watches that one task polls, all with one waker: they are looked at when it was used, and not otherwise.
 ///
 /// Each looks at a number or two when there is nothing for it. A future for each, with a waker of its own, would be woken and found again
 /// for each event, and would ask its stream three times and more.
-#[derive(Default)]
 pub(super) struct Watches {
     open: Vec<Watch>,
-    signal: Option<Signal>,
+    /// Rung for anything that concerns a watch.
+    bell: Doorbell,
+    signal: Signal,
 }
 
 /// An answer that goes on.
@@ -40,37 +42,45 @@ struct Signal {
 
 struct Raised {
     is_raised: AtomicBool,
-    task: Waker,
+    bell: Waker,
+}
+
+impl Default for Watches {
+    fn default() -> Self {
+        let bell = Doorbell::default();
+        Watches { open: Vec::new(), signal: Signal::new(bell.waker()), bell }
+    }
 }
 
 impl Watches {
     pub(super) fn add(&mut self, watch: Watch) {
         self.open.push(watch);
-        // Its stream has to be asked for the first time.
-        if let Some(signal) = &self.signal {
-            signal.raised.is_raised.store(true, Ordering::Release);
-        }
+        // It has to be asked for the first time, and its stream as well.
+        self.signal.waker.wake_by_ref();
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
+    /// Whether there is something to look for.
+    pub(super) fn is_rung(&self) -> bool {
+        self.bell.is_rung()
     }
 
     /// Gives all streams what their watches have to say.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
-        if self.open.is_empty() {
+        self.bell.wake_later(context.waker());
+        if !self.bell.is_rung() {
             return;
         }
-        let signal = match &mut self.signal {
-            Some(signal) if signal.raised.task.will_wake(context.waker()) => signal,
-            signal => signal.insert(Signal::new(context.waker())),
-        };
-        let is_raised = signal.raised.is_raised.swap(false, Ordering::AcqRel);
-        let mut streams = Context::from_waker(&signal.waker);
+        self.bell.begin();
+        let is_raised = self.signal.raised.is_raised.swap(false, Ordering::AcqRel);
+        let waker = self.bell.waker();
+        let (mut events, mut streams) = (Context::from_waker(&waker), Context::from_waker(&self.signal.waker));
         self.open.retain_mut(|watch| {
             let has_left = is_raised && watch.stream.poll_reset(&mut streams).is_ready();
-            !has_left && watch.poll(context, &mut streams).is_pending()
+            !has_left && watch.poll(&mut events, &mut streams).is_pending()
         });
+        if !self.bell.rest() {
+            context.waker().wake_by_ref();
+        }
     }
 }
 
@@ -118,9 +128,8 @@ impl Watch {
 }
 
 impl Signal {
-    /// Raised at first, so that all streams are asked.
-    fn new(task: &Waker) -> Self {
-        let raised = Arc::new(Raised { is_raised: AtomicBool::new(true), task: task.clone() });
+    fn new(bell: Waker) -> Self {
+        let raised = Arc::new(Raised { is_raised: AtomicBool::new(false), bell });
         Signal { waker: Arc::clone(&raised).into(), raised }
     }
 }
@@ -132,6 +141,6 @@ impl Wake for Raised {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_raised.store(true, Ordering::Release);
-        self.task.wake_by_ref();
+        self.bell.wake_by_ref();
     }
 }
