@@ -66,7 +66,7 @@ async fn main() -> Outcome {
 
 /// The business logic: says what there is. A pod labelled `broken` cannot be synced.
 fn sync_to_stdout(pods: &Lister<Pod>, key: &ObjectKey) -> Result<(), String> {
-    match pods.namespace(&key.namespace).get(&key.name) {
+    match pods.namespace(key.namespace()).get(key.name()) {
         None => println!("Pod {key} does not exist anymore"),
         Some(pod) if pod.labels().get("broken").is_some() => return Err("it is broken".to_owned()),
         // The uid tells a pod from another of the same name that was there before.

@@ -84,9 +84,9 @@ impl Reconcile for Disruption {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(budget) = self.budgets.namespace(key.namespace.clone()).get(&key.name) else { return Ok(None) };
+        let Some(budget) = self.budgets.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         let Some(spec) = &budget.spec else { return Ok(None) };
-        let mut pods = self.pods.namespace(key.namespace.clone()).list(&selector(&budget)?);
+        let mut pods = self.pods.namespace(key.namespace().clone()).list(&selector(&budget)?);
         pods.retain(|pod| !is_finished(pod));
         let now = self.clock.now();
         let mut status = budget.status.clone().unwrap_or_default();

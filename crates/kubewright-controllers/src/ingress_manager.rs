@@ -64,10 +64,10 @@ impl Reconcile for IngressManager {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(service) = self.services.namespace(key.namespace.clone()).get(&key.name) else { return Ok(None) };
-        let ingress = self.ingresses.namespace(key.namespace.clone()).get(&key.name);
+        let Some(service) = self.services.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
+        let ingress = self.ingresses.namespace(key.namespace().clone()).get(key.name());
         let is_wanted = service.annotations().get(ANNOTATION) == Some("true") && !service.is_being_deleted();
-        let api = Api::<Ingress>::namespaced(&self.client, key.namespace.clone());
+        let api = Api::<Ingress>::namespaced(&self.client, key.namespace().clone());
         match ingress {
             None if is_wanted => match api.create(&ingress_of(&service)).await {
                 Err(error) if !error.is_already_exists() => Err(error.into()),

@@ -92,7 +92,7 @@ impl Reconcile for Sample {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(foo) = self.foos.namespace(key.namespace.clone()).get(&key.name) else { return Ok(None) };
+        let Some(foo) = self.foos.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         let name = foo.get(&["spec", "deploymentName"]);
         let Some(name) = name.as_ref().and_then(|name| name.as_str()).filter(|name| !name.is_empty()) else {
             // Trying again helps nobody: the object has to change first, and then wakes us.
@@ -101,13 +101,13 @@ impl Reconcile for Sample {
         };
         let replicas = foo.get(&["spec", "replicas"]).and_then(|value| value.as_i64()).unwrap_or(1);
         let replicas = i32::try_from(replicas).unwrap_or(i32::MAX);
-        let api = Api::<Deployment>::namespaced(&self.client, key.namespace.clone());
-        let (deployment, is_changed) = match self.deployments.namespace(key.namespace.clone()).get(name) {
+        let api = Api::<Deployment>::namespaced(&self.client, key.namespace().clone());
+        let (deployment, is_changed) = match self.deployments.namespace(key.namespace().clone()).get(name) {
             None => (Arc::new(api.create(&deployment_of(&foo, name, replicas)).await?), true),
             Some(deployment) if !owner::is_controlled_by(&deployment.metadata, &foo.metadata) => {
                 let message = format!("Resource {name:?} already exists and is not managed by Foo");
                 self.events.warning(&*foo, "ErrResourceExists", message);
-                let object = format!("deployment {}/{name}", key.namespace);
+                let object = format!("deployment {}/{name}", key.namespace());
                 return Err(Error::NotControlled { object, owner: format!("Foo {key}") });
             }
             Some(deployment) if deployment.spec.as_ref().and_then(|spec| spec.replicas) != Some(replicas) => {

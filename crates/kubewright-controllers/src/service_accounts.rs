@@ -37,9 +37,9 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         let queue = queue.clone();
         move |event: &Event<ServiceAccount>| {
             if let Event::Deleted(deleted) = event
-                && deleted.key().name == DEFAULT
+                && *deleted.key().name() == DEFAULT
             {
-                queue.add(ObjectKey::cluster(deleted.key().namespace));
+                queue.add(ObjectKey::cluster(deleted.key().namespace()));
             }
         }
     })?;
@@ -59,15 +59,15 @@ impl Reconcile for ServiceAccounts {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(namespace) = self.namespaces.get(&key.name) else { return Ok(None) };
-        let is_there = self.accounts.namespace(key.name.clone()).get(DEFAULT).is_some();
+        let Some(namespace) = self.namespaces.get(key.name()) else { return Ok(None) };
+        let is_there = self.accounts.namespace(key.name().clone()).get(DEFAULT).is_some();
         if is_there || namespace.is_being_deleted() {
             return Ok(None);
         }
         let mut account = ServiceAccount::default();
         account.metadata.name = Some(DEFAULT.into());
-        account.metadata.namespace = Some(key.name.clone());
-        match Api::<ServiceAccount>::namespaced(&self.client, key.name.clone()).create(&account).await {
+        account.metadata.namespace = Some(key.name().clone());
+        match Api::<ServiceAccount>::namespaced(&self.client, key.name().clone()).create(&account).await {
             Err(error) if !error.is_already_exists() && !error.is_not_found() => Err(error.into()),
             _ => Ok(None),
         }

@@ -1,14 +1,17 @@
 //! The key under which caches and queues know an object: `namespace/name`.
 
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::{error::Error, fmt, str::FromStr};
 
-use crate::Str;
 use crate::meta::v1::ObjectMeta;
+use crate::{Str, hash};
 
 /// Names one object among those of its kind; cheap to clone, hash and compare.
 ///
 /// Prints as `namespace/name`, or as `name` alone where the object has no namespace, and parses both.
-/// Keys are ordered by namespace, then name.
+/// Keys are ordered by namespace, then name. A key knows its hash from when it was made: queues and caches look it up again and again, and
+/// mostly long after its text has left the processor's caches.
 ///
 /// ```
 /// use kubewright_core::ObjectKey;
@@ -17,27 +20,28 @@ use crate::meta::v1::ObjectMeta;
 /// assert_eq!(ObjectKey::cluster("node-1").to_string(), "node-1");
 /// # Ok::<(), kubewright_core::ParseKeyError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 #[doc(alias = "ObjectName")]
 #[doc(alias = "NamespacedName")]
 pub struct ObjectKey {
-    /// The namespace, empty for objects of the cluster.
-    pub namespace: Str,
-    /// The name, which a parsed key always has.
-    pub name: Str,
+    namespace: Str,
+    name: Str,
+    /// That of both, see [`hash::key`].
+    hash: u32,
 }
 
 impl ObjectKey {
     /// The key of an object in a namespace.
     #[inline]
     pub fn namespaced(namespace: impl Into<Str>, name: impl Into<Str>) -> Self {
-        ObjectKey { namespace: namespace.into(), name: name.into() }
+        let (namespace, name) = (namespace.into(), name.into());
+        ObjectKey { hash: hash::key(&namespace, &name), namespace, name }
     }
 
     /// The key of an object that belongs to no namespace.
     #[inline]
     pub fn cluster(name: impl Into<Str>) -> Self {
-        ObjectKey { namespace: Str::new(), name: name.into() }
+        ObjectKey::namespaced(Str::new(), name)
     }
 
     /// The key of the object that has this metadata; its name is empty where the object has none yet.
@@ -45,13 +49,63 @@ impl ObjectKey {
     #[doc(alias = "MetaObjectToName")]
     #[inline]
     pub fn of(meta: &ObjectMeta) -> Self {
-        ObjectKey { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
+        let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+        ObjectKey::namespaced(namespace.unwrap_or_default(), name.unwrap_or_default())
+    }
+
+    /// The namespace, empty for objects of the cluster.
+    #[inline]
+    pub fn namespace(&self) -> &Str {
+        &self.namespace
+    }
+
+    /// The name, which a parsed key always has.
+    #[inline]
+    pub fn name(&self) -> &Str {
+        &self.name
+    }
+
+    /// What [`hash::key`] makes of it.
+    #[doc(hidden)]
+    #[inline]
+    pub fn hash_code(&self) -> u32 {
+        self.hash
     }
 
     /// Whether the object lies in a namespace.
     #[inline]
     pub fn is_namespaced(&self) -> bool {
         !self.namespace.is_empty()
+    }
+}
+
+impl PartialEq for ObjectKey {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.name == other.name && self.namespace == other.namespace
+    }
+}
+
+impl Eq for ObjectKey {}
+
+impl Hash for ObjectKey {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.hash);
+    }
+}
+
+impl PartialOrd for ObjectKey {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjectKey {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        (&self.namespace, &self.name).cmp(&(&other.namespace, &other.name))
     }
 }
 

@@ -17,6 +17,8 @@ pub mod finalizer;
 mod generated;
 #[doc(hidden)]
 pub mod generated_prelude;
+#[doc(hidden)]
+pub mod hash;
 mod int_or_string;
 pub mod json;
 #[cfg(feature = "k8s-openapi")]

@@ -195,7 +195,7 @@ macro_rules! object_metadata {
         #[inline]
         fn key(&self) -> $crate::ObjectKey {
             let (namespace, name) = (self.metadata.namespace.clone(), self.metadata.name.clone());
-            $crate::ObjectKey { namespace: namespace.unwrap_or_default(), name: name.unwrap_or_default() }
+            $crate::ObjectKey::namespaced(namespace.unwrap_or_default(), name.unwrap_or_default())
         }
         #[inline]
         fn generation(&self) -> Option<i64> {

@@ -73,7 +73,7 @@ pub trait Object: Clone + Send + Sync + 'static {
     /// `namespace/name`, which identifies the object among those of its resource.
     #[doc(alias = "MetaNamespaceKeyFunc")]
     fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace().into(), name: self.name().into() }
+        ObjectKey::namespaced(self.namespace(), self.name())
     }
 
     /// Whether the object is being deleted.

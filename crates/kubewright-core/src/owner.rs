@@ -167,7 +167,7 @@ fn put(meta: &mut ObjectMeta, reference: OwnerReference) {
 fn check_namespaces(meta: &ObjectMeta, owner: &ObjectMeta) -> Result<(), OwnerError> {
     let object = ObjectKey::of(meta);
     match owner.namespace.as_ref().filter(|namespace| !namespace.is_empty()) {
-        Some(namespace) if *namespace != object.namespace => {
+        Some(namespace) if namespace != object.namespace() => {
             Err(OwnerError::OtherNamespace { object, owner_namespace: namespace.clone() })
         }
         _ => Ok(()),

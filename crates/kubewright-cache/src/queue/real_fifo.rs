@@ -299,7 +299,7 @@ impl<T: Object> State<T> {
         let mut count = 0;
         for delta in self.line.iter().take(limit) {
             let key = match delta {
-                Delta::Deleted(Deleted::LastKnown { key, .. }) => Some((key.namespace.as_str(), key.name.as_str())),
+                Delta::Deleted(Deleted::LastKnown { key, .. }) => Some((key.namespace().as_str(), key.name().as_str())),
                 delta => delta.object().map(|object| (object.namespace(), object.name())),
             };
             match key {

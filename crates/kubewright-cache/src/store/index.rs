@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kubewright_core::{Object, Str};
+use kubewright_core::{Object, Str, hash};
 
-use super::hash::Hasher;
 use super::numbers::Numbers;
 use super::trie::Trie;
 
@@ -129,13 +128,13 @@ impl<T> Index<T> {
         values
     }
 
-    pub(super) fn members(&self, hasher: Hasher, value: &str) -> Option<&Numbers> {
-        self.buckets.find(hasher.text(value), |bucket| (bucket.value == *value).then_some(&bucket.members))
+    pub(super) fn members(&self, value: &str) -> Option<&Numbers> {
+        self.buckets.find(hash::text(value), |bucket| (bucket.value == *value).then_some(&bucket.members))
     }
 
     /// Adds a slot under a value.
-    pub(super) fn enter(&mut self, hasher: Hasher, value: Str, slot: u32) {
-        let hash = hasher.text(&value);
+    pub(super) fn enter(&mut self, value: Str, slot: u32) {
+        let hash = hash::text(&value);
         match self.buckets.get_mut(hash, |bucket| bucket.value == value) {
             Some(bucket) => bucket.members.insert(slot),
             None => {
@@ -147,8 +146,8 @@ impl<T> Index<T> {
     }
 
     /// Removes a slot from under a value.
-    pub(super) fn leave(&mut self, hasher: Hasher, value: &Str, slot: u32) {
-        let hash = hasher.text(value);
+    pub(super) fn leave(&mut self, value: &Str, slot: u32) {
+        let hash = hash::text(value);
         let Some(bucket) = self.buckets.get_mut(hash, |bucket| bucket.value == *value) else { return };
         bucket.members.remove(slot);
         if bucket.members.is_empty() {

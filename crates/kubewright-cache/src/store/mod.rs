@@ -10,7 +10,6 @@
 //! those of the objects and are not stored again: an object costs about 25 bytes, and 4 to 8 for each value in an index; twice that
 //! where it was written since the last big change.
 
-mod hash;
 mod index;
 mod numbers;
 mod objects;
@@ -90,7 +89,7 @@ impl<T: Object> Store<T> {
 
     /// The object of this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.find(&key.namespace, &key.name)
+        self.shared.published.load().get_by_key(key).cloned()
     }
 
     /// The object of this namespace, empty for objects of the cluster, and name.
@@ -185,7 +184,7 @@ impl<T: Object> Store<T> {
 
     /// Removes the object of this key, if there is one.
     pub fn delete_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.transaction(|transaction| transaction.remove(&key.namespace, &key.name))
+        self.transaction(|transaction| transaction.remove(key.namespace(), key.name()))
     }
 
     /// Holds exactly these objects from now on, all at once.

@@ -27,7 +27,7 @@ impl<T: Object> Snapshot<T> {
     /// The object of this key.
     #[doc(alias = "GetByKey")]
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<&Arc<T>> {
-        self.state.get(&key.namespace, &key.name)
+        self.state.get_by_key(key)
     }
 
     /// The object of this namespace, empty for objects of the cluster, and name.

@@ -3,9 +3,8 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use kubewright_core::{Object, ResourceVersion};
+use kubewright_core::{Object, ObjectKey, ResourceVersion, hash};
 
-use super::hash::Hasher;
 use super::index::{Index, UnknownIndex};
 use super::numbers::Numbers;
 use super::objects::Objects;
@@ -16,7 +15,6 @@ use super::trie::Trie;
 
 /// Invariant: `table` has one entry for each object, and an index has its slot under each of its values.
 pub(super) struct State<T> {
-    pub(super) hasher: Hasher,
     pub(super) table: Trie<Number>,
     pub(super) slots: Slots<T>,
     pub(super) indices: Vec<Index<T>>,
@@ -41,7 +39,6 @@ impl Number {
 impl<T> Clone for State<T> {
     fn clone(&self) -> Self {
         State {
-            hasher: self.hasher,
             table: self.table.clone(),
             slots: self.slots.clone(),
             indices: self.indices.clone(),
@@ -52,17 +49,15 @@ impl<T> Clone for State<T> {
 
 impl<T: Object> State<T> {
     pub(super) fn new(indices: Vec<Index<T>>) -> Self {
-        State {
-            hasher: Hasher::default(),
-            table: Trie::default(),
-            slots: Slots::default(),
-            indices,
-            version: ResourceVersion::default(),
-        }
+        State { table: Trie::default(), slots: Slots::default(), indices, version: ResourceVersion::default() }
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.find(self.hasher.key(namespace, name), namespace, name).map(|(_, object)| object)
+        self.find(hash::key(namespace, name), namespace, name).map(|(_, object)| object)
+    }
+
+    pub(super) fn get_by_key(&self, key: &ObjectKey) -> Option<&Arc<T>> {
+        self.find(key.hash_code(), key.namespace(), key.name()).map(|(_, object)| object)
     }
 
     /// The object of a key with this hash, and its slot.
@@ -92,7 +87,7 @@ impl<T: Object> State<T> {
     }
 
     pub(super) fn put(&mut self, object: Arc<T>, log: &mut Log<T>) -> Option<Arc<T>> {
-        let hash = self.hasher.object(&*object);
+        let hash = hash::key(object.namespace(), object.name());
         let found = self.find(hash, object.namespace(), object.name()).map(|(slot, _)| slot);
         let slot = found.unwrap_or_else(|| self.slots.next());
         let step = match found {
@@ -107,7 +102,7 @@ impl<T: Object> State<T> {
     }
 
     pub(super) fn remove(&mut self, namespace: &str, name: &str, log: &mut Log<T>) -> Option<Arc<T>> {
-        let hash = self.hasher.key(namespace, name);
+        let hash = hash::key(namespace, name);
         let (slot, _) = self.find(hash, namespace, name)?;
         let old = log.apply(self, Step::Remove { hash, slot });
         for index in 0..self.indices.len() {
@@ -133,14 +128,14 @@ impl<T: Object> State<T> {
     }
 
     pub(super) fn by_index(&self, name: &str, value: &str) -> Result<Objects<'_, T>, UnknownIndex> {
-        Ok(match self.index(name)?.members(self.hasher, value) {
+        Ok(match self.index(name)?.members(value) {
             Some(members) => Objects::some(&self.slots, members),
             None => Objects::none(&self.slots),
         })
     }
 
     fn members(&self, name: &str, value: &str) -> Option<&Numbers> {
-        self.index(name).ok()?.members(self.hasher, value)
+        self.index(name).ok()?.members(value)
     }
 
     /// At most how many objects a query selects.

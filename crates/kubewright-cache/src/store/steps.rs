@@ -112,11 +112,11 @@ impl<T: Object> State<T> {
                 self.slots.remove(write, slot)
             }
             Step::Enter { index, value, slot } => {
-                self.indices[index].enter(self.hasher, value, slot);
+                self.indices[index].enter(value, slot);
                 None
             }
             Step::Leave { index, value, slot } => {
-                self.indices[index].leave(self.hasher, &value, slot);
+                self.indices[index].leave(&value, slot);
                 None
             }
         }

@@ -155,7 +155,7 @@ impl<T: Object> Transaction<T> {
                 self.move_to(object.resource_version());
                 self.remove(object.namespace(), object.name())
             }
-            Deleted::LastKnown { key, .. } => self.remove(&key.namespace, &key.name),
+            Deleted::LastKnown { key, .. } => self.remove(key.namespace(), key.name()),
         }
     }
 

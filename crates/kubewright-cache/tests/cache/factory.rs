@@ -72,7 +72,7 @@ async fn a_factory_shares_starts_and_waits() {
     let told = log.clone();
     let handler = factory
         .informer::<ConfigMap>()
-        .add_handler(move |event: &Event<ConfigMap>| told.lock().unwrap().push(event.key().name.to_string()))
+        .add_handler(move |event: &Event<ConfigMap>| told.lock().unwrap().push(event.key().name().to_string()))
         .unwrap();
     assert_eq!(factory.unsynced().len(), 1, "both are the same informer");
     let stop = CancellationToken::new();

@@ -44,7 +44,7 @@ impl View {
     }
 
     fn contents(&self) -> Vec<String> {
-        self.0.lock().unwrap().iter().map(|(key, version)| format!("{}@{version}", key.name)).collect()
+        self.0.lock().unwrap().iter().map(|(key, version)| format!("{}@{version}", key.name())).collect()
     }
 }
 

@@ -30,7 +30,7 @@ pub fn shown(event: &Event<DynamicObject>) -> String {
         }
         Event::Deleted(Deleted::Final(object)) => format!("-{}@{}", object.name(), object.resource_version()),
         Event::Deleted(Deleted::LastKnown { key, object }) => {
-            format!("x{}@{}", key.name, object.as_ref().map_or("?", |object| object.resource_version()))
+            format!("x{}@{}", key.name(), object.as_ref().map_or("?", |object| object.resource_version()))
         }
     }
 }

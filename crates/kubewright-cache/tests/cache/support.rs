@@ -45,7 +45,7 @@ pub fn shown(delta: &Delta<DynamicObject>) -> String {
         Delta::Sync(object) => format!("Sync {}", about(object)),
         Delta::Deleted(Deleted::Final(object)) => format!("Deleted {}", about(object)),
         Delta::Deleted(Deleted::LastKnown { key, object }) => {
-            format!("Gone {}@{}", key.name, object.as_ref().map_or("?", |object| object.resource_version()))
+            format!("Gone {}@{}", key.name(), object.as_ref().map_or("?", |object| object.resource_version()))
         }
         Delta::ReplacedAll { objects, version } => {
             format!("ReplacedAll {} at {version}", objects.iter().map(about).collect::<Vec<_>>().join(" "))

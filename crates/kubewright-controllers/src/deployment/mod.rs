@@ -162,7 +162,7 @@ impl Reconcile for Deployments {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(deployment) = self.deployments.lister().namespace(key.namespace.clone()).get(&key.name) else {
+        let Some(deployment) = self.deployments.lister().namespace(key.namespace().clone()).get(key.name()) else {
             return Ok(None);
         };
         let is_current = self.own_deployments.are_seen(deployment.uid(), self.deployments.store())
@@ -182,10 +182,10 @@ impl Reconcile for Deployments {
         let claimant = Claimant {
             meta: &deployment.metadata,
             kind: &KIND,
-            owners: &Api::<Deployment>::namespaced(&self.client, key.namespace.clone()),
+            owners: &Api::<Deployment>::namespaced(&self.client, key.namespace().clone()),
             selector: &selector,
         };
-        let api = Api::<ReplicaSet>::namespaced(&self.client, key.namespace.clone());
+        let api = Api::<ReplicaSet>::namespaced(&self.client, key.namespace().clone());
         rollout.sets = claim(&claimant, &self.sets.lister(), &api, |_| true).await?;
 
         if deployment.is_being_deleted() {

@@ -41,12 +41,12 @@ impl Endpoints {
 
     /// Removes the endpoints that were made for a service that is gone.
     pub(super) async fn remove_legacy(&self, key: &ObjectKey) -> Synced {
-        let known = self.legacy.namespace(key.namespace.clone()).get(&key.name);
+        let known = self.legacy.namespace(key.namespace().clone()).get(key.name());
         let is_ours = known.is_some_and(|known| known.labels().get(MANAGED_BY) == Some(CONTROLLER));
         if !is_ours {
             return Ok(None);
         }
-        match Api::<EndpointsObject>::namespaced(&self.client, key.namespace.clone()).delete(&key.name).await {
+        match Api::<EndpointsObject>::namespaced(&self.client, key.namespace().clone()).delete(key.name()).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => Ok(None),
         }

@@ -116,7 +116,7 @@ impl Reconcile for Endpoints {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(service) = self.services.namespace(key.namespace.clone()).get(&key.name) else {
+        let Some(service) = self.services.namespace(key.namespace().clone()).get(key.name()) else {
             // Slices go with their owner.
             return self.remove_legacy(key).await;
         };
@@ -124,7 +124,7 @@ impl Reconcile for Endpoints {
         if service.is_being_deleted() {
             return Ok(None);
         }
-        let pods = self.pods.namespace(key.namespace.clone()).list(&selector);
+        let pods = self.pods.namespace(key.namespace().clone()).list(&selector);
         let groups = backends::find(&service, &pods);
         self.write_legacy(&service, &groups).await?;
         self.write_slices(&service, &groups).await?;

@@ -130,7 +130,7 @@ impl Reconcile for Controllers {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let declared = self.declared.get(&key.name).filter(|declared| !declared.is_being_deleted());
+        let declared = self.declared.get(key.name()).filter(|declared| !declared.is_being_deleted());
         let running = self.running().remove(key);
         let Some(declared) = declared else {
             if let Some(running) = running {

@@ -101,7 +101,7 @@ impl Reconcile for Jobs {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let job = self.jobs.lister().namespace(key.namespace.clone()).get(&key.name);
+        let job = self.jobs.lister().namespace(key.namespace().clone()).get(key.name());
         self.let_go_of_strangers(key, job.as_deref()).await?;
         let Some(job) = job else { return Ok(None) };
         let Some(spec) = &job.spec else { return Ok(None) };

@@ -91,8 +91,8 @@ impl Jobs {
         if job.is_some() {
             return Ok(());
         }
-        let mut pods = self.pods.lister().namespace(key.namespace.clone()).list(&Selector::everything());
-        pods.retain(|pod| controller(pod).is_some_and(|owner| owner.kind == "Job" && owner.name == key.name));
+        let mut pods = self.pods.lister().namespace(key.namespace().clone()).list(&Selector::everything());
+        pods.retain(|pod| controller(pod).is_some_and(|owner| owner.kind == "Job" && owner.name == **key.name()));
         self.let_go(&pods, |_| true).await
     }
 }

@@ -105,7 +105,7 @@ impl Reconcile for Nodes {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(pod) = self.pods.namespace(key.namespace.clone()).get(&key.name) else { return Ok(None) };
+        let Some(pod) = self.pods.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         match is_waiting(&pod) {
             true => self.schedule(&pod).await,
             false if self.options.is_ours(node_name(&pod)) => self.move_on(&pod).await,

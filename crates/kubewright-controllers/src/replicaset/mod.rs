@@ -92,16 +92,16 @@ impl Reconcile for ReplicaSets {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(set) = self.sets.namespace(key.namespace.clone()).get(&key.name) else { return Ok(None) };
+        let Some(set) = self.sets.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
         let is_current = self.own_writes.are_seen(set.uid(), self.pods.store());
         let claimant = Claimant {
             meta: &set.metadata,
             kind: &KIND,
-            owners: &Api::<ReplicaSet>::namespaced(&self.client, key.namespace.clone()),
+            owners: &Api::<ReplicaSet>::namespaced(&self.client, key.namespace().clone()),
             selector: &selector,
         };
-        let api = Api::<Pod>::namespaced(&self.client, key.namespace.clone());
+        let api = Api::<Pod>::namespaced(&self.client, key.namespace().clone());
         let pods = claim(&claimant, &self.pods.lister(), &api, is_active).await?;
         let terminating = pods.iter().filter(|pod| pod.is_being_deleted() && !crate::pods::is_finished(pod)).count();
         let active: Vec<Arc<Pod>> = pods.into_iter().filter(|pod| is_active(pod)).collect();

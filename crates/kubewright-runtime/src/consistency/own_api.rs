@@ -83,7 +83,7 @@ impl<K: Object> OwnApi<K> {
         let Some(informer) = informer else {
             return Ok(self.api.get_opt(name).await?.map(Arc::new));
         };
-        let key = ObjectKey { namespace: self.namespace(), name: name.into() };
+        let key = ObjectKey::namespaced(self.namespace(), name);
         if freshness == Freshness::AtLeastMyWrites {
             self.seen(&informer, &key).await?;
         }
@@ -141,8 +141,7 @@ impl<K: Object> OwnApi<K> {
         let (key, began) = (&write.object, Instant::now());
         loop {
             let snapshot = informer.store().snapshot();
-            if write.is_in(snapshot.get(&key.namespace, &key.name).map(|object| &**object), snapshot.resource_version())
-            {
+            if write.is_in(snapshot.get_by_key(key).map(|object| &**object), snapshot.resource_version()) {
                 return Ok(());
             }
             if began.elapsed() >= READ_PATIENCE {
@@ -184,14 +183,14 @@ impl<K: Object> OwnApi<K> {
             Deleted::Object(object) if deleted.is_pending() => Effect::Version(object.resource_version().into()),
             deleted => Effect::Gone(deleted.uid().unwrap_or_default().into()),
         };
-        self.note(ObjectKey { namespace: self.namespace(), name: name.into() }, effect);
+        self.note(ObjectKey::namespaced(self.namespace(), name), effect);
         Ok(deleted)
     }
 
     /// Notes a write of the object of this name that was made by other means: through its scale or another subresource, or
     /// [`untracked`](Self::untracked). `version` is the version of the object in the answer.
     pub fn record(&self, name: &str, version: impl Into<ResourceVersion>) {
-        self.note(ObjectKey { namespace: self.namespace(), name: name.into() }, Effect::Version(version.into()));
+        self.note(ObjectKey::namespaced(self.namespace(), name), Effect::Version(version.into()));
     }
 
     pub(super) fn namespace(&self) -> Str {

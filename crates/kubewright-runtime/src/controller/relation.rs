@@ -79,8 +79,8 @@ pub(crate) fn owner<K: Object>(kind: GroupKind, is_namespaced: bool, every_owner
             let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
             reference.kind == kind.kind && kind.group == group && (every_owner || reference.controller == Some(true))
         });
-        let namespace = if is_namespaced { key.namespace.clone() } else { Str::new() };
-        Some(owners.map(|owner| ObjectKey { namespace: namespace.clone(), name: owner.name.clone() }).collect())
+        let namespace = if is_namespaced { key.namespace().clone() } else { Str::new() };
+        Some(owners.map(|owner| ObjectKey::namespaced(namespace.clone(), owner.name.clone())).collect())
     })
 }
 
@@ -144,15 +144,12 @@ impl<K: Object> Relation for Attached<K> {
 
     fn has_seen(&self, write: &Write) -> bool {
         let snapshot = self.informer.store().snapshot();
-        write.is_in(
-            snapshot.get(&write.object.namespace, &write.object.name).map(|object| &**object),
-            snapshot.resource_version(),
-        )
+        write.is_in(snapshot.get_by_key(&write.object).map(|object| &**object), snapshot.resource_version())
     }
 
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {
         let snapshot = self.informer.store().snapshot();
-        let uid = snapshot.get(&key.namespace, &key.name).map(|object| object.uid());
+        let uid = snapshot.get_by_key(key).map(|object| object.uid());
         let by_key = || sharding.permit(key).map_or(Right::Denied, Right::Granted);
         sharding.right_by_uid(&self.name, uid, snapshot.resource_version()).unwrap_or_else(by_key)
     }

@@ -48,7 +48,7 @@ impl LeaseCandidate {
         let client = client.clone().add_user_agent("leader-election");
         let resource = GroupVersionResource::from_static(GROUP, VERSION, "leasecandidates");
         LeaseCandidate {
-            candidates: client.dynamic(resource).namespace(key.namespace.clone()),
+            candidates: client.dynamic(resource).namespace(key.namespace().clone()),
             key,
             lease: lease.into(),
             binary_version: binary_version.into(),
@@ -92,7 +92,7 @@ impl LeaseCandidate {
     /// Renews the object if it is due or asked for, and tells whether it was, and which version it has.
     #[inline]
     async fn look(&self, is_due: bool) -> Result<(bool, Str)> {
-        let Some(mut found) = self.candidates.get_opt(&self.key.name).await? else {
+        let Some(mut found) = self.candidates.get_opt(self.key.name()).await? else {
             let created = self.candidates.create(&self.candidate()).await?;
             return Ok((true, created.resource_version().into()));
         };
@@ -107,7 +107,7 @@ impl LeaseCandidate {
     /// Waits until the control plane asks or the object is gone; `false` if the watch ended before.
     #[inline]
     async fn asked(&self, version: &str) -> Result<bool> {
-        let only = FieldSelector::everything().equals("metadata.name", self.key.name.clone());
+        let only = FieldSelector::everything().equals("metadata.name", self.key.name().clone());
         let mut watch = self.candidates.watch(&WatchOptions::default().fields(only).resource_version(version)).await?;
         while let Some(event) = watch.next().await {
             match event? {
@@ -125,8 +125,8 @@ impl LeaseCandidate {
     #[inline]
     fn candidate(&self) -> DynamicObject {
         let kind = GroupVersionKind::from_static(GROUP, VERSION, "LeaseCandidate");
-        let mut candidate = DynamicObject::new(&kind, &self.key.name);
-        candidate.set_namespace(&self.key.namespace);
+        let mut candidate = DynamicObject::new(&kind, self.key.name());
+        candidate.set_namespace(self.key.namespace());
         for (field, value) in [
             ("leaseName", &self.lease),
             ("binaryVersion", &self.binary_version),

@@ -101,7 +101,7 @@ impl LeaseLock {
     #[inline]
     pub(super) fn new(client: &Client, key: ObjectKey, timeout: Duration) -> Self {
         let client = client.clone().request_timeout(timeout).add_user_agent("leader-election");
-        LeaseLock { leases: Api::namespaced(&client, key.namespace.clone()), key, labels: Map::new(), seen: None }
+        LeaseLock { leases: Api::namespaced(&client, key.namespace().clone()), key, labels: Map::new(), seen: None }
     }
 
     #[inline]
@@ -122,7 +122,7 @@ impl Lock for LeaseLock {
     #[inline]
     fn get(&mut self) -> BoxFuture<'_, Result<Option<Record>, Error>> {
         Box::pin(async {
-            self.seen = self.leases.get_opt(&self.key.name).await?;
+            self.seen = self.leases.get_opt(self.key.name()).await?;
             Ok(self.seen.as_ref().map(|lease| lease.spec.as_ref().map(Record::from).unwrap_or_default()))
         })
     }
@@ -131,8 +131,8 @@ impl Lock for LeaseLock {
     fn create<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async {
             let mut lease = Lease { spec: Some(record.into()), ..Default::default() };
-            lease.set_name(&self.key.name);
-            lease.set_namespace(&self.key.namespace);
+            lease.set_name(self.key.name());
+            lease.set_namespace(self.key.namespace());
             self.label(&mut lease);
             self.seen = Some(self.leases.create(&lease).await?);
             Ok(())

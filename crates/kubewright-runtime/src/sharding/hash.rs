@@ -5,7 +5,7 @@ use kubewright_core::ObjectKey;
 /// The shard of a key, of so many.
 #[inline]
 pub(super) fn shard_of(key: &ObjectKey, shards: usize) -> usize {
-    let bytes = key.namespace.bytes().chain([b'/']).chain(key.name.bytes());
+    let bytes = key.namespace().bytes().chain([b'/']).chain(key.name().bytes());
     // Fewer shards than an u64 can count, so the rest fits.
     (mixed(fnv(bytes)) % shards.max(1) as u64) as usize
 }

@@ -229,7 +229,7 @@ async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once()
     wanted.sort();
     assert_eq!(taken, wanted);
     // An event is handled by the owner alone.
-    let name = wanted[0].name.clone();
+    let name = wanted[0].name().clone();
     world.take_runs();
     touch(&server, &name, "new").await;
     sleep(seconds(1.0)).await;
@@ -346,7 +346,7 @@ async fn share_a_watch(client: &Client, is_cut: bool) {
     let theirs = held(&second);
     eventually("the second looks at its share", async || {
         let runs = world.runs.lock().unwrap();
-        runs.iter().filter(|(_, replica)| *replica == 2).map(|(key, _)| key.name.to_string()).collect::<BTreeSet<_>>()
+        runs.iter().filter(|(_, replica)| *replica == 2).map(|(key, _)| key.name().to_string()).collect::<BTreeSet<_>>()
             == theirs
     })
     .await;

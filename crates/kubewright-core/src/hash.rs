@@ -1,37 +1,31 @@
-//! Hashes of keys and index values, by which tries find them: 32 bits, since a store has fewer objects than that.
+//! Hashes by which keys and values of indices are found: 32 bits, since no cache has more objects than that.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
-use kubewright_core::Object;
+/// Another one in each run of a program, so that nobody can choose names that collide.
+static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
-/// Hashes texts, differently in each store, so that nobody can choose names that collide.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Hasher {
-    seed: u64,
+/// Of `namespace/name`.
+#[inline]
+pub fn key(namespace: &str, name: &str) -> u32 {
+    key_by(*SEED, namespace, name)
 }
 
-impl Default for Hasher {
-    fn default() -> Self {
-        Hasher { seed: RandomState::new().hash_one(0) }
-    }
+/// Of one text.
+#[inline]
+pub fn text(text: &str) -> u32 {
+    text_by(*SEED, text)
 }
 
-impl Hasher {
-    /// Of `namespace/name`.
-    #[inline]
-    pub(crate) fn key(self, namespace: &str, name: &str) -> u32 {
-        finish(fold(fold(self.seed, namespace.as_bytes()), name.as_bytes()))
-    }
+#[inline]
+fn key_by(seed: u64, namespace: &str, name: &str) -> u32 {
+    finish(fold(fold(seed, namespace.as_bytes()), name.as_bytes()))
+}
 
-    /// Of an object's key.
-    pub(crate) fn object(self, object: &impl Object) -> u32 {
-        self.key(object.namespace(), object.name())
-    }
-
-    /// Of one text.
-    pub(crate) fn text(self, text: &str) -> u32 {
-        finish(fold(self.seed, text.as_bytes()))
-    }
+#[inline]
+fn text_by(seed: u64, text: &str) -> u32 {
+    finish(fold(seed, text.as_bytes()))
 }
 
 const K: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -53,12 +47,14 @@ fn fold(seed: u64, bytes: &[u8]) -> u64 {
     multiply(state ^ one, K ^ seed ^ two)
 }
 
+#[inline]
 fn words(pair: &[u8; 16]) -> (u64, u64) {
     let pair = u128::from_le_bytes(*pair);
     (pair as u64, (pair >> 64) as u64)
 }
 
 /// All of fewer than eight bytes, whose number is known.
+#[inline]
 fn short(bytes: &[u8]) -> u64 {
     match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         (Some(first), Some(last)) => u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last)),
@@ -66,11 +62,13 @@ fn short(bytes: &[u8]) -> u64 {
     }
 }
 
+#[inline]
 fn multiply(one: u64, two: u64) -> u64 {
     let product = u128::from(one) * u128::from(two);
     product as u64 ^ (product >> 64) as u64
 }
 
+#[inline]
 fn finish(state: u64) -> u32 {
     multiply(state, 0xd6e8_feb8_6659_fd93) as u32
 }
@@ -83,19 +81,18 @@ mod tests {
 
     #[test]
     fn every_byte_and_where_a_text_ends_counts() {
-        let hasher = Hasher { seed: 7 };
         let text = "abcdefghijklmnopqrstuvwxyz";
         let mut hashes = BTreeSet::new();
         for length in 0..text.len() {
-            hashes.insert(hasher.text(&text[..length]));
+            hashes.insert(text_by(7, &text[..length]));
             for at in 0..length {
                 let mut other = text[..length].to_owned();
                 other.replace_range(at..=at, "!");
-                hashes.insert(hasher.text(&other));
+                hashes.insert(text_by(7, &other));
             }
         }
         assert_eq!(hashes.len(), (0..text.len()).map(|length| length + 1).sum::<usize>());
-        let keys: BTreeSet<u32> = (0..20).map(|at| hasher.key(&text[..at], &text[at..20])).collect();
+        let keys: BTreeSet<u32> = (0..20).map(|at| key_by(7, &text[..at], &text[at..20])).collect();
         assert_eq!(keys.len(), 20);
     }
 }
