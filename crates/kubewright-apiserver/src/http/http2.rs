@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream};
 use hyper::body::Body as _;
 use hyper::header::{CONTENT_LENGTH, DATE, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 use kubewright_http2::Doorbell;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -95,7 +95,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
             while let Poll::Ready(accepted) = self.poll_accept(&mut own) {
                 let Some(Ok((request, reply))) = accepted else { return Poll::Ready(()) };
                 let (parts, body) = request.into_parts();
-                let mut exchange: Exchange = Box::pin(exchange(respond(parts, body), reply, self.date.now()));
+                let has_body = parts.method != Method::HEAD;
+                let mut exchange: Exchange = Box::pin(exchange(respond(parts, body), reply, has_body, self.date.now()));
                 // Most are answered at once, and have no need of a place.
                 match exchange.as_mut().poll(context) {
                     Poll::Ready(watch) => watch.into_iter().for_each(|watch| self.watches.add(watch)),
@@ -131,12 +132,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
     }
 }
 
-/// Sends the answer to a request, unless its client takes the request back.
+/// Sends the answer to a request, with its body if it may have one, unless its client takes the request back.
 ///
 /// The future that answers is made here: it is large, and would be copied if it were given.
 async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
     answer: impl FnOnce() -> F,
     mut reply: SendResponse<Bytes>,
+    has_body: bool,
     date: HeaderValue,
 ) -> Option<Watch> {
     let response = {
@@ -157,8 +159,9 @@ async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
     if let Some(length) = body.size_hint().exact().filter(|_| !is_empty) {
         head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
     }
-    let mut stream = reply.send_response(Response::from_parts(head, ()), is_empty).ok()?;
-    if is_empty {
+    let is_over = is_empty || !has_body;
+    let mut stream = reply.send_response(Response::from_parts(head, ()), is_over).ok()?;
+    if is_over {
         return None;
     }
     if body.as_bytes().is_none() {

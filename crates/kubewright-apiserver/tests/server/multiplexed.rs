@@ -96,3 +96,11 @@ async fn a_watch_that_nobody_reads_waits_and_goes_on_when_somebody_does() {
     let places: Vec<_> = (0..50).map(|number| all.find(&format!("large-{number}-"))).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted());
 }
+
+#[tokio::test]
+async fn an_answer_to_head_has_no_body() {
+    let (_server, sender) = server().await;
+    let mut stream = ask(&sender, "HEAD", "/healthz", String::new()).await;
+    assert!(stream.is_end_stream() && stream.data().await.is_none());
+    assert_eq!(read(&mut ask(&sender, "GET", "/healthz", String::new()).await, "\u{0}").await, "ok");
+}
