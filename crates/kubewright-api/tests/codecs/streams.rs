@@ -117,6 +117,17 @@ fn an_event_may_say_its_type_last() {
     assert!(matches!(event, Ok(Some(WatchEvent::Added(object))) if object.name() == "a"));
 }
 
+#[test]
+fn a_number_may_be_cut_after_its_sign() {
+    let list = br#"{"items":[{"spec":{"priority":-7,"terminationGracePeriodSeconds":-12}}]}"#;
+    for at in 0..list.len() {
+        let (start, end) = list.split_at(at);
+        let decoded: ObjectList<Pod> = decode_list(Encoding::Json, vec![start, end]).expect("decodes");
+        let spec = decoded.items[0].spec.as_ref().expect("it has one");
+        assert_eq!((spec.priority, spec.termination_grace_period_seconds), (Some(-7), Some(-12)), "cut at {at}");
+    }
+}
+
 /// A failed stream leaves its decoder as it was: the next stream has the whole depth and no findings of the last.
 #[test]
 fn a_decoder_outlives_the_streams_that_fail() {

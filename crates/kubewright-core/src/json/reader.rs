@@ -161,7 +161,8 @@ impl<'a, 'd> Reader<'a, 'd> {
             at += 1;
         }
         if at == start {
-            return Err(self.expected("integer"));
+            let is_cut = negative && at == self.bytes.len();
+            return Err(if is_cut { DecodeError::truncated() } else { self.expected("integer") });
         }
         if self.bytes[start] == b'0' && at > start + 1 {
             return Err(DecodeError::new("a number must not begin with 0"));
