@@ -10,7 +10,7 @@ use crate::object::{Meta, text_map, tree};
 /// All data of one object together, in bytes.
 const DATA_MAX: usize = 1 << 20;
 
-const KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name()',  \
+const KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  \
     or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
 /// What is wrong with a config map.
