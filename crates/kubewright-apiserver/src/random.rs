@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The letters of generated names: no vowels, so that no words come out, and nothing that looks alike.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// The next random number: a counter, hashed with keys that the system chose at random.
 pub(crate) fn number() -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -16,15 +18,16 @@ pub(crate) fn number() -> u64 {
 
 /// A random UUID of version 4.
 pub(crate) fn uid() -> String {
-    let (high, low) = (number(), number());
-    format!(
-        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-        high >> 32,
-        (high >> 16) & 0xffff,
-        high & 0xfff,
-        (low >> 48) & 0x3fff | 0x8000,
-        low & 0xffff_ffff_ffff
-    )
+    let random = u128::from(number()) << 64 | u128::from(number());
+    let bits = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let mut text = String::with_capacity(36);
+    for digit in (0..32).rev() {
+        text.push(char::from(DIGITS[(bits >> (4 * digit) & 0xf) as usize]));
+        if matches!(digit, 24 | 20 | 16 | 12) {
+            text.push('-');
+        }
+    }
+    text
 }
 
 /// `count` random letters.

@@ -29,7 +29,8 @@ pub(crate) async fn post(config: &Value, timeout: Duration, body: Vec<u8>) -> Re
         None => return Err("a service has no address here, only clientConfig.url can be called".to_owned()),
     };
     let in_words = |error: String| format!("Post {:?}: {error}", format!("{url}?timeout={}s", timeout.as_secs()));
-    let sent = tokio::time::timeout(timeout, send(url, timeout, config, body)).await;
+    // Boxed, because it would be a part of all that may ask a webhook, which is all that writes and reads.
+    let sent = tokio::time::timeout(timeout, Box::pin(send(url, timeout, config, body))).await;
     sent.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())).map_err(in_words)
 }
 

@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::{List, Str};
 
+/// In maps up to this long a key is looked for one by one: most others have another length, which is all that is compared.
+const SCANNED: usize = 12;
+
 /// A map from strings, held as a vector sorted by key.
 ///
 /// Labels, annotations and data of an object have few keys and are read far more often than written;
@@ -40,12 +43,12 @@ impl<V> Map<V> {
 
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&V> {
-        self.position(key).ok().map(|at| &self.entries[at].1)
+        self.find(key).map(|at| &self.entries[at].1)
     }
 
     /// Whether `key` has a value.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.position(key).is_ok()
+        self.find(key).is_some()
     }
 
     /// Removes all entries.
@@ -87,6 +90,13 @@ impl<V> Map<V> {
         self.entries.share();
     }
 
+    fn find(&self, key: &str) -> Option<usize> {
+        match self.entries.len() {
+            ..=SCANNED => self.entries.iter().position(|(have, _)| have.as_str() == key),
+            _ => self.position(key).ok(),
+        }
+    }
+
     fn position(&self, key: &str) -> Result<usize, usize> {
         // Sources list their keys in order, so the end is the most common place to insert.
         match self.entries.last() {
@@ -99,7 +109,7 @@ impl<V> Map<V> {
 impl<V: Clone> Map<V> {
     /// The value of `key`, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut V> {
-        self.position(key).ok().map(|at| &mut self.entries[at].1)
+        self.find(key).map(|at| &mut self.entries[at].1)
     }
 
     /// Sets the value of `key` and returns the one it had.
@@ -133,7 +143,7 @@ impl<V: Clone> Map<V> {
 
     /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<V> {
-        self.position(key).ok().map(|at| self.entries.remove(at).1)
+        self.find(key).map(|at| self.entries.remove(at).1)
     }
 
     /// Keeps only the entries that `keep` is true for.

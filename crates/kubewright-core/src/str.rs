@@ -32,6 +32,7 @@ impl Str {
     }
 
     /// The text.
+    #[inline]
     pub const fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -44,6 +45,7 @@ impl Str {
 
 impl Deref for Str {
     type Target = str;
+    #[inline]
     fn deref(&self) -> &str {
         self.as_str()
     }

@@ -6,6 +6,7 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Value};
 
+use super::control::Control;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
@@ -25,11 +26,11 @@ pub(crate) fn assign(
     resource: &Resource,
     namespace: &str,
     pod: &mut Value,
-    letters: &str,
+    control: &Control<'_>,
 ) -> Result<(), Rejection> {
     // Mirrors of what a node runs by itself have none.
-    let is_mirror = tree::get(pod, &["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some();
-    if !registry.assigns_accounts || !resource.is("", "pods") || is_mirror {
+    let is_mirror = || tree::get(pod, &["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some();
+    if !registry.assigns_accounts || !resource.is("", "pods") || is_mirror() {
         return Ok(());
     }
     if tree::text(pod, &["spec", "serviceAccountName"]).is_empty() {
@@ -47,7 +48,7 @@ pub(crate) fn assign(
     let is_mounted = wants(pod, &["spec", "automountServiceAccountToken"])
         .or_else(|| wants(&account.object.value, &["automountServiceAccountToken"]));
     if is_mounted != Some(false) {
-        mount(pod, &format!("{VOLUME_PREFIX}{letters}"));
+        mount(pod, &format!("{VOLUME_PREFIX}{}", control.letters()));
     }
     Ok(())
 }

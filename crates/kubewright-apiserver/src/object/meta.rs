@@ -69,12 +69,9 @@ impl Meta for Value {
 
     fn set_meta(&mut self, field: &str, value: impl Into<Value>) {
         let Some(object) = self.as_object_mut() else { return };
-        let metadata = object.get_or_insert_with("metadata", || Value::Object(Map::new()));
-        if metadata.as_object().is_none() {
-            *metadata = Value::Object(Map::new());
-        }
-        if let Some(metadata) = metadata.as_object_mut() {
-            metadata.insert(field, value.into());
+        match object.get_mut("metadata").and_then(Value::as_object_mut) {
+            Some(metadata) => drop(metadata.insert(field, value.into())),
+            None => drop(object.insert("metadata", Value::Object([(field, value.into())].into()))),
         }
     }
 

@@ -60,7 +60,7 @@ impl Registry {
         let generated = value.name().is_empty().then(|| Str::from(value.meta_text("generateName")));
         let generated = generated.filter(|prefix| !prefix.is_empty());
         if let Some(prefix) = &generated {
-            value.set_meta("name", generate(prefix, control.map(|control| control.letters.as_str())));
+            value.set_meta("name", generate(prefix, control.map(|control| control.letters())));
         }
         for field in ["selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             value.remove_meta(field);
@@ -148,7 +148,7 @@ impl Registry {
             value.set_meta("namespace", namespace);
         }
         admission::limits::set_defaults(self, resource, namespace, value);
-        admission::accounts::assign(self, resource, namespace, value, &control.letters)?;
+        admission::accounts::assign(self, resource, namespace, value, control)?;
         control.mutate(self, attributes, Some(value))
     }
 

@@ -1,5 +1,7 @@
 //! Who owns which field: `metadata.managedFields` of an object that is written, and what is applied to it.
 
+use std::sync::LazyLock;
+
 use kubewright_core::apply::{ApplyError, FieldSet, Manager, Managers, Operation, Schema, check, compare, field_set};
 use kubewright_core::message::Message;
 use kubewright_core::meta::v1::{ObjectMeta, Status, StatusCause};
@@ -84,7 +86,7 @@ pub(super) fn track(resource: &Resource, writer: &Writer, old: Option<&Value>, n
     let (schema, ignored) = (schema(resource), ignored(resource, &writer.subresource));
     let manager = writer.manager(resource, Operation::Update);
     let (old, new) = (old.unwrap_or(&resource.empty), defaulted(resource, new));
-    managers.update(old, &new, schema, &ignored, &manager, writer.now().as_deref());
+    managers.update(old, &new, schema, ignored, &manager, writer.now().as_deref());
     managers.to_value()
 }
 
@@ -130,10 +132,10 @@ pub(crate) fn apply(
         if managers.is_empty() {
             let first = Writer { name: BEFORE_FIRST_APPLY.into(), ..writer.clone() };
             let first = first.manager(resource, Operation::Update);
-            managers.update(&resource.empty, &live, schema, &ignored, &first, now.as_deref());
+            managers.update(&resource.empty, &live, schema, ignored, &first, now.as_deref());
         }
         let manager = writer.manager(resource, Operation::Apply);
-        let applied = managers.apply(&live, config, schema, &ignored, &manager, force, now.as_deref())?;
+        let applied = managers.apply(&live, config, schema, ignored, &manager, force, now.as_deref())?;
         Ok((applied, managers))
     };
     let applied = apply(force).or_else(|error| match error {
@@ -208,14 +210,20 @@ pub(crate) fn schema(resource: &Resource) -> Schema<'_> {
 }
 
 /// The fields that a path never writes, whatever a request says. The managers themselves are owned by nobody.
-fn ignored(resource: &Resource, subresource: &str) -> FieldSet {
+fn ignored(resource: &Resource, subresource: &str) -> &'static FieldSet {
     const MANAGERS: &[&str] = &["metadata", "managedFields"];
+    static OBJECT: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[MANAGERS]));
+    static NOT_STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["status"], MANAGERS]));
+    static NOT_SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"], MANAGERS]));
+    static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["metadata"]]));
+    static APPS_STATUS: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["metadata", "labels"], MANAGERS]));
     match subresource {
-        "" if resource.has_status() => FieldSet::of_fields(&[&["status"], MANAGERS]),
-        "status" if resource.is_custom() => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
-        "status" if resource.group == "apps" => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"], MANAGERS]),
-        "status" => FieldSet::of_fields(&[&["spec"], MANAGERS]),
-        _ => FieldSet::of_fields(&[MANAGERS]),
+        "" if resource.has_status() => &NOT_STATUS,
+        "status" if resource.is_custom() => &STATUS,
+        "status" if resource.group == "apps" => &APPS_STATUS,
+        "status" => &NOT_SPEC,
+        _ => &OBJECT,
     }
 }
 

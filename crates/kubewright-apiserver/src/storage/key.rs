@@ -29,7 +29,7 @@ pub struct Key {
 impl Key {
     /// The key of an object in a namespace.
     pub fn namespaced(resource: impl Into<Str>, namespace: &str, name: &str) -> Self {
-        Key { resource: resource.into(), path: format!("{namespace}/{name}").into() }
+        Key { resource: resource.into(), path: [namespace, "/", name].concat().into() }
     }
 
     /// The key of an object that belongs to no namespace.
@@ -103,7 +103,7 @@ impl Scope {
 
     /// The objects of a resource in one namespace.
     pub fn namespace(resource: impl Into<Str>, namespace: &str) -> Self {
-        Scope { resource: Some(resource.into()), path: format!("{namespace}/").into() }
+        Scope { resource: Some(resource.into()), path: [namespace, "/"].concat().into() }
     }
 
     /// One object, whether it exists or not.
@@ -137,7 +137,7 @@ impl Scope {
     pub(super) fn end(&self) -> Bound<Str> {
         match self.path.strip_suffix('/') {
             // No path sorts between `namespace/…` and `namespace0`, the character after the slash.
-            Some(namespace) => Bound::Excluded(format!("{namespace}0").into()),
+            Some(namespace) => Bound::Excluded([namespace, "0"].concat().into()),
             None if self.path.is_empty() => Bound::Unbounded,
             None => Bound::Included(self.path.clone()),
         }

@@ -19,6 +19,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    fn note(&mut self, element: &Element, (fate, below): (Fate, Comparison)) {
+        self.added.put(element, fate == Fate::Added, below.added);
+        self.modified.put(element, fate == Fate::Modified, below.modified);
+        self.removed.put(element, fate == Fate::Removed, below.removed);
+    }
+
     /// Whether nothing differs.
     pub fn is_same(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
@@ -40,79 +46,75 @@ impl Comparison {
 
 /// Compares two objects.
 pub fn compare(old: &Value, new: &Value, schema: Schema<'_>) -> Comparison {
-    let mut walker = Walker { path: Vec::new(), found: Comparison::default() };
-    walker.walk(Some(old), Some(new), schema);
-    walker.found
+    walk(Some(old), Some(new), schema).1
 }
 
-struct Walker {
-    path: Vec<Element>,
-    found: Comparison,
+/// What became of one place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It stayed, but for what is below it.
+    Stayed,
+    Added,
+    Modified,
+    Removed,
 }
 
-impl Walker {
-    fn walk<'a>(&mut self, old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema<'_>) {
-        match schema.parts(old, new) {
-            Parts::Leaf => match (old, new) {
-                (Some(old), Some(new)) if !equal(old, new) => self.found.modified.insert(&self.path),
-                _ => {}
-            },
-            Parts::Map(old, new) => {
-                let value_in = |map: Option<&'a Map<Value>>, key: &str| map.and_then(|entries| entries.get(key));
-                for (key, before) in old.into_iter().flat_map(|entries| entries.iter()) {
-                    match value_in(new, key) {
-                        // Most of an object stays as it is.
-                        Some(after) if after == before => {}
-                        after => self.descend(Element::field(key), Some(before), after, schema.field_or_any(key)),
-                    }
-                }
-                for (key, after) in new.into_iter().flat_map(|entries| entries.iter()) {
-                    if value_in(old, key).is_none() {
-                        self.descend(Element::field(key), None, Some(after), schema.field_or_any(key));
-                    }
-                }
-            }
-            Parts::List(old, new) => self.items(old, new, schema),
-        }
+impl Fate {
+    fn of_presence(old: bool, new: bool) -> Self {
         match (old, new) {
-            (None, Some(_)) => self.found.added.insert(&self.path),
-            (Some(_), None) => self.found.removed.insert(&self.path),
+            (false, true) => Fate::Added,
+            (true, false) => Fate::Removed,
+            _ => Fate::Stayed,
+        }
+    }
+}
+
+/// What became of a place and of what is below it.
+fn walk<'a>(old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema<'_>) -> (Fate, Comparison) {
+    let mut below = Comparison::default();
+    match schema.parts(old, new) {
+        Parts::Leaf => match (old, new) {
+            (Some(old), Some(new)) if !equal(old, new) => return (Fate::Modified, below),
             _ => {}
-        }
-    }
-
-    fn items(&mut self, old: &[Value], new: &[Value], schema: Schema<'_>) {
-        let mut pairs: BTreeMap<Element, [Vec<&Value>; 2]> = BTreeMap::new();
-        for (side, items) in [old, new].into_iter().enumerate() {
-            for item in items {
-                if let Ok(element) = schema.element(item) {
-                    pairs.entry(element).or_default()[side].push(item);
+        },
+        Parts::Map(old, new) => {
+            let value_in = |map: Option<&'a Map<Value>>, key: &str| map.and_then(|entries| entries.get(key));
+            for (key, before) in old.into_iter().flat_map(|entries| entries.iter()) {
+                match value_in(new, key) {
+                    // Most of an object stays as it is.
+                    Some(after) if after == before => {}
+                    after => below.note(&Element::field(key), walk(Some(before), after, schema.field_or_any(key))),
+                }
+            }
+            for (key, after) in new.into_iter().flat_map(|entries| entries.iter()) {
+                if value_in(old, key).is_none() {
+                    below.note(&Element::field(key), walk(None, Some(after), schema.field_or_any(key)));
                 }
             }
         }
-        for (element, [old, new]) in pairs {
-            match (&old[..], &new[..]) {
-                ([] | [_], [] | [_]) => {
-                    self.descend(element, old.first().copied(), new.first().copied(), schema.item());
-                }
-                // Items that occur twice cannot be told apart, and so are compared as a whole.
-                (old, new) => {
-                    self.path.push(element);
-                    match (old.is_empty(), new.is_empty()) {
-                        (true, _) => self.found.added.insert(&self.path),
-                        (_, true) => self.found.removed.insert(&self.path),
-                        _ if old != new => self.found.modified.insert(&self.path),
-                        _ => {}
-                    }
-                    self.path.pop();
-                }
+        Parts::List(old, new) => below = items(old, new, schema),
+    }
+    (Fate::of_presence(old.is_some(), new.is_some()), below)
+}
+
+fn items(old: &[Value], new: &[Value], schema: Schema<'_>) -> Comparison {
+    let mut pairs: BTreeMap<Element, [Vec<&Value>; 2]> = BTreeMap::new();
+    for (side, items) in [old, new].into_iter().enumerate() {
+        for item in items {
+            if let Ok(element) = schema.element(item) {
+                pairs.entry(element).or_default()[side].push(item);
             }
         }
     }
-
-    fn descend(&mut self, element: Element, old: Option<&Value>, new: Option<&Value>, schema: Schema<'_>) {
-        self.path.push(element);
-        self.walk(old, new, schema);
-        self.path.pop();
+    let mut found = Comparison::default();
+    for (element, [old, new]) in pairs {
+        let fate = match (&old[..], &new[..]) {
+            ([] | [_], [] | [_]) => walk(old.first().copied(), new.first().copied(), schema.item()),
+            // Items that occur twice cannot be told apart, and so are compared as a whole.
+            (old @ [_, ..], new @ [_, ..]) if old != new => (Fate::Modified, Comparison::default()),
+            (old, new) => (Fate::of_presence(!old.is_empty(), !new.is_empty()), Comparison::default()),
+        };
+        found.note(&element, fate);
     }
+    found
 }

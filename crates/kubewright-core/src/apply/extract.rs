@@ -9,40 +9,30 @@ use crate::Value;
 /// Objects and lists that only hold others are not among them, unless they are empty.
 #[doc(alias = "ToFieldSet")]
 pub fn field_set(value: &Value, schema: Schema<'_>) -> FieldSet {
-    let mut set = FieldSet::new();
-    collect(value, schema, &mut Vec::new(), &mut set);
-    set
+    fields_of(value, schema).1
 }
 
-fn collect(value: &Value, schema: Schema<'_>, path: &mut Vec<Element>, set: &mut FieldSet) {
-    if value.is_null() {
-        return;
-    }
-    if schema.is_leaf(value) {
-        set.insert(path);
-        return;
-    }
+/// Whether a place is one value with an owner, and the fields below it where it has parts.
+fn fields_of(value: &Value, schema: Schema<'_>) -> (bool, FieldSet) {
+    let mut below = FieldSet::new();
     match value {
+        Value::Null => {}
+        value if schema.is_leaf(value) => return (true, below),
         Value::Object(entries) => {
             for (key, value) in entries.iter() {
-                path.push(Element::field(key));
-                collect(value, schema.field_or_any(key), path, set);
+                let (is_owned, fields) = fields_of(value, schema.field_or_any(key));
                 let is_empty = value.is_null() || value.as_object().is_some_and(|entries| entries.is_empty());
-                if is_empty || !schema.is_named(key) {
-                    set.insert(path);
-                }
-                path.pop();
+                below.put(&Element::field(key), is_owned || is_empty || !schema.is_named(key), fields);
             }
         }
         Value::Array(items) => {
             for item in items.iter() {
-                let Ok(element) = schema.element(item) else { continue };
-                path.push(element);
-                collect(item, schema.item(), path, set);
-                set.insert(path);
-                path.pop();
+                if let Ok(element) = schema.element(item) {
+                    below.put(&element, true, fields_of(item, schema.item()).1);
+                }
             }
         }
         _ => {}
     }
+    (false, below)
 }

@@ -1,6 +1,5 @@
 //! Sets of fields of an object, in the form that `metadata.managedFields` has.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::json::Writer;
@@ -16,7 +15,7 @@ pub struct Element(Str);
 impl Element {
     /// The field of an object or the key of a map.
     pub fn field(name: &str) -> Self {
-        Element(format!("f:{name}").into())
+        Element(["f:", name].concat().into())
     }
 
     /// The item of a list whose keys have these values.
@@ -83,7 +82,7 @@ fn in_words(value: &Value) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
     /// Invariant: a node that is no member has something below it.
-    nodes: BTreeMap<Element, Node>,
+    nodes: Map<Node>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,19 +116,23 @@ impl FieldSet {
     pub fn insert(&mut self, path: &[Element]) {
         match path {
             [] => {}
-            [last] => self.nodes.entry(last.clone()).or_default().is_member = true,
-            [first, rest @ ..] => self.nodes.entry(first.clone()).or_default().below.insert(rest),
+            [last] => self.node(&last.0).is_member = true,
+            [first, rest @ ..] => self.node(&first.0).below.insert(rest),
         }
+    }
+
+    fn node(&mut self, step: &Str) -> &mut Node {
+        self.nodes.get_or_insert_with(step, Node::default)
     }
 
     /// Whether the step itself is in the set.
     pub fn has(&self, element: &Element) -> bool {
-        self.nodes.get(element).is_some_and(|node| node.is_member)
+        self.nodes.get(&element.0).is_some_and(|node| node.is_member)
     }
 
     /// The fields below a step, if there are any.
     pub fn below(&self, element: &Element) -> Option<&FieldSet> {
-        self.nodes.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
+        self.nodes.get(&element.0).map(|node| &node.below).filter(|below| !below.is_empty())
     }
 
     /// The fields of both sets.
@@ -138,8 +141,8 @@ impl FieldSet {
         if self.is_empty() {
             return other.clone();
         }
-        for (element, theirs) in &other.nodes {
-            let node = self.nodes.entry(element.clone()).or_default();
+        for (step, theirs) in other.nodes.iter() {
+            let node = self.node(step);
             node.is_member |= theirs.is_member;
             node.below = std::mem::take(&mut node.below).union(&theirs.below);
         }
@@ -150,10 +153,10 @@ impl FieldSet {
     #[must_use]
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         let mut result = FieldSet::new();
-        for (element, mine) in &self.nodes {
-            let Some(theirs) = other.nodes.get(element) else { continue };
+        for (step, mine) in self.nodes.iter() {
+            let Some(theirs) = other.nodes.get(step) else { continue };
             let (is_member, below) = (mine.is_member && theirs.is_member, mine.below.intersection(&theirs.below));
-            result.put(element, Node { is_member, below });
+            result.put_step(step, is_member, below);
         }
         result
     }
@@ -166,8 +169,8 @@ impl FieldSet {
 
     /// The same of a set that is not needed any more.
     pub(super) fn minus(mut self, other: &FieldSet) -> FieldSet {
-        for (element, theirs) in &other.nodes {
-            self.change(element, |mine| {
+        for (step, theirs) in other.nodes.iter() {
+            self.change(step, |mine| {
                 mine.is_member &= !theirs.is_member;
                 mine.below = std::mem::take(&mut mine.below).minus(&theirs.below);
             });
@@ -183,8 +186,8 @@ impl FieldSet {
 
     /// The same of a set that is not needed any more.
     pub(super) fn minus_trees(mut self, other: &FieldSet) -> FieldSet {
-        for (element, theirs) in &other.nodes {
-            self.change(element, |mine| match theirs.is_member {
+        for (step, theirs) in other.nodes.iter() {
+            self.change(step, |mine| match theirs.is_member {
                 true => *mine = Node::default(),
                 false => mine.below = std::mem::take(&mut mine.below).minus_trees(&theirs.below),
             });
@@ -193,17 +196,24 @@ impl FieldSet {
     }
 
     /// Changes a node, if it is there, and drops it if it says nothing any more.
-    fn change(&mut self, element: &Element, change: impl FnOnce(&mut Node)) {
-        let Some(node) = self.nodes.get_mut(element) else { return };
+    fn change(&mut self, step: &str, change: impl FnOnce(&mut Node)) {
+        let Some(node) = self.nodes.get_mut(step) else { return };
         change(node);
         if !node.is_member && node.below.is_empty() {
-            self.nodes.remove(element);
+            self.nodes.remove(step);
         }
     }
 
-    fn put(&mut self, element: &Element, node: Node) {
-        if node.is_member || !node.below.is_empty() {
-            self.nodes.insert(element.clone(), node);
+    /// Puts a step into the set, if it is a member, and the fields below it.
+    pub(super) fn put(&mut self, element: &Element, is_member: bool, below: FieldSet) {
+        self.put_step(&element.0, is_member, below);
+    }
+
+    fn put_step(&mut self, step: &Str, is_member: bool, below: FieldSet) {
+        if is_member || !below.is_empty() {
+            let node = self.node(step);
+            node.is_member |= is_member;
+            node.below = below.union(&node.below);
         }
     }
 
@@ -214,11 +224,11 @@ impl FieldSet {
         step: &impl Fn(S, &Element) -> S,
         is_named: &impl Fn(S, &Element) -> bool,
     ) -> FieldSet {
-        let mut result = FieldSet::new();
-        for (element, node) in &self.nodes {
-            let below = node.below.with_members(step(state, element), step, is_named);
-            let is_member = node.is_member || is_named(state, element);
-            result.nodes.insert(element.clone(), Node { is_member, below });
+        let mut result = self.clone();
+        for (text, node) in result.nodes.iter_mut() {
+            let element = Element(text.clone());
+            node.below = node.below.with_members(step(state, &element), step, is_named);
+            node.is_member |= is_named(state, &element);
         }
         result
     }
@@ -232,22 +242,25 @@ impl FieldSet {
 
     fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
         let members = self.nodes.iter().filter(|(_, node)| node.is_member);
-        paths.extend(members.map(|(element, _)| format!("{prefix}{element}")));
-        for (element, node) in self.nodes.iter().filter(|(_, node)| !node.below.is_empty()) {
-            node.below.collect_paths(&format!("{prefix}{element}"), paths);
+        let path = |step: &Str| format!("{prefix}{}", Element(step.clone()));
+        paths.extend(members.map(|(step, _)| path(step)));
+        for (step, node) in self.nodes.iter().filter(|(_, node)| !node.below.is_empty()) {
+            node.below.collect_paths(&path(step), paths);
         }
     }
 
     /// The set as `fieldsV1` has it.
     pub fn to_value(&self) -> Value {
-        let entry = |(element, node): (&Element, &Node)| {
+        let mut entries = Map::new();
+        entries.reserve_exact(self.nodes.len() + 1);
+        for (step, node) in self.nodes.iter() {
             let mut below = node.below.to_value();
             if let (true, false, Some(entries)) = (node.is_member, node.below.is_empty(), below.as_object_mut()) {
                 entries.insert(".", Value::Object(Map::new()));
             }
-            (element.0.clone(), below)
-        };
-        Value::Object(self.nodes.iter().map(entry).collect())
+            entries.insert(step, below);
+        }
+        Value::Object(entries)
     }
 
     /// Reads `fieldsV1`; `None` if this is no such set.
@@ -256,7 +269,7 @@ impl FieldSet {
         for (key, value) in value.as_object()?.iter().filter(|(key, _)| *key != ".") {
             let entries = value.as_object()?;
             let is_member = entries.is_empty() || entries.contains_key(".");
-            set.put(&Element::parse(key)?, Node { is_member, below: FieldSet::from_value(value)? });
+            set.put(&Element::parse(key)?, is_member, FieldSet::from_value(value)?);
         }
         Some(set)
     }

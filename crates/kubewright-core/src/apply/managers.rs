@@ -315,16 +315,18 @@ impl Entry {
     fn to_value(&self) -> Value {
         let Manager { name, operation, api_version, subresource } = &self.manager;
         let mut entry = Map::new();
-        entry.insert("manager", name.clone().into());
-        entry.insert("operation", operation.name().into());
+        entry.reserve_exact(7);
+        // In the order of their names, so that each goes to the end.
         entry.insert("apiVersion", api_version.clone().into());
-        if let Some(time) = &self.time {
-            entry.insert("time", time.clone().into());
-        }
         entry.insert("fieldsType", "FieldsV1".into());
         entry.insert("fieldsV1", self.fields.to_value());
+        entry.insert("manager", name.clone().into());
+        entry.insert("operation", operation.name().into());
         if !subresource.is_empty() {
             entry.insert("subresource", subresource.clone().into());
+        }
+        if let Some(time) = &self.time {
+            entry.insert("time", time.clone().into());
         }
         Value::Object(entry)
     }

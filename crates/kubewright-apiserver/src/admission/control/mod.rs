@@ -13,7 +13,7 @@ mod mutation;
 mod policy;
 mod webhook;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Time, Value};
@@ -52,7 +52,7 @@ pub(crate) struct Control<'a> {
     /// What a new object gets, the same each time that the write is done.
     pub(crate) uid: String,
     pub(crate) time: Time,
-    pub(crate) letters: String,
+    letters: OnceLock<String>,
 }
 
 impl<'a> Control<'a> {
@@ -89,8 +89,13 @@ impl<'a> Control<'a> {
             warnings: Mutex::default(),
             uid: random::uid(),
             time: Time::now(),
-            letters: random::letters(5),
+            letters: OnceLock::new(),
         }
+    }
+
+    /// The letters that a generated name ends with, the same each time as well.
+    pub(crate) fn letters(&self) -> &str {
+        self.letters.get_or_init(|| random::letters(5))
     }
 
     /// Does a write until all webhooks have been asked that it meets.
