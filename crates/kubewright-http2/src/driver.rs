@@ -1,78 +1,44 @@
-//! Polls a connection with its streams, and sends what they wrote.
+//! Polls a connection, and sends what it wrote.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_core::Stream;
-use futures_util::stream::FuturesUnordered;
 use tokio::io::AsyncWrite;
+use tokio::time::Instant;
 
 use crate::doorbell::Doorbell;
 use crate::gathered::{Gathered, Sender, gathered};
-use crate::streams::{Served, Streams};
 
 /// So often a task goes on for those who rang meanwhile, before others have their turn.
 const ROUNDS: usize = 8;
 
 /// Drives one connection.
 pub struct Driver<S> {
-    polled: Polled,
     sender: Sender<S>,
     doorbell: Doorbell,
-}
-
-/// What is polled, in turns.
-struct Polled {
-    streams: Streams,
-    running: FuturesUnordered<Served>,
     /// The connection has ended, and must not be polled again.
     has_ended: bool,
 }
 
-/// The socket and the executor for a connection, and what drives it.
-pub fn drive<S>(stream: S) -> (Gathered<S>, Streams, Driver<S>) {
+/// The socket for a connection, and what drives it.
+pub fn drive<S>(stream: S) -> (Gathered<S>, Driver<S>) {
     let (stream, sender) = gathered(stream);
-    let streams = Streams::default();
-    let polled = Polled { streams: streams.clone(), running: FuturesUnordered::new(), has_ended: false };
-    (stream, streams, Driver { polled, sender, doorbell: Doorbell::default() })
+    (stream, Driver { sender, doorbell: Doorbell::default(), has_ended: false })
 }
 
 impl<S: AsyncWrite + Unpin> Driver<S> {
-    /// Polls a connection and those of its streams that have something to do until all wait, and sends.
+    /// Polls a connection until nobody has rung meanwhile, and sends.
     ///
     /// Ready when the connection has ended and all that was written is sent, or cannot be.
     pub fn poll_with(&mut self, mut connection: Pin<&mut impl Future>, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_rounds(context, |polled, context| {
-            if !polled.has_ended {
-                polled.poll_all(connection.as_mut(), context);
-            }
-            polled.has_ended
-        })
-    }
-
-    /// Polls the streams of a connection that has ended, until none is left.
-    pub fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_rounds(context, |polled, context| {
-            polled.running.extend(polled.streams.take());
-            polled.poll_streams(context);
-            polled.running.is_empty()
-        })
-    }
-
-    /// Plays rounds until nobody has rung in the last one. Ready when `round` says that all is done, and all is sent.
-    fn poll_rounds(
-        &mut self,
-        context: &mut Context<'_>,
-        mut round: impl FnMut(&mut Polled, &mut Context<'_>) -> bool,
-    ) -> Poll<()> {
         self.doorbell.wake_later(context.waker());
         let waker = self.doorbell.waker();
         let mut inner = Context::from_waker(&waker);
         for _ in 0..ROUNDS {
             self.doorbell.begin();
-            let is_done = round(&mut self.polled, &mut inner);
-            // While the other side takes nothing, streams may still have something to do.
-            if self.sender.poll_send(&mut inner).is_ready() && is_done {
+            self.has_ended = self.has_ended || connection.as_mut().poll(&mut inner).is_ready();
+            // While the other side takes nothing, there may still be something to read.
+            if self.sender.poll_send(&mut inner).is_ready() && self.has_ended {
                 return Poll::Ready(());
             }
             if self.doorbell.rest() {
@@ -84,21 +50,9 @@ impl<S: AsyncWrite + Unpin> Driver<S> {
     }
 }
 
-impl Polled {
-    fn poll_all(&mut self, mut connection: Pin<&mut impl Future>, context: &mut Context<'_>) {
-        loop {
-            self.poll_streams(context);
-            self.has_ended = connection.as_mut().poll(context).is_ready();
-            let opened = self.streams.take();
-            if opened.is_empty() || self.has_ended {
-                // What the connection has told them is done before all is sent.
-                return self.poll_streams(context);
-            }
-            self.running.extend(opened);
-        }
-    }
-
-    fn poll_streams(&mut self, context: &mut Context<'_>) {
-        while let Poll::Ready(Some(())) = Pin::new(&mut self.running).poll_next(context) {}
+impl<S> Driver<S> {
+    /// When the other side was heard last.
+    pub fn last_read(&self) -> Instant {
+        self.sender.last_read()
     }
 }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 
 /// So much is held back at most; more waits until the other side has taken some.
 const HELD_MAX: usize = 64 << 10;
@@ -28,12 +29,14 @@ struct Gathering<S> {
     /// remembers only the last.
     writer: Option<Waker>,
     reader: Option<Waker>,
+    last_read: Instant,
 }
 
 /// Both sides of a stream. They are used by one task, so nobody ever waits for the lock.
 pub(crate) fn gathered<S>(stream: S) -> (Gathered<S>, Sender<S>) {
-    let (held, writer, reader) = (BytesMut::new(), None, None);
-    let shared = Arc::new(Mutex::new(Gathering { stream, held, is_dirty: false, failed: None, writer, reader }));
+    let (held, writer, reader, last_read) = (BytesMut::new(), None, None, Instant::now());
+    let gathering = Gathering { stream, held, is_dirty: false, failed: None, writer, reader, last_read };
+    let shared = Arc::new(Mutex::new(gathering));
     (Gathered(Arc::clone(&shared)), Sender(shared))
 }
 
@@ -85,6 +88,13 @@ impl<S: AsyncWrite + Unpin> Gathering<S> {
     }
 }
 
+impl<S> Sender<S> {
+    /// When something was read last.
+    pub(crate) fn last_read(&self) -> Instant {
+        lock(&self.0).last_read
+    }
+}
+
 impl<S: AsyncWrite + Unpin> Sender<S> {
     /// Sends what is held back; pending while the other side takes no more.
     pub(crate) fn poll_send(&self, context: &mut Context<'_>) -> Poll<()> {
@@ -97,7 +107,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
         let mut gathering = lock(&self.0);
         gathering.check()?;
         let state = Pin::new(&mut gathering.stream).poll_read(context, out);
-        if state.is_pending() && !gathering.reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
+        if state.is_ready() {
+            gathering.last_read = Instant::now();
+        } else if !gathering.reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
             gathering.reader = Some(context.waker().clone());
         }
         state

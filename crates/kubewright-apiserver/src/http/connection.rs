@@ -94,7 +94,7 @@ async fn serve(
         _ = stop.wait_for(|stopped| *stopped) => return,
     };
     let Ok((stream, is_http2)) = begun else { return };
-    let (stream, _, mut driver) = drive(stream);
+    let (stream, mut driver) = drive(stream);
     let requests = Requests::default();
     if is_http2 {
         let respond = |parts, body| {

@@ -6,9 +6,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, HeaderMap, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Uri};
-use http_body_util::Full;
 
-use super::connection::Payload;
 use super::connector::Protocol;
 use super::{TransportError, TransportErrorKind};
 use crate::config::{Config, ConfigError};
@@ -56,7 +54,7 @@ impl Address {
         request: &Request<Bytes>,
         shown: &Shown,
         protocol: Protocol,
-    ) -> Result<Request<Payload>, TransportError> {
+    ) -> Result<Request<Bytes>, TransportError> {
         // What cannot be written down has not been seen by anybody, and never will be.
         let invalid = |error: http::Error| TransportError::new(TransportErrorKind::Unsupported, error);
         let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
@@ -78,7 +76,7 @@ impl Address {
                 uri.path_and_query(path).build().map_err(invalid)?
             }
         };
-        let mut outgoing = Request::new(Full::new(request.body().clone()));
+        let mut outgoing = Request::new(request.body().clone());
         *outgoing.method_mut() = request.method().clone();
         *outgoing.uri_mut() = uri;
         *outgoing.headers_mut() = headers;

@@ -1,5 +1,6 @@
 //! What it means that a request has no answer.
 
+use std::error::Error as StdError;
 use std::io;
 
 use super::{TransportError, TransportErrorKind};
@@ -17,11 +18,17 @@ impl Failure {
     }
 }
 
+/// A connection that broke before it carried anything.
+pub(super) fn unborn(error: impl StdError + Send + Sync + 'static) -> TransportError {
+    TransportError::new(TransportErrorKind::Connect, error)
+}
+
 /// What it means that a connection broke.
-pub(super) fn broken(error: hyper::Error) -> TransportError {
+pub(super) fn broken(error: impl StdError + Send + Sync + 'static) -> TransportError {
     // A server says only after the handshake that it does not like our certificate.
     let is_tls = causes(&error).any(|cause| {
-        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let of_http2 = cause.downcast_ref::<h2::Error>().and_then(h2::Error::get_io);
+        let inner = of_http2.or_else(|| cause.downcast_ref::<io::Error>()).and_then(io::Error::get_ref);
         inner.is_some_and(|inner| matches!(inner.downcast_ref(), Some(rustls::Error::AlertReceived(_))))
     });
     let kind = if is_tls { TransportErrorKind::Tls } else { TransportErrorKind::Disconnected };
@@ -29,13 +36,11 @@ pub(super) fn broken(error: hyper::Error) -> TransportError {
 }
 
 /// Whether the server says that it has not looked at the request: it refused the stream, or is going away.
-pub(super) fn is_refused(error: &hyper::Error) -> bool {
-    causes(error).filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(|error| {
-        let is_leaving = error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
-        is_leaving || (error.is_reset() && error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM))
-    })
+pub(super) fn is_refused(error: &h2::Error) -> bool {
+    let is_leaving = error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+    is_leaving || (error.is_reset() && error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
-fn causes(error: &hyper::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
-    std::iter::successors(std::error::Error::source(error), |error| error.source())
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| (*error).source())
 }

@@ -10,18 +10,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{Method, Request, Response, StatusCode, Uri};
-use hyper::body::Incoming;
+use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
 use super::address::Address;
-use super::connection::Health;
 use super::connector::{Connector, Place, Protocol};
-use super::failure::{Failure, broken, is_refused};
+use super::failure::{Failure, broken};
+use super::http2::Health;
 use super::observer::TransportObserver;
 use super::pool::{Lease, Pool};
 use super::proxy::Proxy;
-use super::response::{Chunks, Hold};
+use super::response::{Chunks, Source};
 use super::stream::{ByteStream, Opener};
 use super::tls::{Change, Tls};
 use super::upgrade::{Upgrade, UpgradeFuture, Upgraded};
@@ -240,7 +240,7 @@ impl Shared {
         for _ in 0..ATTEMPTS {
             let lease = self.pool.lease().await?;
             match self.send_on(lease, request, shown).await {
-                Ok((response, hold)) => return Ok(opened(response, hold, asks_gzip)),
+                Ok(response) => return Ok(opened(response, asks_gzip)),
                 Err(Failure { is_unseen: true, error }) => last = Some(error),
                 Err(failure) => return Err(failure.error),
             }
@@ -254,13 +254,13 @@ impl Shared {
         lease: Lease,
         request: &Request<Bytes>,
         shown: &Shown,
-    ) -> Result<(Response<Incoming>, Hold), Failure> {
+    ) -> Result<Response<Source>, Failure> {
         match lease {
             Lease::Http1 { mut connection, is_reused, home } => {
                 let request = self.address.outgoing(request, shown, Protocol::Http1).map_err(Failure::of_request)?;
                 let is_safe = is_reused && matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-                match connection.send(request).await {
-                    Ok(response) => Ok((response, Hold::Http1(connection, home))),
+                match connection.send(request.map(Full::new)).await {
+                    Ok(response) => Ok(response.map(|incoming| Source::Http1(incoming, connection, home))),
                     Err(mut error) => {
                         // A server may close a connection at the very moment it is used again.
                         let is_unseen =
@@ -269,15 +269,10 @@ impl Shared {
                     }
                 }
             }
-            Lease::Http2 { mut sender, slot } => {
+            Lease::Http2(opening) => {
                 let request = self.address.outgoing(request, shown, Protocol::Http2).map_err(Failure::of_request)?;
-                match sender.try_send_request(request).await {
-                    Ok(response) => Ok((response, Hold::Http2(slot))),
-                    Err(mut error) => {
-                        let is_unseen = error.take_message().is_some() || is_refused(error.error());
-                        Err(Failure { is_unseen, error: broken(error.into_error()) })
-                    }
-                }
+                let (response, slot) = opening.send(request).await?;
+                Ok(response.map(|stream| Source::Http2(stream, slot)))
             }
         }
     }
@@ -287,10 +282,10 @@ impl Shared {
         let shown = self.show(is_ours).await?;
         let mut connection = self.pool.private().await?;
         let request = self.address.outgoing(&request, &shown, Protocol::Http1)?;
-        let mut response = connection.send(request).await.map_err(|error| broken(error.into_error()))?;
+        let mut response = connection.send(request.map(Full::new)).await.map_err(|error| broken(error.into_error()))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            let hold = Hold::Private(connection);
-            return Ok(Upgrade::Refused(opened(response, hold, true).map(Body::new)));
+            let response = response.map(|incoming| Source::Private(incoming, connection));
+            return Ok(Upgrade::Refused(opened(response, true).map(Body::new)));
         }
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(broken)?;
         Ok(Upgrade::Switched(response.map(drop), Upgraded::new(TokioIo::new(upgraded))))
@@ -298,15 +293,15 @@ impl Shared {
 }
 
 /// An answer whose body opens itself if it is compressed, and we asked for that.
-fn opened(response: Response<Incoming>, hold: Hold, asks_gzip: bool) -> Response<Chunks> {
-    let (mut parts, incoming) = response.into_parts();
+fn opened(response: Response<Source>, asks_gzip: bool) -> Response<Chunks> {
+    let (mut parts, source) = response.into_parts();
     let is_compressed = asks_gzip
         && parts.headers.get(CONTENT_ENCODING).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"gzip"));
     if is_compressed {
         parts.headers.remove(CONTENT_ENCODING);
         parts.headers.remove(CONTENT_LENGTH);
     }
-    Response::from_parts(parts, Chunks::new(incoming, hold, is_compressed))
+    Response::from_parts(parts, Chunks::new(source, is_compressed))
 }
 
 /// Whether an answer may go on for as long as it likes: a watch, or a log that is followed.

@@ -15,7 +15,8 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 
 use super::TransportError;
-use super::connection::{Killed, Payload, unborn};
+use super::connection::{Killed, Payload};
+use super::failure::unborn;
 use super::stream::BoxedStream;
 
 /// A connection for one request at a time.

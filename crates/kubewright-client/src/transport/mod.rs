@@ -10,6 +10,7 @@ mod failure;
 mod gzip;
 mod http;
 mod http1;
+mod http2;
 mod observer;
 mod pool;
 pub(crate) mod proxy;

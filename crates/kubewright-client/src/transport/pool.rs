@@ -6,13 +6,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use hyper::client::conn::http2;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::connection::{Health, Http2, Killed, Payload, Slot};
+use super::connection::Killed;
 use super::connector::{Connector, Protocol};
 use super::http1::Http1;
+use super::http2::{Health, Http2, Opening};
 use super::stream::BoxedStream;
 use super::tls::Change;
 use super::{TransportError, TransportErrorKind};
@@ -66,7 +66,7 @@ pub(super) enum Lease {
     /// On a connection of its own.
     Http1 { connection: Http1, is_reused: bool, home: Home },
     /// On a stream of a shared connection.
-    Http2 { sender: http2::SendRequest<Payload>, slot: Slot },
+    Http2(Opening),
 }
 
 /// Where a connection goes back to.
@@ -137,9 +137,9 @@ impl Pool {
 
     fn step(self: &Arc<Self>) -> Step {
         let mut state = self.state();
-        state.http2.retain(|connection| !connection.is_closed());
-        if let Some((sender, slot)) = state.http2.iter().find_map(Http2::lease) {
-            return Step::Take(Lease::Http2 { sender, slot });
+        state.http2.retain_mut(|connection| !connection.is_closed());
+        if let Some(opening) = state.http2.iter().find_map(Http2::open) {
+            return Step::Take(Lease::Http2(opening));
         }
         while let Some(idle) = state.idle.pop() {
             if idle.connection.is_ready() && idle.since.elapsed() < IDLE {
@@ -225,8 +225,8 @@ impl Pool {
 
     /// How many connections there are that new requests could use.
     pub(super) fn connections(&self) -> usize {
-        let state = self.state();
-        let http2 = state.http2.iter().filter(|connection| !connection.is_closed()).count();
+        let mut state = self.state();
+        let http2 = state.http2.iter_mut().filter_map(|connection| (!connection.is_closed()).then_some(())).count();
         http2 + state.idle.iter().filter(|idle| !idle.connection.is_closed()).count()
     }
 
@@ -266,7 +266,7 @@ impl Pool {
                     }
                 }
                 let mut state = pool.state();
-                state.http2.retain(|connection| !connection.is_closed() && !connection.is_idle_for(IDLE));
+                state.http2.retain_mut(|connection| !connection.is_closed() && !connection.is_idle_for(IDLE));
                 state.idle.retain(|idle| !idle.connection.is_closed() && idle.since.elapsed() < IDLE);
                 alive = state.kill.subscribe();
             }

@@ -1,45 +1,102 @@
 //! The body of an answer on its way: opened if compressed, limited in time, and the connection's keeper.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use hyper::body::{Body as _, Frame, Incoming};
+use h2::{Reason, RecvStream};
+use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, Sleep};
 
-use super::connection::Slot;
 use super::failure::broken;
 use super::gzip::Gunzip;
 use super::http1::Http1;
+use super::http2::Slot;
 use super::pool::Home;
 use super::{TransportError, TransportErrorKind};
 
-/// What has to be given back when a body has ended.
-pub(super) enum Hold {
+/// What the chunks of a body come from, and what has to be given back when it has ended.
+pub(super) enum Source {
     /// A connection.
-    Http1(Http1, Home),
+    Http1(Incoming, Http1, Home),
     /// A stream of one.
-    Http2(Slot),
+    Http2(RecvStream, Slot),
     /// A connection that nobody else will use.
-    Private(Http1),
+    Private(Incoming, #[allow(dead_code, reason = "held until its answer has been read")] Http1),
+}
+
+impl Source {
+    fn is_at_end(&self) -> bool {
+        match self {
+            Source::Http1(incoming, ..) | Source::Private(incoming, _) => incoming.is_end_stream(),
+            Source::Http2(stream, _) => stream.is_end_stream(),
+        }
+    }
+
+    /// The next chunk. Over HTTP/1.1 the connection is driven from here, as long as the chunk is not there.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
+        match self {
+            Source::Http2(stream, slot) => poll_stream(stream, slot, context),
+            Source::Private(incoming, _) => poll_incoming(incoming, context),
+            Source::Http1(incoming, connection, _) => {
+                let chunk = poll_incoming(incoming, context);
+                if chunk.is_ready() {
+                    return chunk;
+                }
+                connection.drive(context);
+                poll_incoming(incoming, context)
+            }
+        }
+    }
+}
+
+fn poll_incoming(incoming: &mut Incoming, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
+    loop {
+        match ready!(Pin::new(&mut *incoming).poll_frame(context)) {
+            Some(Ok(frame)) => {
+                if let Ok(chunk) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(chunk)));
+                }
+            }
+            Some(Err(error)) => return Poll::Ready(Some(Err(broken(error)))),
+            None => return Poll::Ready(None),
+        }
+    }
+}
+
+fn poll_stream(
+    stream: &mut RecvStream,
+    slot: &Slot,
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, TransportError>>> {
+    Poll::Ready(match ready!(stream.poll_data(context)) {
+        Some(Ok(chunk)) => {
+            let _ = stream.flow_control().release_capacity(chunk.len());
+            Some(Ok(chunk))
+        }
+        // The server has no more to say, and puts it like that.
+        Some(Err(error)) if matches!(error.reason(), Some(Reason::NO_ERROR | Reason::CANCEL)) => None,
+        Some(Err(error)) => Some(Err(slot.broken(error))),
+        None => None,
+    })
 }
 
 /// The chunks of a body.
 pub(super) struct Chunks {
-    incoming: Incoming,
-    hold: Option<Hold>,
+    /// Absent after the end.
+    source: Option<Source>,
     gunzip: Option<Gunzip>,
     deadline: Option<Pin<Box<Sleep>>>,
-    has_ended: bool,
 }
 
 impl Chunks {
-    pub(super) fn new(incoming: Incoming, hold: Hold, is_compressed: bool) -> Self {
+    pub(super) fn new(source: Source, is_compressed: bool) -> Self {
+        let is_empty = source.is_at_end();
         // An answer without a body may still name a compression.
-        let gunzip = (is_compressed && !incoming.is_end_stream()).then(Gunzip::new);
-        let mut chunks = Chunks { incoming, hold: Some(hold), gunzip, deadline: None, has_ended: false };
-        if chunks.incoming.is_end_stream() {
+        let gunzip = (is_compressed && !is_empty).then(Gunzip::new);
+        let mut chunks = Chunks { source: Some(source), gunzip, deadline: None };
+        if is_empty {
             chunks.release();
         }
         chunks
@@ -52,25 +109,13 @@ impl Chunks {
 
     /// A connection goes back only after the end; one that is in the middle of something is closed.
     fn release(&mut self) {
-        match self.hold.take() {
-            Some(Hold::Http1(connection, home)) => home.take_back(connection),
-            Some(Hold::Http2(slot)) => drop(slot),
-            Some(Hold::Private(connection)) => drop(connection),
-            None => {}
+        if let Some(Source::Http1(_, connection, home)) = self.source.take() {
+            home.take_back(connection);
         }
     }
 
-    /// The next frame. Over HTTP/1.1 the connection is driven from here, as long as the frame is not there.
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let frame = Pin::new(&mut self.incoming).poll_frame(context);
-        let (Poll::Pending, Some(Hold::Http1(connection, _))) = (&frame, &mut self.hold) else { return frame };
-        connection.drive(context);
-        Pin::new(&mut self.incoming).poll_frame(context)
-    }
-
     fn fail(&mut self, error: TransportError) -> Poll<Option<Result<Bytes, TransportError>>> {
-        self.has_ended = true;
-        self.hold = None;
+        self.source = None;
         Poll::Ready(Some(Err(error)))
     }
 
@@ -83,7 +128,7 @@ impl Stream for Chunks {
     type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.has_ended {
+        if self.source.is_none() {
             return Poll::Ready(None);
         }
         if let Some(deadline) = &mut self.deadline
@@ -97,18 +142,14 @@ impl Stream for Chunks {
                 Ok(_) => {}
                 Err(error) => return self.fail(Self::garbled(error)),
             }
-            match self.poll_frame(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(frame))) => {
-                    let Ok(chunk) = frame.into_data() else { continue };
-                    match &mut self.gunzip {
-                        Some(gunzip) => gunzip.feed(chunk),
-                        None => return Poll::Ready(Some(Ok(chunk))),
-                    }
-                }
-                Poll::Ready(Some(Err(error))) => return self.fail(broken(error)),
-                Poll::Ready(None) => {
-                    self.has_ended = true;
+            let Some(source) = &mut self.source else { return Poll::Ready(None) };
+            match ready!(source.poll_chunk(context)) {
+                Some(Ok(chunk)) => match &mut self.gunzip {
+                    Some(gunzip) => gunzip.feed(chunk),
+                    None => return Poll::Ready(Some(Ok(chunk))),
+                },
+                Some(Err(error)) => return self.fail(error),
+                None => {
                     self.release();
                     return match self.gunzip.as_ref().map_or(Ok(()), Gunzip::finish) {
                         Ok(()) => Poll::Ready(None),

@@ -2,17 +2,18 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::rt::TokioIo;
+use kubewright_client::task::Tasks;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -41,7 +42,7 @@ pub(super) async fn serve(
     checks: Arc<Checks>,
     stop: CancellationToken,
 ) {
-    let graceful = GracefulShutdown::new();
+    let connections = Tasks::default();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
             // No descriptors are left, most likely; they come back.
@@ -53,15 +54,16 @@ pub(super) async fn serve(
             let answer = answer(request.method(), request.uri().path(), &registry, &checks);
             async { Ok::<_, Infallible>(answer) }
         });
-        let server = auto::Builder::new(TokioExecutor::new());
-        let connection = graceful.watch(server.serve_connection(TokioIo::new(stream), service).into_owned());
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error, "a connection to the endpoints broke");
+        let stop = stop.clone();
+        connections.spawn(Box::pin(async move {
+            let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            if stop.run_until_cancelled(connection.as_mut()).await.is_none() {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
             }
-        });
+        }));
     }
-    let _ = timeout(GRACE, graceful.shutdown()).await;
+    let _ = timeout(GRACE, connections.ended()).await;
 }
 
 #[inline]
