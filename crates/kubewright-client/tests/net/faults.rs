@@ -65,6 +65,25 @@ async fn a_server_that_answers_no_pings_is_given_up() {
     crate::talking::settle(&transport, 0).await;
 }
 
+// TR-2
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_but_answers_pings_is_kept() {
+    let transport = played(Protocol::Http2, |_, stream| async move {
+        let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
+        let (_, mut respond) = accept(&mut connection).await.expect("there is a request");
+        let mut body = respond.send_response(Response::new(()), false).expect("the stream is open");
+        // Nothing else is asked, but for pings, which the connection answers while it waits.
+        let asked = tokio::time::timeout(Duration::from_secs(3600), accept(&mut connection)).await;
+        assert!(asked.is_err(), "the connection is open");
+        body.send_data(Bytes::from_static(b"at last"), true).expect("the stream is open");
+        let _ = accept(&mut connection).await;
+    });
+    let start = Instant::now();
+    let mut body = transport.send(get("/api/v1/pods?watch=true")).await.expect("it answers").into_body();
+    assert_eq!(body.chunk().await.expect("the server lives").as_deref(), Some(&b"at last"[..]));
+    assert!(start.elapsed() >= Duration::from_secs(3600));
+}
+
 #[tokio::test]
 async fn a_server_that_says_good_bye_finishes_its_work_and_others_go_elsewhere() {
     let transport = played(Protocol::Http2, |number, stream| async move {
