@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
@@ -259,7 +258,7 @@ impl Shared {
             Lease::Http1 { mut connection, is_reused, home } => {
                 let request = self.address.outgoing(request, shown, Protocol::Http1).map_err(Failure::of_request)?;
                 let is_safe = is_reused && matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-                match connection.send(request.map(Full::new)).await {
+                match connection.send(request).await {
                     Ok(response) => Ok(response.map(|incoming| Source::Http1(incoming, connection, home))),
                     Err(mut error) => {
                         // A server may close a connection at the very moment it is used again.
@@ -282,7 +281,7 @@ impl Shared {
         let shown = self.show(is_ours).await?;
         let mut connection = self.pool.private().await?;
         let request = self.address.outgoing(&request, &shown, Protocol::Http1)?;
-        let mut response = connection.send(request.map(Full::new)).await.map_err(|error| broken(error.into_error()))?;
+        let mut response = connection.send(request).await.map_err(|error| broken(error.into_error()))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let response = response.map(|incoming| Source::Private(incoming, connection));
             return Ok(Upgrade::Refused(opened(response, true).map(Body::new)));

@@ -8,16 +8,21 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 
 use super::TransportError;
-use super::connection::{Killed, Payload};
 use super::failure::unborn;
+use super::killed::Killed;
 use super::stream::BoxedStream;
+
+/// The body of a request, which is always at hand as a whole.
+type Payload = Full<Bytes>;
 
 /// A connection for one request at a time.
 pub(super) struct Http1 {
@@ -76,9 +81,9 @@ impl Http1 {
     /// Sends a request; gives it back where no byte of it has left.
     pub(super) fn send(
         &mut self,
-        request: Request<Payload>,
+        request: Request<Bytes>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Payload>>>> + use<> {
-        self.sender.try_send_request(request)
+        self.sender.try_send_request(request.map(Full::new))
     }
 
     /// Drives the connection for the sake of a body that is being waited for.

@@ -13,13 +13,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use h2::{Ping, PingPong, RecvStream};
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use http::header::CONTENT_LENGTH;
 use http::{Method, Request, Response};
 use kubewright_http2::drive;
 use tokio::time::{Instant, Sleep};
 
-use super::connection::Killed;
 use super::failure::{Failure, broken, is_refused, unborn};
+use super::killed::Killed;
 use super::stream::BoxedStream;
 use super::{TransportError, TransportErrorKind};
 
@@ -36,6 +36,9 @@ const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 /// The size of all headers of an answer together; warnings can be many.
 const HEADERS_MAX: u32 = 256 << 10;
+
+/// Headers that are about a connection of HTTP/1.1. h2 sends no request that has them.
+const OF_HTTP1: [&str; 6] = ["connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
 
 /// When a connection is asked whether it lives.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +95,7 @@ impl Opening {
     /// Sends a request. The slot is to be kept until its answer has ended.
     pub(super) async fn send(mut self, request: Request<Bytes>) -> Result<(Response<RecvStream>, Slot), Failure> {
         let (mut head, body) = request.into_parts();
-        for header in [CONNECTION, TRANSFER_ENCODING, UPGRADE] {
+        for header in OF_HTTP1 {
             head.headers.remove(header);
         }
         let is_expected = !matches!(head.method, Method::GET | Method::HEAD | Method::DELETE);
@@ -135,7 +138,9 @@ impl Http2 {
         killed.spawn(Box::pin(poll_fn(move |context| {
             let polled = pin!(poll_fn(|context| {
                 let ended = ready!(Pin::new(&mut connection).poll(context));
-                ended.map_or_else(|error| drop(known.broke.set(broken(error))), |()| {});
+                if let Err(error) = ended {
+                    let _ = known.broke.set(broken(error));
+                }
                 Poll::Ready(())
             }));
             if driver.poll_with(polled, context).is_ready() {
@@ -200,24 +205,20 @@ impl Pulse {
     fn poll_silence(&mut self, last_read: Instant, context: &mut Context<'_>) -> Poll<TransportError> {
         loop {
             ready!(self.timer.as_mut().poll(context));
-            match self.asked.take_if(|asked| last_read >= *asked) {
-                None if self.asked.is_some() => {
-                    let problem = "the server answers no pings";
-                    return Poll::Ready(TransportError::new(TransportErrorKind::Disconnected, problem));
-                }
-                _ if last_read + self.interval > Instant::now() => {
-                    self.timer.as_mut().reset(last_read + self.interval);
-                }
-                _ => {
-                    // Room for the next one. Whatever was heard is a sign of life, so its own answer does not matter.
-                    let _ = self.pings.poll_pong(context);
-                    let now = Instant::now();
-                    if self.pings.send_ping(Ping::opaque()).is_ok() {
-                        self.asked = Some(now);
-                    }
-                    self.timer.as_mut().reset(now + self.timeout);
-                }
+            // Whatever was heard since is a sign of life.
+            if self.asked.take().is_some_and(|asked| last_read < asked) {
+                let problem = "the server answers no pings";
+                return Poll::Ready(TransportError::new(TransportErrorKind::Disconnected, problem));
             }
+            let now = Instant::now();
+            if last_read + self.interval > now {
+                self.timer.as_mut().reset(last_read + self.interval);
+                continue;
+            }
+            // The answer to the last one is taken, to make room for the next.
+            let _ = self.pings.poll_pong(context);
+            self.asked = self.pings.send_ping(Ping::opaque()).is_ok().then_some(now);
+            self.timer.as_mut().reset(now + self.timeout);
         }
     }
 }

@@ -4,13 +4,13 @@
 
 mod address;
 mod body;
-mod connection;
 mod connector;
 mod failure;
 mod gzip;
 mod http;
 mod http1;
 mod http2;
+mod killed;
 mod observer;
 mod pool;
 pub(crate) mod proxy;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::connection::Killed;
 use super::connector::{Connector, Protocol};
 use super::http1::Http1;
 use super::http2::{Health, Http2, Opening};
+use super::killed::Killed;
 use super::stream::BoxedStream;
 use super::tls::Change;
 use super::{TransportError, TransportErrorKind};
@@ -226,8 +226,8 @@ impl Pool {
     /// How many connections there are that new requests could use.
     pub(super) fn connections(&self) -> usize {
         let mut state = self.state();
-        let http2 = state.http2.iter_mut().filter_map(|connection| (!connection.is_closed()).then_some(())).count();
-        http2 + state.idle.iter().filter(|idle| !idle.connection.is_closed()).count()
+        state.http2.retain_mut(|connection| !connection.is_closed());
+        state.http2.len() + state.idle.iter().filter(|idle| !idle.connection.is_closed()).count()
     }
 
     fn home(self: &Arc<Self>, state: &State) -> Home {

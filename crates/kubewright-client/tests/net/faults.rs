@@ -85,6 +85,22 @@ async fn a_server_that_is_silent_but_answers_pings_is_kept() {
 }
 
 #[tokio::test]
+async fn headers_about_a_connection_of_http1_do_not_go_over_http2() {
+    let transport = played(Protocol::Http2, |_, stream| async move {
+        let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let is_bare =
+                !request.headers().contains_key("connection") && !request.headers().contains_key("keep-alive");
+            ok(&mut respond, if is_bare { "bare" } else { "not bare" });
+        }
+    });
+    let mut request = get("/");
+    request.headers_mut().insert("connection", "keep-alive".parse().expect("a value"));
+    request.headers_mut().insert("keep-alive", "timeout=5".parse().expect("a value"));
+    assert_eq!(ask(&transport, request).await.1, "bare");
+}
+
+#[tokio::test]
 async fn a_server_that_says_good_bye_finishes_its_work_and_others_go_elsewhere() {
     let transport = played(Protocol::Http2, |number, stream| async move {
         let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");

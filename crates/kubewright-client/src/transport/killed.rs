@@ -1,15 +1,10 @@
-//! What connections of either generation have in common: who ends them, and what is sent on them.
+//! How the tasks of connections are ended, with what is under way on them.
 
 use std::future::pending;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use tokio::sync::watch;
 
 use crate::task::{self, BoxFuture};
-
-/// The body of a request, which is always at hand as a whole.
-pub(super) type Payload = Full<Bytes>;
 
 /// Ends tasks when told to. One that is never told, also because nobody is left to tell it, runs to its end.
 #[derive(Clone)]
