@@ -16,6 +16,10 @@ use kubewright::{Api, Client, Config, Object};
 use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 
+/// That of the command `kubewright`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| words.get(index).and_then(|word| word.parse::<usize>().ok()).expect("a number");
