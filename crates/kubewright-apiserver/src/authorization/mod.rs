@@ -13,7 +13,7 @@ use kubewright_core::Value;
 
 pub(crate) use action::Action;
 pub(crate) use aggregation::collect_rules;
-pub(crate) use escalation::check as check_escalation;
+pub(crate) use escalation::{check as check_escalation, check_change as check_escalation_by};
 
 use crate::authentication::{MASTERS, User};
 use crate::registry::Registry;

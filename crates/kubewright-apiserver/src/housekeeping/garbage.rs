@@ -67,7 +67,7 @@ impl Garbage {
             self.delete_dependents(registry, key, value);
         }
         if !value.owner_references().is_empty() {
-            self.check_owners(registry, key);
+            self.check_owners(registry, key, "");
             // An owner that waits for its dependents has to know when one of them stops blocking it.
             self.look_at_waiting_owners(registry, value);
         }
@@ -75,7 +75,7 @@ impl Garbage {
 
     /// Looks at each dependent of an object that is gone, and at owners that waited for the object.
     pub(super) fn collect(&self, registry: &Registry, gone: &Value, dependents: BTreeSet<Key>) {
-        dependents.iter().for_each(|key| self.check_owners(registry, key));
+        dependents.iter().for_each(|key| self.check_owners(registry, key, gone.uid()));
         self.look_at_waiting_owners(registry, gone);
     }
 
@@ -90,8 +90,9 @@ impl Garbage {
         }
     }
 
-    /// Deletes an object if none of its owners exists any more, or drops the references to those that do not.
-    fn check_owners(&self, registry: &Registry, key: &Key) {
+    /// Deletes an object if none of its owners exists any more, or drops the references to those that do not. Of the owner `gone` it is
+    /// known that it does not.
+    fn check_owners(&self, registry: &Registry, key: &Key, gone: &str) {
         let Some(entry) = registry.store.get(key) else { return };
         let value = &entry.object.value;
         let references = value.owner_references();
@@ -103,6 +104,8 @@ impl Garbage {
             match self.owner(registry, key, reference) {
                 Some(owner) if is_waiting(&owner) => waiting.push(reference),
                 Some(_) => solid.push(reference),
+                None if tree::text(reference, &["uid"]) == gone => {}
+                None if !could_exist(registry, key, reference) => return,
                 None => {}
             }
         }
@@ -144,7 +147,7 @@ impl Garbage {
                 })
             })
         };
-        dependents.iter().for_each(|dependent| self.check_owners(registry, dependent));
+        dependents.iter().for_each(|dependent| self.check_owners(registry, dependent, ""));
         if !dependents.iter().any(|dependent| blocks(&dependent)) {
             remove_finalizer(registry, key, owner, FOREGROUND);
         }
@@ -163,6 +166,14 @@ impl Garbage {
             });
         }
     }
+}
+
+/// Whether anybody can tell if the owner exists that a reference names. Of a kind that is not served nobody can, and nothing in a namespace
+/// can be found from an object of the cluster, so that such a dependent is left alone.
+fn could_exist(registry: &Registry, dependent: &Key, reference: &Value) -> bool {
+    let catalog = registry.catalog();
+    let kind = catalog.of_kind(tree::text(reference, &["apiVersion"]), tree::text(reference, &["kind"]));
+    kind.is_some_and(|kind| !kind.namespaced || dependent.namespace().is_some())
 }
 
 /// Whether an object is deleted in the foreground.

@@ -190,18 +190,23 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Optio
     let grace = if is_pod { pod_grace(old, options) } else { 0 };
     let previous = old.meta("deletionGracePeriodSeconds").and_then(Value::as_i64);
     match (old.is_being_deleted(), previous) {
-        (true, Some(previous)) => {
-            let asked = if is_pod { options.grace_period_seconds.map(|_| grace) } else { None };
+        (true, Some(previous)) if is_pod && previous > 0 => {
             // The time that is left may be shortened, never prolonged.
-            let shorter = asked.filter(|asked| *asked < previous)?;
-            let until: Option<Time> = old.meta_text("deletionTimestamp").parse().ok();
-            let until = until.map_or(Time::now(), |until| shifted(until, shorter - previous));
+            let asked = options.grace_period_seconds.map(|asked| if asked < 0 { 1 } else { asked });
+            let mut shorter = asked.filter(|asked| *asked < previous)?;
+            let (until, now) = (old.meta_text("deletionTimestamp").parse().ok(), Time::now());
+            let mut until = until.map_or(now, |until| shifted(until, shorter - previous));
+            if until < now {
+                // It is over, which whoever stops the pod has still to find out.
+                (until, shorter) = (now, shorter.min(1));
+            }
             new.set_meta("deletionTimestamp", until.to_string());
             new.set_meta("deletionGracePeriodSeconds", shorter);
-            bump_generation(&mut new);
         }
-        (true, None) if finalizers.is_empty() => return Some(Plan::Remove),
-        (true, None) => return None,
+        (true, _) if finalizers.is_empty() => return Some(Plan::Remove),
+        // It only waits for its finalizers, among which another policy may have others.
+        (true, _) if finalizers == old.finalizers() => return None,
+        (true, _) => new.set_meta("deletionGracePeriodSeconds", 0),
         (false, _) if !is_pod && finalizers.is_empty() => return Some(Plan::Remove),
         (false, _) => {
             new.set_meta("deletionTimestamp", shifted(Time::now(), grace).to_string());

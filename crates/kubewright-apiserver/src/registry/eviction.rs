@@ -2,12 +2,12 @@
 
 use kubewright_core::meta::v1::{LabelSelector, Status, StatusCause};
 use kubewright_core::options::DeleteOptions;
-use kubewright_core::{Decoder, Selector, Value};
+use kubewright_core::{Decoder, Selector, Time, Value};
 
 use super::binding::set_condition;
 use super::{Registry, UpdateRequest};
 use crate::catalog::Resource;
-use crate::object::{StoredObject, to_json, tree};
+use crate::object::{Meta, StoredObject, to_json, tree};
 use crate::rejection::Rejection;
 use crate::storage::Scope;
 
@@ -25,11 +25,12 @@ impl Registry {
     ) -> Result<(), Rejection> {
         let pod = self.get(pods, namespace, name)?.object;
         let phase = tree::text(&pod.value, &["status", "phase"]);
-        let counts = !matches!(phase, "Pending" | "Succeeded" | "Failed" | "");
+        let counts = !matches!(phase, "Pending" | "Succeeded" | "Failed" | "") && !pod.value.is_being_deleted();
         let budgets = if counts { self.budgets(namespace, &pod) } else { Vec::new() };
         match &budgets[..] {
             [] => {}
-            [budget] => self.take_from_budget(namespace, budget, options.dry_run)?,
+            [budget] if !is_ready(&pod.value) && spares_unhealthy(budget) => {}
+            [budget] => self.take_from_budget(namespace, budget, name, options.dry_run)?,
             _ => {
                 let why =
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -60,9 +61,8 @@ impl Registry {
         all.into_iter().map(|entry| entry.object.value.clone()).filter(covers).collect()
     }
 
-    /// Takes one disruption from a budget, if it has one to give.
-    fn take_from_budget(&self, namespace: &str, budget: &Value, dry_run: bool) -> Result<(), Rejection> {
-        use crate::object::Meta;
+    /// Takes one disruption from a budget for a pod, if it has one to give.
+    fn take_from_budget(&self, namespace: &str, budget: &Value, pod: &str, dry_run: bool) -> Result<(), Rejection> {
         let name = budget.name();
         let refuse = |why: String| {
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -96,8 +96,24 @@ impl Registry {
             }
             let mut budget = budget.clone();
             tree::set(&mut budget, &["status", "disruptionsAllowed"], allowed - 1);
+            // Who counts healthy pods shall not count this one until it is gone.
+            tree::object(&mut budget, &["status", "disruptedPods"]).insert(pod, Time::now().to_string().into());
             Ok(budget)
         })
         .map(|_| ())
     }
+}
+
+/// Whether a pod counts as healthy in its budget.
+fn is_ready(pod: &Value) -> bool {
+    tree::items(pod, &["status", "conditions"])
+        .iter()
+        .any(|condition| tree::text(condition, &["type"]) == "Ready" && tree::text(condition, &["status"]) == "True")
+}
+
+/// Whether a budget lets pods go that are not healthy: always, or as long as there are enough others.
+fn spares_unhealthy(budget: &Value) -> bool {
+    let count = |field: &str| tree::int(budget, &["status", field]).unwrap_or_default();
+    let (healthy, wanted) = (count("currentHealthy"), count("desiredHealthy"));
+    tree::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow" || (wanted > 0 && healthy >= wanted)
 }

@@ -107,7 +107,7 @@ impl Registry {
                 let before = if resource.is_custom() { &seen } else { old };
                 admission::update(self, resource, before, &mut new, part)?;
                 if let Some(control) = control {
-                    authorization::check_escalation(self, control.user, resource, &new)?;
+                    authorization::check_escalation_by(self, control.user, resource, old, &new)?;
                 }
                 if let Some(control) = listeners {
                     control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
@@ -191,7 +191,7 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
         check_namespace(namespace, new)?;
     }
     let (version, uid) = (new.resource_version(), new.uid());
-    if version.is_empty() && resource.is_custom() && origin == Origin::Put {
+    if matches!(version, "" | "0") && is_conditional(resource) && origin == Origin::Put {
         let cause = StatusCause::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         let kind = GroupKind::new(resource.group.clone(), resource.plural.clone());
         return Err(Status::invalid(&kind, name, [cause]).into());
@@ -213,6 +213,19 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
         return Err(Status::modified(&resource.group_resource(), name).into());
     }
     Ok(())
+}
+
+/// Whether a new object has to say which version it was made from: nobody shall overwrite what they have not seen.
+fn is_conditional(resource: &Resource) -> bool {
+    let built_in = || match (&*resource.group, &*resource.plural) {
+        ("admissionregistration.k8s.io", _) => true,
+        ("apiextensions.k8s.io", "customresourcedefinitions") | ("apiregistration.k8s.io", "apiservices") => true,
+        ("coordination.k8s.io", "leases") | ("node.k8s.io", "runtimeclasses") => true,
+        ("policy", "poddisruptionbudgets") => true,
+        ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments") => true,
+        _ => false,
+    };
+    resource.is_custom() || built_in()
 }
 
 /// 422: a patch tried to change what identifies the object.

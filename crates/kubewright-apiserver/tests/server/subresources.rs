@@ -227,3 +227,39 @@ async fn a_policy_may_be_about_connections() {
     }
     assert_eq!(client.call("GET", &format!("{PODS}/p/portforward?ports=1"), "").await.0, 501);
 }
+
+#[tokio::test]
+async fn a_budget_does_not_keep_pods_that_are_not_healthy() {
+    let (_server, mut client) = server().await;
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = r#"{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"b"},
+        "spec":{"maxUnavailable":0,"selector":{"matchExpressions":[{"key":"none","operator":"DoesNotExist"}]}}}"#;
+    assert_eq!(client.call("POST", budgets, budget).await.0, 201);
+    let healthy = |count: i32| {
+        format!(
+            r#"{{"status":{{"observedGeneration":1,"currentHealthy":{count},"desiredHealthy":2,"disruptionsAllowed":0,"expectedPods":3}}}}"#
+        )
+    };
+    let (status, eviction) = (format!("{budgets}/b/status"), |pod: &str| {
+        format!(r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{pod}"}}}}"#)
+    });
+    for pod in ["ready", "sick", "sicker"] {
+        create_pod(&mut client, pod).await;
+        let ready = if pod == "ready" { "True" } else { "False" };
+        let running =
+            format!(r#"{{"status":{{"phase":"Running","conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}"#);
+        assert_eq!(client.call("PATCH", &format!("{PODS}/{pod}/status"), &running).await.0, 200);
+    }
+    let evict = async |client: &mut Client, pod: &str| {
+        client.call("POST", &format!("{PODS}/{pod}/eviction"), &eviction(pod)).await.0
+    };
+    assert_eq!(client.call("PATCH", &status, &healthy(1)).await.0, 200);
+    assert_eq!(evict(&mut client, "sick").await, 429, "too few are healthy");
+    assert_eq!(client.call("PATCH", &status, &healthy(2)).await.0, 200);
+    assert_eq!(evict(&mut client, "ready").await, 429);
+    assert_eq!(evict(&mut client, "sick").await, 201);
+    let always = r#"{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}"#;
+    assert_eq!(client.call("PATCH", &format!("{budgets}/b"), always).await.0, 200);
+    assert_eq!(client.call("PATCH", &status, &healthy(0)).await.0, 200);
+    assert_eq!(evict(&mut client, "sicker").await, 201);
+}
