@@ -3,6 +3,7 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
+use super::defaulting;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
@@ -18,7 +19,12 @@ pub(crate) fn set_defaults(registry: &Registry, resource: &Resource, namespace: 
         return;
     }
     let mut notes = Vec::new();
-    for range in all(registry, namespace) {
+    let ranges = all(registry, namespace);
+    if !ranges.is_empty() {
+        // What a container may use at the most is what it asks for, before anybody else says what it asks for.
+        defaulting::pod::pod_requests(pod);
+    }
+    for range in ranges {
         let items = tree::items(&range, &["spec", "limits"]).iter();
         for item in items.filter(|item| tree::text(item, &["type"]) == "Container") {
             let Some(spec) = tree::field_mut(pod, "spec") else { return };
@@ -149,17 +155,30 @@ fn compare_claim(item: &Value, claim: &Value, complaints: &mut Vec<String>) {
     }
 }
 
-/// What a pod asks for as a whole: all of its containers, or the largest of those that run before them.
+/// What a pod asks for as a whole: all of its containers and sidecars, or the largest of those that run before them with the sidecars
+/// that run by then; and what it costs to run a pod at all.
 pub(super) fn pod_total(pod: &Value, kind: &str, key: &str) -> Option<Quantity> {
-    let asked = |field: &str| {
-        let containers = tree::items(pod, &["spec", field]).iter();
-        containers
-            .filter_map(|container| quantity(tree::get(container, &["resources", kind, key])?))
-            .collect::<Vec<_>>()
-    };
-    let (together, before) = (asked("containers"), asked("initContainers"));
-    let sum: Option<Quantity> = (!together.is_empty()).then(|| together.iter().sum());
-    sum.into_iter().chain(before).max()
+    let asked = |container: &Value| quantity(tree::get(container, &["resources", kind, key])?);
+    let (mut sidecars, mut before) = (None, None);
+    for container in tree::items(pod, &["spec", "initContainers"]) {
+        let with_sidecars = plus(sidecars.clone(), asked(container));
+        if tree::text(container, &["restartPolicy"]) == "Always" {
+            sidecars = with_sidecars.clone();
+        }
+        before = before.max(with_sidecars);
+    }
+    let together = tree::items(pod, &["spec", "containers"]).iter().map(asked).fold(sidecars, plus);
+    let total = together.max(before);
+    let overhead = tree::get(pod, &["spec", "overhead", key]).and_then(quantity);
+    // A pod without a limit does not get one by it.
+    plus(total.clone(), overhead.filter(|_| kind != "limits" || total.is_some()))
+}
+
+fn plus(one: Option<Quantity>, other: Option<Quantity>) -> Option<Quantity> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some([one, other].iter().sum()),
+        (one, other) => one.or(other),
+    }
 }
 
 /// All containers of a pod.

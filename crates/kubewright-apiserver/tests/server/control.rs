@@ -291,3 +291,28 @@ async fn a_write_that_met_another_is_asked_about_again() {
     let seen = hook.seen.lock().expect("no panic before").clone();
     assert_eq!(text(seen.last().expect("it was asked"), "object/data"), r#"{"by":"slow","with":"quick"}"#);
 }
+
+#[tokio::test]
+async fn a_condition_without_an_answer_is_decided_by_the_failure_policy() {
+    let (_server, mut client) = server().await;
+    let hook = Hook::start(|_| r#""allowed":true"#.to_owned()).await;
+    let condition = r#","matchConditions":[{"name":"c","expression":"object.metadata.labels['a'] == 'b'"}]"#;
+    hook.register(&mut client, "Validating", condition).await;
+    let (code, refused) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
+    assert_eq!(code, 403, "{refused}");
+    assert!(text(&refused, "message").contains("resulted in error: no such key: labels"), "{refused}");
+    let path = format!("{REGISTRATION}/validatingwebhookconfigurations/w");
+    assert_eq!(client.call("DELETE", &path, "").await.0, 200);
+    hook.register(&mut client, "Validating", &format!(r#"{condition},"failurePolicy":"Ignore""#)).await;
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
+    assert!(hook.seen.lock().expect("no panic before").is_empty(), "nobody is asked");
+}
+
+#[tokio::test]
+async fn a_patch_that_cannot_be_made_is_a_failure_whatever_the_policy() {
+    let (_server, mut client) = server().await;
+    let patch = ByteString::from(r#"[{"op":"remove","path":"/none"}]"#).to_base64();
+    let hook = Hook::start(move |_| format!(r#""allowed":true,"patchType":"JSONPatch","patch":"{patch}""#)).await;
+    hook.register(&mut client, "Mutating", r#","failurePolicy":"Ignore""#).await;
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 500);
+}

@@ -121,3 +121,32 @@ async fn what_only_a_node_could_answer_says_so() {
     }
     assert_eq!(client.call("GET", &format!("{PODS}/none/log"), "").await.0, 404);
 }
+
+#[tokio::test]
+async fn a_container_asks_for_its_own_limit_before_what_a_range_says() {
+    let (_server, mut client) = server().await;
+    let range = r#"{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[{"type":"Container",
+        "defaultRequest":{"cpu":"100m"}}]}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/limitranges", range).await.0, 201);
+    let (code, made) = client.call("POST", PODS, &pod("p", r#"{"limits":{"cpu":"1"}}"#)).await;
+    assert_eq!(code, 201, "{made}");
+    assert!(text(&made, "spec/containers").contains(r#""requests":{"cpu":"1"}"#), "{made}");
+    assert!(!made.to_string().contains("limit-ranger"), "{made}");
+}
+
+#[tokio::test]
+async fn sidecars_and_overhead_count() {
+    let (_server, mut client) = server().await;
+    let range = r#"{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[{"type":"Pod",
+        "max":{"cpu":"1"}}]}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/limitranges", range).await.0, 201);
+    let cpu = |amount: &str| format!(r#"{{"limits":{{"cpu":"{amount}"}}}}"#);
+    let with = |policy: &str, resources: &str| {
+        let first = format!(r#"[{{"name":"i","image":"i"{policy},"resources":{resources}}}]"#);
+        pod("p", &cpu("600m")).replacen(r#""spec":{"#, &format!(r#""spec":{{"initContainers":{first},"#), 1)
+    };
+    let (code, refused) = client.call("POST", PODS, &with(r#","restartPolicy":"Always""#, &cpu("600m"))).await;
+    assert_eq!(code, 403, "{refused}");
+    assert!(text(&refused, "message").contains("maximum cpu usage per Pod is 1, but limit is 1200m"), "{refused}");
+    assert_eq!(client.call("POST", PODS, &with("", &cpu("600m"))).await.0, 201);
+}

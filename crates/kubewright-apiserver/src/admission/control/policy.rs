@@ -186,15 +186,21 @@ impl Bound {
         let mut variables = variables(control, registry, attributes);
         variables.set("params", cel::Value::of_tree(parameter));
         let mut budget = Budget::for_object();
+        let mut failure = None;
         for (name, condition) in &self.policy.conditions {
             match evaluate(condition, &variables, &mut budget) {
                 Ok(true) => {}
+                // This decides, whatever becomes of the others.
                 Ok(false) => return Ok(()),
-                Err(_) if !self.policy.fails_closed() => return Ok(()),
                 Err(why) => {
-                    return self.act(control, attributes, &format!("match condition '{name}' failed: {why}"), "");
+                    failure.get_or_insert_with(|| format!("match condition '{name}' failed: {why}"));
                 }
             }
+        }
+        match failure {
+            Some(why) if self.policy.fails_closed() => return self.act(control, attributes, &why, ""),
+            Some(_) => return Ok(()),
+            None => {}
         }
         self.policy.compute(&mut variables, &mut budget);
         for validation in &self.policy.validations {

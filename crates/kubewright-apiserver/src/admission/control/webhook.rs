@@ -114,24 +114,34 @@ impl Webhook {
         if self.conditions.is_empty() {
             return Ok(Some(version));
         }
-        let is_met = control.seen_in(&version, attributes, |seen| self.holds(registry, seen, control))?;
-        Ok(Some(version).filter(|_| is_met))
+        match control.seen_in(&version, attributes, |seen| self.holds(registry, seen, control))? {
+            Ok(is_met) => Ok(Some(version).filter(|_| is_met)),
+            // A condition without an answer is like a webhook without one.
+            Err(_) if !self.fails_closed() => Ok(None),
+            Err(why) => Err(Status::forbidden(&attributes.resource.group_resource(), attributes.name, why).into()),
+        }
     }
 
-    /// Whether its conditions hold.
-    fn holds(&self, registry: &Registry, attributes: &Attributes<'_>, control: &Control<'_>) -> bool {
+    /// Whether its conditions hold. One that does not decides, whatever becomes of the others.
+    fn holds(&self, registry: &Registry, attributes: &Attributes<'_>, control: &Control<'_>) -> Result<bool, String> {
         let variables = policy::variables(control, registry, attributes);
         let mut budget = Budget::for_object();
-        let mut has_failed = false;
-        for condition in &self.conditions {
+        let mut failures = Vec::new();
+        for (condition, said) in self.conditions.iter().zip(tree::items(&self.value, &["matchConditions"])) {
             match policy::evaluate(condition, &variables, &mut budget) {
                 Ok(true) => {}
-                Ok(false) => return false,
-                Err(_) => has_failed = true,
+                Ok(false) => return Ok(false),
+                Err(why) => {
+                    let expression = tree::text(said, &["expression"]);
+                    failures.push(format!("expression '{expression}' resulted in error: {why}"));
+                }
             }
         }
-        // A condition without an answer is decided by the webhook itself, if it fails closed.
-        !has_failed || self.fails_closed()
+        match &failures[..] {
+            [] => Ok(true),
+            [one] => Err(one.clone()),
+            many => Err(format!("[{}]", many.join(", "))),
+        }
     }
 
     /// Asks about one object.
@@ -160,13 +170,12 @@ impl Webhook {
         let seconds = tree::int(&self.value, &["timeoutSeconds"]).unwrap_or(TIMEOUT_SECONDS);
         let timeout = Duration::from_secs(seconds.clamp(1, 30).unsigned_abs());
         let config = self.value.get("clientConfig").unwrap_or(&Value::Null);
-        match webhook_client::post(config, timeout, to_json(&review))
-            .await
-            .and_then(|answer| Reviewed::read(&answer, &uid, object))
-        {
+        let answer = webhook_client::post(config, timeout, to_json(&review)).await;
+        match answer.map_err(Unusable::Answer).and_then(|answer| Reviewed::read(&answer, &uid, object)) {
             Ok(reviewed) => Ok(reviewed),
-            Err(_) if !self.fails_closed() => Ok(Reviewed::default()),
-            Err(why) => {
+            Err(Unusable::Patch(why)) => Err(Box::new(Status::internal(why))),
+            Err(Unusable::Answer(_)) if !self.fails_closed() => Ok(Reviewed::default()),
+            Err(Unusable::Answer(why)) => {
                 let why = format!("failed calling webhook {:?}: failed to call webhook: {why}", self.name());
                 Err(Box::new(Status::internal(why)))
             }
@@ -195,12 +204,21 @@ struct Reviewed {
     warnings: Vec<String>,
 }
 
+/// Why there is no answer to go by.
+enum Unusable {
+    /// As if the webhook could not be reached, which its policy decides about.
+    Answer(String),
+    /// It wants a change that cannot be made, which is a failure whatever its policy.
+    Patch(String),
+}
+
 impl Reviewed {
-    fn read(answer: &[u8], uid: &str, object: &Value) -> Result<Reviewed, String> {
-        let review = Value::from_json(answer).map_err(|error| format!("the answer is no JSON: {error}"))?;
-        let response = review.get("response").ok_or("the answer has no response")?;
+    fn read(answer: &[u8], uid: &str, object: &Value) -> Result<Reviewed, Unusable> {
+        let unusable = |why: &str| Unusable::Answer(why.to_owned());
+        let review = Value::from_json(answer).map_err(|error| unusable(&format!("the answer is no JSON: {error}")))?;
+        let response = review.get("response").ok_or_else(|| unusable("the answer has no response"))?;
         if tree::text(response, &["uid"]) != uid {
-            return Err("expected response.uid to be that of the request".to_owned());
+            return Err(unusable("expected response.uid to be that of the request"));
         }
         let warnings = matching::texts(response, "warnings").into_iter().map(String::from).collect();
         if !tree::is_true(response, &["allowed"]) {
@@ -209,11 +227,12 @@ impl Reviewed {
         let changed = match (response.get("patch").and_then(Value::as_str), tree::text(response, &["patchType"])) {
             (None, _) => None,
             (Some(patch), "JSONPatch") => {
-                let patch = ByteString::from_base64(patch.as_bytes()).map_err(|error| error.to_string())?;
-                let patch = Value::from_json(&patch).map_err(|error| error.to_string())?;
-                Some(json_patch(object, &patch).map_err(|error| Status::from(error).to_string())?)
+                let patch = ByteString::from_base64(patch.as_bytes()).map_err(|error| unusable(&error.to_string()))?;
+                let patch = Value::from_json(&patch).map_err(|error| Unusable::Patch(error.to_string()))?;
+                let changed = json_patch(object, &patch);
+                Some(changed.map_err(|error| Unusable::Patch(Status::from(error).to_string()))?)
             }
-            (Some(_), other) => return Err(format!("unsupported patch type {other:?}")),
+            (Some(_), other) => return Err(unusable(&format!("unsupported patch type {other:?}"))),
         };
         Ok(Reviewed { refusal: None, changed: changed.filter(|changed| changed != object), warnings })
     }

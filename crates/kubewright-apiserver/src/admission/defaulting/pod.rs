@@ -11,11 +11,22 @@ const HOST_NAMESPACES: [&str; 3] = ["hostNetwork", "hostPID", "hostIPC"];
 pub(super) fn pod(value: &mut Value) {
     if let Some(spec) = tree::field_mut(value, "spec") {
         pod_spec(spec);
-        // Limits count as requests where none are given.
-        for list in ["initContainers", "containers"] {
-            tree::items_mut(spec, list).iter_mut().for_each(requests_from_limits);
-        }
+        requests(spec);
         tree::default(spec, "enableServiceLinks", true);
+    }
+}
+
+/// Fills in what the containers of a pod ask for.
+pub(in super::super) fn pod_requests(pod: &mut Value) {
+    if let Some(spec) = tree::field_mut(pod, "spec") {
+        requests(spec);
+    }
+}
+
+/// Limits count as requests where none are given.
+fn requests(spec: &mut Value) {
+    for list in ["initContainers", "containers"] {
+        tree::items_mut(spec, list).iter_mut().for_each(requests_from_limits);
     }
 }
 
