@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::watch;
+use tokio::task::coop::unconstrained;
 
 /// Done when a value of the channel is what was waited for, or when its sender is gone.
 ///
@@ -18,7 +19,8 @@ pub(crate) struct Seldom<T> {
 impl<T: Send + Sync + 'static> Seldom<T> {
     pub(crate) fn new(channel: &watch::Receiver<T>, is_it: impl FnMut(&T) -> bool + Send + 'static) -> Self {
         let mut waited = channel.clone();
-        let coming = Box::pin(async move { drop(waited.wait_for(is_it).await) });
+        // A channel that a task may not look at now, because it has done much already, would not know that it was asked.
+        let coming = Box::pin(unconstrained(async move { drop(waited.wait_for(is_it).await) }));
         Seldom { channel: channel.clone(), coming, asker: None }
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kubewright_core::{Map, Str, Value};
+use tokio::sync::watch;
 
 use super::resource::{Custom, Resource, Subresource};
 use crate::conversion::webhook::Converter;
@@ -17,7 +18,16 @@ const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "
 /// The resources of all definitions. A definition is read again only when it has changed: schemas can be large.
 #[derive(Default)]
 pub(crate) struct CustomResources {
-    by_revision: HashMap<u64, Vec<Arc<Resource>>>,
+    by_revision: HashMap<u64, Definition>,
+}
+
+/// What became of a definition.
+struct Definition {
+    /// Its uid and generation: what else changes is its status.
+    said: (Str, i64),
+    resources: Vec<Arc<Resource>>,
+    /// Held as long as the definition says the same.
+    lifetime: Arc<watch::Sender<()>>,
 }
 
 impl CustomResources {
@@ -28,16 +38,21 @@ impl CustomResources {
     ) -> impl Iterator<Item = Arc<Resource>> {
         let mut before = std::mem::take(&mut self.by_revision);
         for (revision, definition) in definitions {
-            let known = before.remove(&revision);
-            let read = || resources(definition).into_iter().map(Arc::new).collect();
-            self.by_revision.insert(revision, known.unwrap_or_else(read));
+            let known = before.remove(&revision).unwrap_or_else(|| {
+                let said = (Str::from(definition.uid()), definition.generation());
+                let same = before.values().find(|known| known.said == said && !known.resources.is_empty());
+                let lifetime = same.map_or_else(Arc::default, |known| Arc::clone(&known.lifetime));
+                let resources = resources(definition, &lifetime).into_iter().map(Arc::new).collect();
+                Definition { said, resources, lifetime }
+            });
+            self.by_revision.insert(revision, known);
         }
-        self.by_revision.values().flatten().cloned()
+        self.by_revision.values().flat_map(|known| &known.resources).cloned()
     }
 }
 
 /// The resources that an established definition adds, one for each of its versions.
-fn resources(definition: &Value) -> Vec<Resource> {
+fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> {
     if !is_established(definition) {
         return Vec::new();
     }
@@ -54,6 +69,7 @@ fn resources(definition: &Value) -> Vec<Resource> {
             custom.storage_version = format!("{group}/{}", tree::text(&versions[stored], &["name"])).into();
             custom.storage_schema = Arc::clone(&schemas[stored]);
             custom.converter = converter.clone();
+            custom.lifetime = Some(lifetime.subscribe());
         }
         resource
     };
@@ -68,10 +84,14 @@ fn schema(version: &Value) -> Arc<Schema> {
 
 /// Whether the server has accepted the names of a definition.
 pub(crate) fn is_established(definition: &Value) -> bool {
+    has_condition(definition, "Established")
+}
+
+fn has_condition(definition: &Value, name: &str) -> bool {
     let conditions = tree::items(definition, &["status", "conditions"]);
-    conditions.iter().any(|condition| {
-        tree::text(condition, &["type"]) == "Established" && tree::text(condition, &["status"]) == "True"
-    })
+    conditions
+        .iter()
+        .any(|condition| tree::text(condition, &["type"]) == name && tree::text(condition, &["status"]) == "True")
 }
 
 fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> Resource {
@@ -119,6 +139,7 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
         printer: Printer::for_columns(&columns),
         custom: Some(Custom {
             definition: definition.name().into(),
+            terminating: has_condition(definition, "Terminating"),
             served: tree::is_true(version, &["served"]),
             stored: tree::is_true(version, &["storage"]),
             scale,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kubewright_core::json::Writer;
 use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceInfo, Str, Value};
+use tokio::sync::watch;
 
 use super::type_entry;
 use crate::conversion::webhook::Converter;
@@ -62,6 +63,10 @@ pub(crate) struct Subresource {
 pub(crate) struct Custom {
     /// The name of the definition.
     pub(crate) definition: Str,
+    /// Whether the definition is being deleted, and its objects with it.
+    pub(crate) terminating: bool,
+    /// Has no sender any more when the definition is gone or says something else: then watches end, so that clients look again.
+    pub(crate) lifetime: Option<watch::Receiver<()>>,
     /// Whether this version can be asked for.
     pub(crate) served: bool,
     /// Whether objects are stored in this version.

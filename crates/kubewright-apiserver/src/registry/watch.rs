@@ -195,10 +195,13 @@ impl WatchStream {
         }
         // Both are made once: a watch wakes for every event, and seldom for them.
         let mut stop = Seldom::new(&self.stop, |stopped| *stopped);
+        let custom = self.resource.custom.as_ref();
+        let mut lifetime =
+            custom.and_then(|custom| custom.lifetime.as_ref()).map(|lifetime| Seldom::new(lifetime, |_| false));
         let mut alarm = pin!(sleep_until(self.alarm()));
         loop {
             let mut frame = Outgoing::default();
-            self.wait(&mut frame, &mut stop, alarm.as_mut()).await;
+            self.wait(&mut frame, &mut stop, &mut lifetime, alarm.as_mut()).await;
             if frame.is_empty() {
                 return;
             }
@@ -230,7 +233,13 @@ impl WatchStream {
     }
 
     /// Waits for something to say. Says nothing at the end.
-    async fn wait(&mut self, frame: &mut Outgoing, stop: &mut Seldom<bool>, mut alarm: Pin<&mut Sleep>) {
+    async fn wait(
+        &mut self,
+        frame: &mut Outgoing,
+        stop: &mut Seldom<bool>,
+        lifetime: &mut Option<Seldom<()>>,
+        mut alarm: Pin<&mut Sleep>,
+    ) {
         while frame.is_empty() {
             let Some(watcher) = &mut self.watcher else { return };
             let wake = poll_fn(|context| {
@@ -239,6 +248,10 @@ impl WatchStream {
                 }
                 if let Poll::Ready(event) = watcher.poll_next(context) {
                     return Poll::Ready(Wake::Event(event));
+                }
+                // What happened to its objects before a definition went is told first.
+                if lifetime.as_mut().is_some_and(|lifetime| lifetime.poll(context).is_ready()) {
+                    return Poll::Ready(Wake::Stop);
                 }
                 alarm.as_mut().poll(context).map(|()| Wake::Time)
             });

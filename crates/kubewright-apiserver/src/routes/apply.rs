@@ -104,6 +104,13 @@ impl Endpoint<'_, '_> {
         let new = registry::apply(resource, writer, None, config, options.force == Some(true))?;
         let mut value = decoding::normalize(Expected::from(resource), &new)?.value;
         let name = &self.target.name;
+        if !value.uid().is_empty() {
+            // Who says which object is meant does not mean another of the same name.
+            let uid = value.uid();
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(Status::conflict(&resource.group_resource(), name, why).into());
+        }
         let message = match value.name() {
             "" => format!("the name of the object ({name} based on URL) was undeterminable: name must be provided"),
             other if other != name.as_str() => {

@@ -16,6 +16,7 @@ use kubewright_core::options::{CreateOptions, FieldValidation, GetOptions, ListO
 
 use crate::accept::Offer;
 use crate::admission::control::{Attributes, Control, Operation};
+use crate::authorization::{self, Action};
 use crate::catalog::Resource;
 use crate::conversion::webhook::in_version;
 use crate::decoding::{self, Expected};
@@ -170,12 +171,35 @@ impl<'a> Endpoint<'a, '_> {
         dry_run: bool,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let (resource, namespace, control) = (&**self.resource, &*self.target.namespace, Some(self.control));
+        self.check_creation(&value)?;
         let create = |is_tried: bool| {
             let value = if is_tried { value.clone() } else { std::mem::take(&mut value) };
             let ownership = ownership.clone();
             self.call.registry.create(CreateRequest { resource, namespace, value, control, ownership, dry_run })
         };
         self.control.decided(create).await
+    }
+
+    /// Whether an object of this resource may be created now, and by who asks.
+    fn check_creation(&self, value: &Value) -> Result<(), Rejection> {
+        let resource = &**self.resource;
+        if resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&resource.group_resource(), value.name(), why).into());
+        }
+        // Who applies or replaces what is not there was asked for another verb.
+        if self.call.info.verb == "create" {
+            return Ok(());
+        }
+        let action = Action::Resource {
+            verb: "create",
+            group: &resource.group,
+            resource: &resource.plural,
+            subresource: "",
+            namespace: self.target.authorized_namespace(),
+            name: &self.target.name,
+        };
+        authorization::authorize(self.call.registry, self.call.user, action)
     }
 
     async fn update(&mut self, part: Part) -> Result<Answer, Rejection> {
@@ -196,7 +220,8 @@ impl<'a> Endpoint<'a, '_> {
     /// Whether an update of what is not there creates it. Few kinds do this, for clients that only ever replace.
     fn is_created_by_update(&self, part: Part, value: &Value) -> bool {
         let is_lax = match (&*self.resource.group, &*self.resource.plural) {
-            ("", "endpoints" | "events" | "limitranges") | ("coordination.k8s.io", "leases") => true,
+            ("", "endpoints" | "events" | "limitranges" | "services") => true,
+            ("coordination.k8s.io", "leases") | ("node.k8s.io", "runtimeclasses") => true,
             ("rbac.authorization.k8s.io" | "events.k8s.io", _) => !self.resource.is_custom(),
             _ => false,
         };

@@ -6,7 +6,7 @@ use hyper::Request;
 use kubewright_apiserver::{ApiServer, Tokens};
 use kubewright_core::{ByteString, Value};
 
-use crate::client::{Client, server, text};
+use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -19,10 +19,11 @@ pub(crate) fn request_and_certificate() -> [String; 2] {
     [request, certificate].map(|pem| ByteString::from(pem.into_bytes()).to_base64())
 }
 
-/// Asks as somebody else.
+/// Asks as somebody else; what is patched is applied.
 async fn call_as(client: &mut Client, user: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let content_type = if method == "PATCH" { "application/apply-patch+yaml" } else { "application/json" };
     let request = Request::builder().method(method).uri(path).header("host", "test").header("impersonate-user", user);
-    let request = request.header("content-type", "application/json").body(Full::from(Bytes::from(body.to_owned())));
+    let request = request.header("content-type", content_type).body(Full::from(Bytes::from(body.to_owned())));
     let response = client.send(request.expect("a valid request")).await;
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.expect("the body ends").to_bytes();
@@ -248,4 +249,41 @@ async fn what_else_is_known_of_a_user_is_noted_with_a_request() {
     .await;
     let groups = r#"["system:serviceaccounts","system:serviceaccounts:a","system:authenticated"]"#;
     assert_eq!(text(&me, "status/userInfo/groups"), groups);
+}
+
+#[tokio::test]
+async fn who_applies_or_replaces_what_is_not_there_has_to_be_allowed_to_create_it() {
+    let (_server, mut client) = server().await;
+    let roles = format!("{RBAC}/namespaces/default");
+    let writer = role("Role", "writer", r#"["get", "patch", "update"]"#, r#"["configmaps", "endpoints"]"#);
+    create(&mut client, &format!("{roles}/roles"), &writer).await;
+    let bound = binding("RoleBinding", "writer", "Role", "writer", ALICE);
+    create(&mut client, &format!("{roles}/rolebindings"), &bound).await;
+    let path = format!("{CONFIG_MAPS}/a?fieldManager=m");
+    let (code, refused) = call_as(&mut client, "alice", "PATCH", &path, &config_map("a", "")).await;
+    let why = r#"configmaps "a" is forbidden: User "alice" cannot create resource "configmaps" in API group "" in the namespace "default""#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, why));
+    let endpoints = "/api/v1/namespaces/default/endpoints/e";
+    let body = r#"{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":"e"}}"#;
+    assert_eq!(call_as(&mut client, "alice", "PUT", endpoints, body).await.0, 403);
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
+    assert_eq!(call_as(&mut client, "alice", "PATCH", &path, &config_map("a", "")).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_finalizer_of_a_role_may_be_removed_by_who_does_not_have_its_rules() {
+    let (_server, mut client) = server().await;
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let strong = role("Role", "strong", r#"["*"]"#, r#"["secrets"]"#);
+    let held = strong.replace(r#""name": "strong""#, r#""name": "strong", "finalizers": ["example.com/hold"]"#);
+    create(&mut client, &roles, &held).await;
+    let keeper = r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "keeper"},
+        "rules": [{"verbs": ["update"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]}]}"#;
+    create(&mut client, &format!("{RBAC}/clusterroles"), keeper).await;
+    let bound = binding("ClusterRoleBinding", "keeper", "ClusterRole", "keeper", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let stronger = held.replace("secrets", "pods");
+    assert_eq!(call_as(&mut client, "alice", "PUT", &format!("{roles}/strong"), &stronger).await.0, 403);
+    let (code, answer) = call_as(&mut client, "alice", "PUT", &format!("{roles}/strong"), &strong).await;
+    assert_eq!(code, 200, "{answer}");
 }

@@ -114,3 +114,18 @@ async fn custom_objects_are_taken_apart_by_their_structure() {
     let (_, left) = client.apply("a", path, &gadget("")).await;
     assert_eq!(text(&left, "spec"), r#"{"color":"red"}"#);
 }
+
+#[tokio::test]
+async fn an_object_that_is_gone_is_not_made_again_by_who_means_that_one() {
+    let (_server, mut client) = server().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let (_, made) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
+    let uid = text(&made, "metadata/uid");
+    let config = config_map("a", &format!(r#","uid":"{uid}""#));
+    assert_eq!(client.apply("m", &path, &config).await.0, 200);
+    assert_eq!(client.call("DELETE", &path, "").await.0, 200);
+    let (code, refused) = client.apply("m", &path, &config).await;
+    let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+    assert_eq!(code, 409);
+    assert!(text(&refused, "message").ends_with(&why), "{refused}");
+}

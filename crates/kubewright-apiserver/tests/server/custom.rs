@@ -340,3 +340,20 @@ async fn groups_of_kubernetes_need_an_approval() {
     let (_, other) = client.call("GET", &format!("{DEFINITIONS}/widgets.my-k8s.io"), "").await;
     assert_eq!(condition(&other), [""; 3]);
 }
+
+#[tokio::test]
+async fn nothing_is_created_while_a_definition_goes() {
+    let (_server, mut client) = server().await;
+    define(&mut client, &version("v1", true, SIZE)).await;
+    let held = widget("v1", "{}").replace(r#""name":"w""#, r#""name":"w","finalizers":["example.com/hold"]"#);
+    assert_eq!(client.call("POST", WIDGETS, &held).await.0, 201);
+    let path = format!("{DEFINITIONS}/widgets.shop.example.com");
+    assert_eq!(client.call("DELETE", &path, "").await.0, 200);
+    let other = widget("v1", "{}").replace(r#""name":"w""#, r#""name":"x""#);
+    let (code, refused) = client.call("POST", WIDGETS, &other).await;
+    let why = r#"widgets.shop.example.com "x" is forbidden: create not allowed while custom resource definition is terminating"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (403, why));
+    assert_eq!(client.apply("m", &format!("{WIDGETS}/x"), &other).await.0, 403);
+    client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"metadata":{"finalizers":null}}"#).await;
+    client.until(&path, 404).await;
+}

@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use kubewright_core::Value;
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
+use crate::custom::{DEFINITIONS, WIDGETS, define, version, widget};
 
 /// The events of a watch.
 struct Events {
@@ -16,7 +17,11 @@ struct Events {
 
 impl Events {
     async fn open(client: &mut Client, query: &str) -> Self {
-        let request = Request::builder().uri(format!("{CONFIG_MAPS}?watch=1&{query}")).header("host", "test");
+        Events::of(client, CONFIG_MAPS, query).await
+    }
+
+    async fn of(client: &mut Client, path: &str, query: &str) -> Self {
+        let request = Request::builder().uri(format!("{path}?watch=1&{query}")).header("host", "test");
         let response = client.send(request.body(Full::<Bytes>::default()).expect("a valid request")).await;
         assert_eq!(response.status(), 200);
         Events { body: response.into_body(), buffer: Vec::new() }
@@ -151,4 +156,28 @@ async fn all_streams_of_a_connection_get_every_event_once_and_in_order() {
         }
     }
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_definition_says_something_else_or_goes() {
+    let (server, mut client) = server().await;
+    let path = format!("{DEFINITIONS}/widgets.shop.example.com");
+    define(&mut client, &version("v1", true, r#""size":{"type":"integer"}"#)).await;
+    assert_eq!(client.call("POST", WIDGETS, &widget("v1", "{}")).await.0, 201);
+    let mut other = Client::over(server.connect()).await;
+    let mut events = Events::of(&mut other, WIDGETS, "").await;
+    assert_eq!(events.next().await, event("ADDED", "w"));
+    // Labels are nothing that it says.
+    client.call("PATCH", &path, r#"{"metadata":{"labels":{"a":"b"}}}"#).await;
+    client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"spec":{"size":1}}"#).await;
+    assert_eq!(events.next().await, event("MODIFIED", "w"));
+    client.call("PATCH", &path, r#"{"spec":{"names":{"shortNames":["wi"]}}}"#).await;
+    assert_eq!(events.next().await, None);
+
+    let mut other = Client::over(server.connect()).await;
+    let mut events = Events::of(&mut other, WIDGETS, "").await;
+    assert_eq!(events.next().await, event("ADDED", "w"));
+    client.call("DELETE", &path, "").await;
+    assert_eq!(events.next().await, event("DELETED", "w"));
+    assert_eq!(events.next().await, None);
 }
