@@ -210,17 +210,18 @@ impl Pool {
 
     /// Uses no present connection for new requests; those under way go on.
     pub(super) fn retire_all(&self) {
-        let mut state = self.state();
-        state.generation += 1;
-        state.http2.clear();
-        state.idle.clear();
+        self.state().retire();
     }
 
     /// Closes all connections, with what is under way on them.
     pub(super) fn close_all(&self) {
-        self.retire_all();
-        self.state().kill.send_replace(true);
-        self.state().kill = watch::Sender::new(false);
+        // At once, or a connection that is made meanwhile would belong to both times, or to neither.
+        let kill = {
+            let mut state = self.state();
+            state.retire();
+            std::mem::replace(&mut state.kill, watch::Sender::new(false))
+        };
+        kill.send_replace(true);
     }
 
     /// How many connections there are that new requests could use.
@@ -271,6 +272,15 @@ impl Pool {
                 alive = state.kill.subscribe();
             }
         }));
+    }
+}
+
+impl State {
+    /// Leaves present connections to what is under way on them.
+    fn retire(&mut self) {
+        self.generation += 1;
+        self.http2.clear();
+        self.idle.clear();
     }
 }
 
