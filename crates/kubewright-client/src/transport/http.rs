@@ -240,7 +240,10 @@ impl Shared {
             let lease = self.pool.lease().await?;
             match self.send_on(lease, request, shown).await {
                 Ok(response) => return Ok(opened(response, asks_gzip)),
-                Err(Failure { is_unseen: true, error }) => last = Some(error),
+                // Who does not like our certificate would not like it the next time.
+                Err(Failure { is_unseen: true, error }) if error.kind() != TransportErrorKind::Tls => {
+                    last = Some(error)
+                }
                 Err(failure) => return Err(failure.error),
             }
         }
