@@ -179,7 +179,7 @@ impl fmt::Debug for HttpTransport {
 impl Shared {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Body>, TransportError> {
         let own = request.extensions().get::<RequestTimeout>();
-        let deadline = own.map_or(self.timeout, |own| own.0).map(|limit| Instant::now() + limit);
+        let deadline = own.map_or(self.timeout, |own| own.0).and_then(|limit| Instant::now().checked_add(limit));
         let is_endless = is_endless(request.uri());
         // As a `dyn`, or the timeout would be compiled together with all that it limits.
         let exchange: Pin<&mut (dyn Future<Output = _> + Send)> = pin!(self.exchange(request));

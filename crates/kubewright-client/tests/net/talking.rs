@@ -242,6 +242,16 @@ async fn a_request_that_takes_too_long_is_given_up_but_a_watch_goes_on() {
     drop(theirs);
 }
 
+// TR-1
+#[tokio::test]
+async fn a_limit_that_never_comes_is_none() {
+    let mut config = config("http://server", None);
+    config.timeout = Some(Duration::MAX);
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail");
+    let transport = through_memory(server, &config, Protocol::Http2);
+    assert_eq!(ask(&transport, get("/version")).await.0, StatusCode::OK);
+}
+
 #[tokio::test]
 async fn a_connection_can_go_on_in_another_protocol() {
     let authority = Authority::new();
