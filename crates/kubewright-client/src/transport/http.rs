@@ -30,6 +30,8 @@ use crate::credentials::{Authenticator, Shown};
 
 /// How often a request is sent that no server has seen.
 const ATTEMPTS: usize = 3;
+/// How many seconds a server may take to answer a ping, unless a variable says otherwise.
+const PING_TIMEOUT: u32 = 15;
 
 /// How long one request may take, in place of the configuration's limit: put into the extensions of the request.
 /// `None` lifts the limit.
@@ -315,13 +317,33 @@ fn is_endless(uri: &Uri) -> bool {
     })
 }
 
-/// When connections are asked whether they live. Zero asks never.
+/// When connections are asked whether they live. An interval of zero asks never; as in Go, a limit of zero is the default.
 fn health(environment: &Environment) -> Health {
-    let seconds = |name: &str, default: u64| {
-        let set = environment.get(name).and_then(|text| text.parse().ok());
-        Duration::from_secs(set.unwrap_or(default))
+    // No more than times can be added up.
+    let seconds = |name: &str, default: u32| {
+        let set = environment.get(name).and_then(|text| text.parse::<u32>().ok());
+        Duration::from_secs(set.unwrap_or(default).into())
     };
     let interval = seconds("HTTP2_READ_IDLE_TIMEOUT_SECONDS", 30);
-    let timeout = seconds("HTTP2_PING_TIMEOUT_SECONDS", 15);
+    let timeout = seconds("HTTP2_PING_TIMEOUT_SECONDS", PING_TIMEOUT);
+    let timeout = if timeout.is_zero() { Duration::from_secs(PING_TIMEOUT.into()) } else { timeout };
     Health { interval: (!interval.is_zero()).then_some(interval), timeout }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // TR-2
+    #[test]
+    fn zero_turns_pings_off_and_leaves_their_limit_as_it_is() {
+        let asked = |interval: &str, timeout: &str| {
+            let variables = [("HTTP2_READ_IDLE_TIMEOUT_SECONDS", interval), ("HTTP2_PING_TIMEOUT_SECONDS", timeout)];
+            let health = health(&Environment::of(variables));
+            (health.interval.map(|interval| interval.as_secs()), health.timeout.as_secs())
+        };
+        assert_eq!(asked("10", "5"), (Some(10), 5));
+        assert_eq!(asked("0", "0"), (None, 15));
+        assert_eq!(asked("no number", "18446744073709551615"), (Some(30), 15));
+    }
 }
