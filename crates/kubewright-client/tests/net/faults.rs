@@ -193,6 +193,22 @@ async fn half_an_answer_over_http2_is_no_answer_whatever_the_server_says() {
 }
 
 #[tokio::test]
+async fn an_answer_without_a_body_may_name_a_compression() {
+    let transport = played(Protocol::Http2, |_, stream| async move {
+        let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
+        while let Some((_, mut respond)) = accept(&mut connection).await {
+            let head = Response::builder().header("content-encoding", "gzip").body(()).expect("fine");
+            let mut body = respond.send_response(head, false).expect("the stream is open");
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                body.send_data(Bytes::new(), true).expect("the stream is open");
+            });
+        }
+    });
+    assert_eq!(ask(&transport, get("/")).await.1, "");
+}
+
+#[tokio::test]
 async fn a_connection_gets_as_many_streams_as_the_server_takes() {
     let connections = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&connections);
