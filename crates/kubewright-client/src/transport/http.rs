@@ -180,22 +180,19 @@ impl fmt::Debug for HttpTransport {
 
 impl Shared {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Body>, TransportError> {
-        let own = request.extensions().get::<RequestTimeout>();
-        let deadline = own.map_or(self.timeout, |own| own.0).and_then(|limit| Instant::now().checked_add(limit));
+        let deadline = self.deadline(&request);
         let is_endless = is_endless(request.uri());
-        // As a `dyn`, or the timeout would be compiled together with all that it limits.
-        let exchange: Pin<&mut (dyn Future<Output = _> + Send)> = pin!(self.exchange(request));
-        let mut response = match deadline {
-            None => exchange.await?,
-            Some(deadline) => {
-                let exchanged = tokio::time::timeout_at(deadline, exchange).await;
-                exchanged.unwrap_or_else(|late| Err(TransportError::new(TransportErrorKind::Timeout, late)))?
-            }
-        };
+        let mut response = by(deadline, pin!(self.exchange(request))).await?;
         if let Some(deadline) = deadline.filter(|_| !is_endless) {
             response.body_mut().end_by(deadline);
         }
         Ok(response.map(Body::new))
+    }
+
+    /// When a request has to be answered. A limit beyond all time is none.
+    fn deadline(&self, request: &Request<Bytes>) -> Option<Instant> {
+        let own = request.extensions().get::<RequestTimeout>();
+        own.map_or(self.timeout, |own| own.0).and_then(|limit| Instant::now().checked_add(limit))
     }
 
     /// Sends a request; after a 401 once more, if there are other credentials by then.
@@ -282,6 +279,12 @@ impl Shared {
     }
 
     async fn upgrade(&self, request: Request<Bytes>) -> Result<Upgrade, TransportError> {
+        let deadline = self.deadline(&request);
+        by(deadline, pin!(self.switch(request, deadline))).await
+    }
+
+    /// Asks for another protocol. Once the server has agreed there is no limit; why it does not has to be said by then.
+    async fn switch(&self, request: Request<Bytes>, deadline: Option<Instant>) -> Result<Upgrade, TransportError> {
         let is_ours = self.may_authenticate && !request.headers().contains_key(AUTHORIZATION);
         let shown = self.show(is_ours).await?;
         let mut connection = self.pool.private().await?;
@@ -289,11 +292,25 @@ impl Shared {
         let mut response = connection.send(request).await.map_err(|error| broken(error.into_error()))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let response = response.map(|incoming| Source::Private(incoming, connection));
-            return Ok(Upgrade::Refused(opened(response, true).map(Body::new)));
+            let mut response = opened(response, true);
+            if let Some(deadline) = deadline {
+                response.body_mut().end_by(deadline);
+            }
+            return Ok(Upgrade::Refused(response.map(Body::new)));
         }
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(broken)?;
         Ok(Upgrade::Switched(response.map(drop), Upgraded::new(TokioIo::new(upgraded))))
     }
+}
+
+/// The result of `work`, unless it comes too late. As a `dyn`, or the timeout would be compiled together with all that it limits.
+async fn by<T>(
+    deadline: Option<Instant>,
+    work: Pin<&mut (dyn Future<Output = Result<T, TransportError>> + Send)>,
+) -> Result<T, TransportError> {
+    let Some(deadline) = deadline else { return work.await };
+    let done = tokio::time::timeout_at(deadline, work).await;
+    done.unwrap_or_else(|late| Err(TransportError::new(TransportErrorKind::Timeout, late)))
 }
 
 /// An answer whose body opens itself if it is compressed, and we asked for that.
