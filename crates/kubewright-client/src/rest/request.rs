@@ -283,7 +283,7 @@ impl<'a> Request<'a> {
         let timeout = self.timeout;
         let attempts = self.prepare(true)?;
         attempts.throttle().await;
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let answer = within(timeout, pin!(async { Ok(Streaming::new(attempts.run().await?)) })).await?;
         Ok((answer, deadline))
     }
@@ -303,7 +303,9 @@ impl<'a> Request<'a> {
         if let Some(problem) = self.problem.take() {
             return Err(Error::InvalidRequest(problem));
         }
-        if let Some(timeout) = self.timeout.filter(|_| tell_timeout) {
+        // No server reads more nanoseconds than these.
+        let is_told = |timeout: &Duration| tell_timeout && i64::try_from(timeout.as_nanos()).is_ok();
+        if let Some(timeout) = self.timeout.filter(is_told) {
             append_parameter(&mut self.query, "timeout", &format!("{}ms", timeout.as_millis()));
         }
         Attempts::new(self)

@@ -20,19 +20,24 @@ impl Failure {
 
 /// A connection that broke before it carried anything.
 pub(super) fn unborn(error: impl StdError + Send + Sync + 'static) -> TransportError {
-    TransportError::new(TransportErrorKind::Connect, error)
+    let kind = if is_refusal(&error) { TransportErrorKind::Tls } else { TransportErrorKind::Connect };
+    TransportError::new(kind, error)
 }
 
 /// What it means that a connection broke.
 pub(super) fn broken(error: impl StdError + Send + Sync + 'static) -> TransportError {
-    // A server says only after the handshake that it does not like our certificate.
-    let is_tls = causes(&error).any(|cause| {
-        let of_http2 = cause.downcast_ref::<h2::Error>().and_then(h2::Error::get_io);
-        let inner = of_http2.or_else(|| cause.downcast_ref::<io::Error>()).and_then(io::Error::get_ref);
-        inner.is_some_and(|inner| matches!(inner.downcast_ref(), Some(rustls::Error::AlertReceived(_))))
-    });
-    let kind = if is_tls { TransportErrorKind::Tls } else { TransportErrorKind::Disconnected };
+    let kind = if is_refusal(&error) { TransportErrorKind::Tls } else { TransportErrorKind::Disconnected };
     TransportError::new(kind, error)
+}
+
+/// Whether the server does not like our certificate, which it says only after the handshake.
+///
+/// An error of h2 never shows it: of what it was made of, that keeps the words.
+fn is_refusal(error: &(dyn StdError + 'static)) -> bool {
+    causes(error).any(|cause| {
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        inner.is_some_and(|inner| matches!(inner.downcast_ref(), Some(rustls::Error::AlertReceived(_))))
+    })
 }
 
 /// Whether the server says that it has not looked at the request: it refused the stream, or is going away.

@@ -20,8 +20,6 @@ const HEADER_MAX: usize = 128 << 10;
 pub(super) struct Gunzip {
     waiting: Bytes,
     part: Part,
-    /// Whether a member has been read to its end; others may follow.
-    has_member: bool,
 }
 
 /// The part of a member that is being read.
@@ -36,7 +34,7 @@ enum Part {
 
 impl Gunzip {
     pub(super) fn new() -> Self {
-        Gunzip { waiting: Bytes::new(), part: Part::Header(Vec::new()), has_member: false }
+        Gunzip { waiting: Bytes::new(), part: Part::Header(Vec::new()) }
     }
 
     /// Takes the next compressed chunk; the one before has to be used up.
@@ -57,10 +55,11 @@ impl Gunzip {
         Ok(None)
     }
 
-    /// To be asked once all has been fed. An error if the end is missing.
+    /// To be asked once all has been fed. An error if the end is missing; nothing at all has none, as an answer without a body may name
+    /// a compression.
     pub(super) fn finish(&self) -> io::Result<()> {
         match &self.part {
-            Part::Header(header) if header.is_empty() && self.has_member => Ok(()),
+            Part::Header(header) if header.is_empty() => Ok(()),
             _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the compressed text has no end")),
         }
     }
@@ -98,8 +97,8 @@ impl Gunzip {
                         if known != expected {
                             return Err(garbled("the checksum of compressed text is wrong"));
                         }
+                        // Another member may follow.
                         self.part = Part::Header(Vec::new());
-                        self.has_member = true;
                     }
                 }
             }
@@ -221,6 +220,13 @@ mod tests {
         let body = compressed(b"some text");
         assert!(open(&mut Gunzip::new(), &[&body[..body.len() - 1]]).is_err());
         assert!(open(&mut Gunzip::new(), &[b"no gzip at all, but text"]).is_err());
+    }
+
+    #[test]
+    fn nothing_at_all_is_an_empty_text() {
+        assert_eq!(open(&mut Gunzip::new(), &[]).expect("nothing is missing").0, b"");
+        assert_eq!(open(&mut Gunzip::new(), &[b""]).expect("nothing is missing").0, b"");
+        assert!(open(&mut Gunzip::new(), &[&[0x1f]]).is_err());
     }
 
     #[test]

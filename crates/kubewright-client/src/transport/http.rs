@@ -30,6 +30,8 @@ use crate::credentials::{Authenticator, Shown};
 
 /// How often a request is sent that no server has seen.
 const ATTEMPTS: usize = 3;
+/// How many seconds a server may take to answer a ping, unless a variable says otherwise.
+const PING_TIMEOUT: u32 = 15;
 
 /// How long one request may take, in place of the configuration's limit: put into the extensions of the request.
 /// `None` lifts the limit.
@@ -178,22 +180,19 @@ impl fmt::Debug for HttpTransport {
 
 impl Shared {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Body>, TransportError> {
-        let own = request.extensions().get::<RequestTimeout>();
-        let deadline = own.map_or(self.timeout, |own| own.0).map(|limit| Instant::now() + limit);
+        let deadline = self.deadline(&request);
         let is_endless = is_endless(request.uri());
-        // As a `dyn`, or the timeout would be compiled together with all that it limits.
-        let exchange: Pin<&mut (dyn Future<Output = _> + Send)> = pin!(self.exchange(request));
-        let mut response = match deadline {
-            None => exchange.await?,
-            Some(deadline) => {
-                let exchanged = tokio::time::timeout_at(deadline, exchange).await;
-                exchanged.unwrap_or_else(|late| Err(TransportError::new(TransportErrorKind::Timeout, late)))?
-            }
-        };
+        let mut response = by(deadline, pin!(self.exchange(request))).await?;
         if let Some(deadline) = deadline.filter(|_| !is_endless) {
             response.body_mut().end_by(deadline);
         }
         Ok(response.map(Body::new))
+    }
+
+    /// When a request has to be answered. A limit beyond all time is none.
+    fn deadline(&self, request: &Request<Bytes>) -> Option<Instant> {
+        let own = request.extensions().get::<RequestTimeout>();
+        own.map_or(self.timeout, |own| own.0).and_then(|limit| Instant::now().checked_add(limit))
     }
 
     /// Sends a request; after a 401 once more, if there are other credentials by then.
@@ -240,7 +239,10 @@ impl Shared {
             let lease = self.pool.lease().await?;
             match self.send_on(lease, request, shown).await {
                 Ok(response) => return Ok(opened(response, asks_gzip)),
-                Err(Failure { is_unseen: true, error }) => last = Some(error),
+                // Who does not like our certificate would not like it the next time.
+                Err(Failure { is_unseen: true, error }) if error.kind() != TransportErrorKind::Tls => {
+                    last = Some(error)
+                }
                 Err(failure) => return Err(failure.error),
             }
         }
@@ -277,6 +279,12 @@ impl Shared {
     }
 
     async fn upgrade(&self, request: Request<Bytes>) -> Result<Upgrade, TransportError> {
+        let deadline = self.deadline(&request);
+        by(deadline, pin!(self.switch(request, deadline))).await
+    }
+
+    /// Asks for another protocol. Once the server has agreed there is no limit; why it does not has to be said by then.
+    async fn switch(&self, request: Request<Bytes>, deadline: Option<Instant>) -> Result<Upgrade, TransportError> {
         let is_ours = self.may_authenticate && !request.headers().contains_key(AUTHORIZATION);
         let shown = self.show(is_ours).await?;
         let mut connection = self.pool.private().await?;
@@ -284,11 +292,25 @@ impl Shared {
         let mut response = connection.send(request).await.map_err(|error| broken(error.into_error()))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let response = response.map(|incoming| Source::Private(incoming, connection));
-            return Ok(Upgrade::Refused(opened(response, true).map(Body::new)));
+            let mut response = opened(response, true);
+            if let Some(deadline) = deadline {
+                response.body_mut().end_by(deadline);
+            }
+            return Ok(Upgrade::Refused(response.map(Body::new)));
         }
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(broken)?;
         Ok(Upgrade::Switched(response.map(drop), Upgraded::new(TokioIo::new(upgraded))))
     }
+}
+
+/// The result of `work`, unless it comes too late. As a `dyn`, or the timeout would be compiled together with all that it limits.
+async fn by<T>(
+    deadline: Option<Instant>,
+    work: Pin<&mut (dyn Future<Output = Result<T, TransportError>> + Send)>,
+) -> Result<T, TransportError> {
+    let Some(deadline) = deadline else { return work.await };
+    let done = tokio::time::timeout_at(deadline, work).await;
+    done.unwrap_or_else(|late| Err(TransportError::new(TransportErrorKind::Timeout, late)))
 }
 
 /// An answer whose body opens itself if it is compressed, and we asked for that.
@@ -312,13 +334,33 @@ fn is_endless(uri: &Uri) -> bool {
     })
 }
 
-/// When connections are asked whether they live. Zero asks never.
+/// When connections are asked whether they live. An interval of zero asks never; as in Go, a limit of zero is the default.
 fn health(environment: &Environment) -> Health {
-    let seconds = |name: &str, default: u64| {
-        let set = environment.get(name).and_then(|text| text.parse().ok());
-        Duration::from_secs(set.unwrap_or(default))
+    // No more than times can be added up.
+    let seconds = |name: &str, default: u32| {
+        let set = environment.get(name).and_then(|text| text.parse::<u32>().ok());
+        Duration::from_secs(set.unwrap_or(default).into())
     };
     let interval = seconds("HTTP2_READ_IDLE_TIMEOUT_SECONDS", 30);
-    let timeout = seconds("HTTP2_PING_TIMEOUT_SECONDS", 15);
+    let timeout = seconds("HTTP2_PING_TIMEOUT_SECONDS", PING_TIMEOUT);
+    let timeout = if timeout.is_zero() { Duration::from_secs(PING_TIMEOUT.into()) } else { timeout };
     Health { interval: (!interval.is_zero()).then_some(interval), timeout }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // TR-2
+    #[test]
+    fn zero_turns_pings_off_and_leaves_their_limit_as_it_is() {
+        let asked = |interval: &str, timeout: &str| {
+            let variables = [("HTTP2_READ_IDLE_TIMEOUT_SECONDS", interval), ("HTTP2_PING_TIMEOUT_SECONDS", timeout)];
+            let health = health(&Environment::of(variables));
+            (health.interval.map(|interval| interval.as_secs()), health.timeout.as_secs())
+        };
+        assert_eq!(asked("10", "5"), (Some(10), 5));
+        assert_eq!(asked("0", "0"), (None, 15));
+        assert_eq!(asked("no number", "18446744073709551615"), (Some(30), 15));
+    }
 }

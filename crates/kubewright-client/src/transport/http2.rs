@@ -18,9 +18,10 @@ use http::{Method, Request, Response};
 use kubewright_http2::drive;
 use tokio::time::{Instant, Sleep};
 
-use super::failure::{Failure, broken, is_refused, unborn};
+use super::failure::{Failure, is_refused, unborn};
 use super::killed::Killed;
 use super::stream::BoxedStream;
+use super::witness::Witness;
 use super::{TransportError, TransportErrorKind};
 
 /// The number of streams that is assumed until the server has said how many it takes. An odd one, so that what the
@@ -62,7 +63,7 @@ struct Usage {
     in_flight: AtomicUsize,
     idle_since: Mutex<Instant>,
     /// Why it broke.
-    broke: OnceLock<TransportError>,
+    broke: Arc<OnceLock<TransportError>>,
 }
 
 /// The right to one stream of a connection, given back when dropped.
@@ -121,7 +122,8 @@ impl Opening {
 impl Http2 {
     /// Greets the server.
     pub(super) async fn new(stream: BoxedStream, health: Health, killed: &Killed) -> Result<Self, TransportError> {
-        let (stream, mut driver) = drive(stream);
+        let broke = Arc::new(OnceLock::new());
+        let (stream, mut driver) = drive(Witness::new(stream, Arc::clone(&broke)));
         let mut builder = Builder::new();
         builder
             .initial_max_send_streams(UNSETTLED)
@@ -132,14 +134,13 @@ impl Http2 {
         let (sender, mut connection) = builder.handshake(stream).await.map_err(unborn)?;
         let mut pulse = connection.ping_pong().and_then(|pings| Pulse::new(pings, health));
         let now = Instant::now();
-        let usage = Usage { in_flight: AtomicUsize::new(0), idle_since: Mutex::new(now), broke: OnceLock::new() };
-        let usage = Arc::new(usage);
-        let known = Arc::clone(&usage);
+        let known = Arc::clone(&broke);
+        let usage = Arc::new(Usage { in_flight: AtomicUsize::new(0), idle_since: Mutex::new(now), broke });
         killed.spawn(Box::pin(poll_fn(move |context| {
             let polled = pin!(poll_fn(|context| {
                 let ended = ready!(Pin::new(&mut connection).poll(context));
                 if let Err(error) = ended {
-                    let _ = known.broke.set(broken(error));
+                    let _ = known.set(TransportError::new(TransportErrorKind::Disconnected, error));
                 }
                 Poll::Ready(())
             }));
@@ -149,7 +150,7 @@ impl Http2 {
             let Some(pulse) = &mut pulse else { return Poll::Pending };
             // Those who wait for answers learn of it when the connection is dropped.
             let error = ready!(pulse.poll_silence(driver.last_read(), context));
-            let _ = known.broke.set(error);
+            let _ = known.set(error);
             Poll::Ready(())
         })));
         Ok(Http2 { sender, usage, made: now })

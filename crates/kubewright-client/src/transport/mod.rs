@@ -19,6 +19,7 @@ mod stream;
 mod tls;
 mod upgrade;
 mod verifier;
+mod witness;
 
 use std::error::Error as StdError;
 use std::fmt;

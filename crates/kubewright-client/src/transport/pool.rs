@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connector::{Connector, Protocol};
@@ -43,12 +44,13 @@ struct State {
     idle: Vec<Idle>,
     /// Whether the server chose HTTP/1.1 the last time, so that waiting for a shared connection is of no use.
     is_http1: bool,
-    /// A connection that is being made for all who wait.
+    /// A connection that is being made for all who wait. Closed if its task ended before its time.
     dialing: Option<watch::Receiver<Outcome>>,
     /// Counts how often all connections were given up; one of an earlier time is not used again.
     generation: u64,
     kill: watch::Sender<bool>,
-    is_maintained: bool,
+    /// The task that looks after unused connections.
+    maintenance: Option<JoinHandle<()>>,
 }
 
 struct Idle {
@@ -97,7 +99,7 @@ impl Pool {
             dialing: None,
             generation: 0,
             kill: watch::Sender::new(false),
-            is_maintained: false,
+            maintenance: None,
         };
         Arc::new(Pool { connector, health, state: Mutex::new(state) })
     }
@@ -112,6 +114,7 @@ impl Pool {
     /// Cancel safe: a connection that others wait for as well is made all the same.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, TransportError> {
         let mut fruitless = 0;
+        let mut problem = "the server closes connections as soon as they are made";
         while fruitless < FRUITLESS_MAX {
             // Bound to a name, so that the lock is released before anything is awaited.
             let step = self.step();
@@ -124,19 +127,23 @@ impl Pool {
                 },
                 Step::Wait(mut dialing) => {
                     let outcome = dialing.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
-                    if let Ok(Some(Err(error))) = outcome {
-                        return Err(error);
+                    match outcome {
+                        Ok(Some(Err(error))) => return Err(error),
+                        Ok(_) => fruitless += usize::from(self.connections() == 0),
+                        Err(_) => {
+                            problem = "what makes connections ends before it is done";
+                            fruitless += 1;
+                        }
                     }
-                    fruitless += usize::from(self.connections() == 0);
                 }
             }
         }
-        let problem = "the server closes connections as soon as they are made";
         Err(TransportError::new(TransportErrorKind::Connect, problem))
     }
 
     fn step(self: &Arc<Self>) -> Step {
         let mut state = self.state();
+        self.maintain(&mut state);
         state.http2.retain_mut(|connection| !connection.is_closed());
         if let Some(opening) = state.http2.iter().find_map(Http2::open) {
             return Step::Take(Lease::Http2(opening));
@@ -153,7 +160,8 @@ impl Pool {
         if state.http2.iter().any(Http2::is_settling) {
             return Step::Settle;
         }
-        if let Some(dialing) = &state.dialing {
+        // One whose task panicked, or ended with its runtime, is made again.
+        if let Some(dialing) = state.dialing.as_ref().filter(|dialing| dialing.has_changed().is_ok()) {
             return Step::Wait(dialing.clone());
         }
         let (tell, dialing) = watch::channel(None);
@@ -177,8 +185,7 @@ impl Pool {
             self.close_all();
         }
         let (home, killed) = {
-            let mut state = self.state();
-            self.maintain(&mut state);
+            let state = self.state();
             (self.home(&state), Killed(state.kill.subscribe()))
         };
         let (stream, protocol) = self.connector.connect(None).await?;
@@ -210,17 +217,18 @@ impl Pool {
 
     /// Uses no present connection for new requests; those under way go on.
     pub(super) fn retire_all(&self) {
-        let mut state = self.state();
-        state.generation += 1;
-        state.http2.clear();
-        state.idle.clear();
+        self.state().retire();
     }
 
     /// Closes all connections, with what is under way on them.
     pub(super) fn close_all(&self) {
-        self.retire_all();
-        self.state().kill.send_replace(true);
-        self.state().kill = watch::Sender::new(false);
+        // At once, or a connection that is made meanwhile would belong to both times, or to neither.
+        let kill = {
+            let mut state = self.state();
+            state.retire();
+            std::mem::replace(&mut state.kill, watch::Sender::new(false))
+        };
+        kill.send_replace(true);
     }
 
     /// How many connections there are that new requests could use.
@@ -238,15 +246,15 @@ impl Pool {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Starts the task that looks after unused connections. It ends with the pool.
+    /// Starts the task that looks after unused connections, unless it runs. It ends with the pool, or with its runtime.
     fn maintain(self: &Arc<Self>, state: &mut State) {
-        if std::mem::replace(&mut state.is_maintained, true) {
+        if state.maintenance.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
         let (pool, mut alive) = (Arc::downgrade(self), state.kill.subscribe());
         let live = self.connector.tls.as_ref().and_then(|tls| tls.live());
         let mut renewed = live.map(LiveCertificate::subscribe);
-        task::spawn(Box::pin(async move {
+        let maintenance = task::spawn(Box::pin(async move {
             let mut identity_checked = Instant::now();
             loop {
                 tokio::select! {
@@ -271,6 +279,16 @@ impl Pool {
                 alive = state.kill.subscribe();
             }
         }));
+        state.maintenance = Some(maintenance);
+    }
+}
+
+impl State {
+    /// Leaves present connections to what is under way on them.
+    fn retire(&mut self) {
+        self.generation += 1;
+        self.http2.clear();
+        self.idle.clear();
     }
 }
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use h2::{Reason, RecvStream};
+use h2::RecvStream;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, Sleep};
 
@@ -75,8 +75,7 @@ fn poll_stream(
             let _ = stream.flow_control().release_capacity(chunk.len());
             Some(Ok(chunk))
         }
-        // The server has no more to say, and puts it like that.
-        Some(Err(error)) if matches!(error.reason(), Some(Reason::NO_ERROR | Reason::CANCEL)) => None,
+        // Whatever the reason: after the end of an answer h2 tells of none.
         Some(Err(error)) => Some(Err(slot.broken(error))),
         None => None,
     })

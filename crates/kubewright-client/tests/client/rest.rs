@@ -182,6 +182,12 @@ async fn a_request_ends_with_its_time() {
     assert!(error.is_timeout(), "{error}");
     assert_eq!(start.elapsed().as_secs(), 3);
     assert_eq!(script.lines(), ["GET /api/v1/pods?timeout=3000ms"]);
+
+    // A server could not even read how long that is.
+    let script = Script::new([answer(200, list)]);
+    let pods = Api::<Pod>::all(&script.client().request_timeout(Duration::MAX));
+    pods.list(&ListOptions::default()).await.unwrap();
+    assert_eq!(script.lines(), ["GET /api/v1/pods"]);
 }
 
 #[tokio::test]

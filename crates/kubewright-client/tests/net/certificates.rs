@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use kubewright_client::config::CertificateSource;
+use kubewright_client::config::{CertificateSource, Environment};
 use kubewright_client::credentials::{ClientCertificate, KeySource};
 use kubewright_client::transport::{Transport, TransportErrorKind};
 use kubewright_client::{Config, Secret};
@@ -131,8 +131,11 @@ async fn a_server_that_does_not_believe_the_certificate_says_so() {
     let stranger = Authority::new();
     let mut config: Config = config;
     config.credentials.client_certificate = Some(data(&stranger.sign("jane")));
-    let error = config.connect().expect("fine").send(get("/api/v1/pods")).await.expect_err("it is not believed");
-    assert!(matches!(error.kind(), TransportErrorKind::Tls | TransportErrorKind::Disconnected), "{error:?}");
+    for variable in ["DISABLE_HTTP2", "NOTHING"] {
+        config.environment = Environment::of([(variable, "1")]);
+        let error = config.connect().expect("fine").send(get("/api/v1/pods")).await.expect_err("it is not believed");
+        assert_eq!(error.kind(), TransportErrorKind::Tls, "{error:?}");
+    }
     config.credentials.client_certificate = None;
     let anonymous = ask(&config.connect().expect("fine"), get("/api/v1/pods")).await.0;
     assert_eq!(anonymous, StatusCode::FORBIDDEN);

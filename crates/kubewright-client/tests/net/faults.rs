@@ -158,6 +158,57 @@ async fn a_refused_stream_is_tried_again_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
+async fn half_an_answer_over_http2_is_no_answer_whatever_the_server_says() {
+    let transport = played(Protocol::Http2, |_, stream| async move {
+        let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
+        while let Some((path, mut respond)) = accept(&mut connection).await {
+            let reason = match path.as_str() {
+                "/cancelled" => h2::Reason::CANCEL,
+                "/over" => h2::Reason::NO_ERROR,
+                // Nobody reads the request to its end, which h2 says after the answer.
+                _ => {
+                    ok(&mut respond, "done");
+                    continue;
+                }
+            };
+            let mut body = respond.send_response(Response::new(()), false).expect("the stream is open");
+            body.send_data(Bytes::from_static(b"half"), false).expect("the stream is open");
+            tokio::spawn(async move {
+                // After what was sent before, which it would take back.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                body.send_reset(reason);
+            });
+        }
+    });
+    for path in ["/cancelled", "/over"] {
+        let mut body = transport.send(get(path)).await.expect("it answers").into_body();
+        assert_eq!(body.chunk().await.expect("it arrives").as_deref(), Some(&b"half"[..]));
+        let error = body.chunk().await.expect_err("the rest is missing");
+        assert_eq!(error.kind(), TransportErrorKind::Disconnected, "{path}");
+        assert!(body.chunk().await.expect("it has ended").is_none());
+    }
+    let large = Request::post("/early").body(Bytes::from(vec![b'x'; 1 << 20])).expect("fine");
+    assert_eq!(ask(&transport, large).await.1, "done");
+    assert_eq!(transport.connections(), 1, "none of it harms the connection");
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_may_name_a_compression() {
+    let transport = played(Protocol::Http2, |_, stream| async move {
+        let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
+        while let Some((_, mut respond)) = accept(&mut connection).await {
+            let head = Response::builder().header("content-encoding", "gzip").body(()).expect("fine");
+            let mut body = respond.send_response(head, false).expect("the stream is open");
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                body.send_data(Bytes::new(), true).expect("the stream is open");
+            });
+        }
+    });
+    assert_eq!(ask(&transport, get("/")).await.1, "");
+}
+
+#[tokio::test]
 async fn a_connection_gets_as_many_streams_as_the_server_takes() {
     let connections = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&connections);

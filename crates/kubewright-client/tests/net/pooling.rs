@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{Request, StatusCode};
 use kubewright_apiserver::ApiServer;
 use kubewright_client::Config;
 use kubewright_client::config::{LoadingRules, Overrides};
-use kubewright_client::transport::{HttpTransport, Protocol, Transport};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use kubewright_client::transport::{HttpTransport, Protocol, Transport, TransportErrorKind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -186,6 +188,70 @@ async fn a_caller_who_gives_up_does_not_harm_those_who_wait_for_the_same_connect
     assert!(first.is_err(), "it gave up");
     assert!(text(second.expect("it answers").into_body()).await.contains("gitVersion"));
     assert_eq!(opened.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_connection_whose_making_panics_is_made_again() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail");
+    let opened = AtomicUsize::new(0);
+    let open = move || {
+        let (number, stream) = (opened.fetch_add(1, Ordering::Relaxed), server.connect());
+        async move {
+            assert!(number > 0, "the first one never comes about");
+            Ok(stream)
+        }
+    };
+    let transport = config("http://server", None).connect_over(Protocol::Http2, open).expect("fine");
+    let asked = tokio::time::timeout(Duration::from_secs(5), ask(&transport, get("/version"))).await;
+    assert_eq!(asked.expect("it ends").0, StatusCode::OK);
+
+    let panics = || async { panic!("none ever comes about") };
+    let open = move || -> BoxFuture<'static, std::io::Result<DuplexStream>> { Box::pin(panics()) };
+    let transport = config("http://server", None).connect_over(Protocol::Http2, open).expect("fine");
+    let asked = tokio::time::timeout(Duration::from_secs(5), transport.send(get("/version"))).await;
+    assert_eq!(asked.expect("it ends").expect_err("there is no connection").kind(), TransportErrorKind::Connect);
+}
+
+/// One whose clock runs ahead while everybody waits.
+fn paused_runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
+}
+
+#[test]
+fn a_runtime_that_ended_takes_nothing_along_that_others_need() {
+    async fn serve(stream: DuplexStream) {
+        let mut connection = h2::server::handshake(stream).await.expect("the client greets");
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            respond.send_response(http::Response::new(()), true).expect("the stream is open");
+        }
+    }
+    let opened = AtomicUsize::new(0);
+    let open = move || {
+        let number = opened.fetch_add(1, Ordering::Relaxed);
+        async move {
+            if number == 0 {
+                return std::future::pending().await;
+            }
+            let (ours, theirs) = tokio::io::duplex(64 << 10);
+            tokio::spawn(serve(theirs));
+            Ok(ours)
+        }
+    };
+    let transport = config("http://server", None).connect_over(Protocol::Http2, open).expect("fine");
+    // The first connection is still being made when its runtime ends.
+    let first = paused_runtime();
+    let unanswered = async { tokio::time::timeout(Duration::from_millis(20), transport.send(get("/"))).await };
+    assert!(first.block_on(unanswered).is_err(), "nobody answers");
+    drop(first);
+    for _ in 0..2 {
+        paused_runtime().block_on(async {
+            let asked = tokio::time::timeout(Duration::from_secs(5), ask(&transport, get("/"))).await;
+            assert_eq!(asked.expect("it ends").0, StatusCode::OK);
+            assert_eq!(transport.connections(), 1);
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            assert_eq!(transport.connections(), 0, "somebody closes what nobody uses");
+        });
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use kubewright_client::transport::{
 use kubewright_client::{Config, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::faults::played;
 use crate::scripted::{Authority, Script, Scripted, config, echo};
 
 pub fn get(path: &str) -> Request<Bytes> {
@@ -240,6 +241,45 @@ async fn a_request_that_takes_too_long_is_given_up_but_a_watch_goes_on() {
     let error = transport.send(request).await.expect_err("nobody answers");
     assert_eq!((error.kind(), start.elapsed()), (TransportErrorKind::Timeout, Duration::from_secs(2)));
     drop(theirs);
+}
+
+// TR-1
+#[tokio::test(start_paused = true)]
+async fn a_change_of_protocol_has_to_be_answered_in_time_as_well() {
+    let transport = played(Protocol::Http1, |number, mut stream| async move {
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).await;
+        if number > 0 {
+            let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 9\r\n\r\n").await;
+        }
+        std::future::pending::<()>().await;
+    });
+    let request = || {
+        let mut request = get("/");
+        request.extensions_mut().insert(RequestTimeout(Some(Duration::from_secs(2))));
+        request
+    };
+    let late = (TransportErrorKind::Timeout, Duration::from_secs(2));
+    let start = tokio::time::Instant::now();
+    let unanswered = tokio::time::timeout(Duration::from_secs(60), transport.upgrade(request())).await;
+    let error = unanswered.expect("it ends").expect_err("nobody answers");
+    assert_eq!((error.kind(), start.elapsed()), late);
+
+    let start = tokio::time::Instant::now();
+    let Ok(Upgrade::Refused(response)) = transport.upgrade(request()).await else { panic!("it refuses") };
+    let unread = tokio::time::timeout(Duration::from_secs(60), response.into_body().chunk()).await;
+    let error = unread.expect("it ends").expect_err("the reason never comes");
+    assert_eq!((error.kind(), start.elapsed()), late);
+}
+
+// TR-1
+#[tokio::test]
+async fn a_limit_that_never_comes_is_none() {
+    let mut config = config("http://server", None);
+    config.timeout = Some(Duration::MAX);
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail");
+    let transport = through_memory(server, &config, Protocol::Http2);
+    assert_eq!(ask(&transport, get("/version")).await.0, StatusCode::OK);
 }
 
 #[tokio::test]
