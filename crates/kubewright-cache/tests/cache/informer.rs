@@ -117,6 +117,24 @@ async fn handlers_are_told_what_happens_in_order() {
     }
 }
 
+// DF-7: there may be nothing at all.
+#[tokio::test(start_paused = true)]
+async fn an_empty_resource_syncs() {
+    for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
+        let server = Live::new();
+        let informer = SharedIndexInformer::new(server.clone(), InformerOptions::default().queue(queue));
+        let log = Log::default();
+        let handler = informer.add_handler(logging(&log)).unwrap();
+        let running = Running::start(informer.clone());
+        let both = async { informer.synced().await && handler.synced().await };
+        assert!(timeout(Duration::from_secs(10), both).await.expect("it syncs"), "{queue:?}");
+        server.put("a");
+        settle().await;
+        assert_eq!(taken(&log), ["+a@1"]);
+        running.stop().await;
+    }
+}
+
 // SI-11, SI-12: Go's TestAddWhileActive.
 #[tokio::test(start_paused = true)]
 async fn who_joins_late_gets_all_that_is_there_and_then_changes() {

@@ -71,9 +71,12 @@ impl<T: Object> Shared<T> {
         loop {
             let never = CancellationToken::new();
             let (mut reflecting, mut consuming) = (pin!(reflector.run(&never)), pin!(self.consume()));
+            let mut has_synced = false;
             poll_fn(|context| {
                 loop {
                     let reflected = reflecting.as_mut().poll(context);
+                    // A list of nothing may leave nothing to consume.
+                    has_synced = has_synced || self.note_synced();
                     let was_due = self.queue.is_due();
                     if reflected.is_ready() || consuming.as_mut().poll(context).is_ready() {
                         return Poll::Ready(());
@@ -148,11 +151,11 @@ impl<T: Object> Shared<T> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).keep(&events);
     }
 
-    /// Tells handlers, in their turn, that the first list is complete.
-    fn note_synced(&self) {
+    /// Tells handlers, in their turn, that the first list is complete; says whether it is.
+    fn note_synced(&self) -> bool {
         let mut processor = self.processor();
         if processor.has_synced || !self.queue.has_synced() {
-            return;
+            return processor.has_synced;
         }
         processor.has_synced = true;
         let now = self.store.snapshot();
@@ -162,6 +165,7 @@ impl<T: Object> Shared<T> {
         }
         drop(processor);
         self.synced.send_replace(true);
+        true
     }
 
     pub(super) fn should_resync(&self) -> bool {
