@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    Deleted, Event, EventHandler, FilteringHandler, HandlerOptions, HandlerRegistration, OnPanic, Overflow,
+    BoxFuture, Deleted, Event, EventHandler, FilteringHandler, HandlerOptions, HandlerRegistration, OnPanic, Overflow,
     SharedIndexInformer,
 };
 use kubewright_core::{DynamicObject, Object};
@@ -160,6 +160,58 @@ async fn a_handler_that_blocks_misses_nothing() {
     handler.remove();
     settle().await;
     assert_eq!(running.informer.store().resource_version(), "20");
+    running.stop().await;
+}
+
+// SI-9, SI-14: handlers that fill one channel take turns, and none loses what another had no room for.
+#[tokio::test(start_paused = true)]
+async fn handlers_may_share_a_channel() {
+    let server = Live::new();
+    (0..20).for_each(|at| server.put(&format!("o{at}")));
+    for room in [1, 2, 3] {
+        let informer = informer(&server);
+        let (sender, mut events) = mpsc::channel(room);
+        let all = |_: &DynamicObject| true;
+        informer.add_handler(sender.clone()).unwrap();
+        informer.add_handler(FilteringHandler::new(all, sender.clone())).unwrap();
+        informer.add_handler(sender).unwrap();
+        let running = Running::start(informer);
+        running.informer.synced().await;
+        settle().await;
+        assert_eq!(drained(&mut events).await.len(), 3 * 20, "{room}");
+        // A receiver that is gone holds up nobody.
+        drop(events);
+        server.put("o0");
+        settle().await;
+        running.stop().await;
+    }
+}
+
+/// Panics while it waits.
+struct Impatient;
+
+impl EventHandler<DynamicObject> for Impatient {
+    fn on_event(&mut self, _: &Event<DynamicObject>) {}
+
+    fn is_ready(&self) -> bool {
+        false
+    }
+
+    fn ready(&mut self) -> BoxFuture<'_, ()> {
+        panic!("no patience")
+    }
+}
+
+// SI-10
+#[tokio::test(start_paused = true)]
+async fn a_panic_while_a_handler_waits_is_one_of_the_handler() {
+    let server = Live::new();
+    ["a", "b"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let handler = informer.add_handler(Impatient).unwrap();
+    let running = Running::start(informer);
+    assert!(handler.synced().await);
+    assert_eq!(handler.panics(), 2);
     running.stop().await;
 }
 
