@@ -198,7 +198,11 @@ impl SharedInformerFactory {
     }
 
     /// The informer of a type and of the objects that `which` says.
-    pub fn informer_with<T: Kind>(&self, which: Scoped<T>) -> InformerHandle<T> {
+    pub fn informer_with<T: Kind>(&self, mut which: Scoped<T>) -> InformerHandle<T> {
+        if !T::RESOURCE.namespaced {
+            // Objects of the cluster are in no namespace, whatever that of the factory is.
+            which.namespace = Some(Str::new());
+        }
         self.of_api(Api::<T>::all(&self.shared.client), which)
     }
 
@@ -215,10 +219,17 @@ impl SharedInformerFactory {
 
     /// The informer of a resource, its objects decoded as the type of `api`: a user's own with few fields, or
     /// [`Compact`](crate::Compact).
-    pub fn of_api<T: Object>(&self, api: Api<T>, which: Scoped<T>) -> InformerHandle<T> {
+    ///
+    /// Of the namespace that `which` says, else that of `api`, else that of the factory.
+    pub fn of_api<T: Object>(&self, api: Api<T>, mut which: Scoped<T>) -> InformerHandle<T> {
         let resource = api.resource().clone();
+        if let Scope::Namespace(namespace) = api.scope() {
+            which.namespace.get_or_insert_with(|| namespace.clone());
+        }
         self.get_or_make(resource, false, which, |namespace| {
-            ListWatch::new(if namespace.is_empty() { api } else { api.namespace(namespace) })
+            // An `api` of the cluster stays as it is, and one of a namespace becomes that of all.
+            let is_as_asked = namespace.is_empty() && !matches!(api.scope(), Scope::Namespace(_));
+            ListWatch::new(if is_as_asked { api } else { api.namespace(namespace) })
         })
     }
 
