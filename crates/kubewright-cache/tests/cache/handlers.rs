@@ -1,5 +1,6 @@
 //! Handlers of shared informers: filters, buffers that fill up, panics, and many of them.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -221,7 +222,7 @@ async fn a_panic_is_counted_and_the_handler_goes_on() {
     for (policy, expected) in [
         (OnPanic::Skip, vec!["+a@1*", "+c@3*", "+d@4"]),
         (OnPanic::Remove, vec!["+a@1*"]),
-        (OnPanic::Replay, vec!["+a@1*", "~a@1>1", "~b@2>2", "~c@3>3", "+d@4"]),
+        (OnPanic::Replay, vec!["+a@1*", "+a@1*", "+b@2*", "+c@3*", "+d@4"]),
     ] {
         let server = Live::new();
         ["a", "b", "c"].iter().for_each(|name| server.put(name));
@@ -254,6 +255,76 @@ async fn a_panic_is_counted_and_the_handler_goes_on() {
         assert_eq!(taken(&other).len(), 4);
         running.stop().await;
     }
+}
+
+// SI-10: what the rest of a batch would have told is not lost, deletions above all.
+#[tokio::test(start_paused = true)]
+async fn a_replay_begins_with_what_the_handler_was_through_with() {
+    let server = Live::new();
+    ["a", "b"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let log = Log::default();
+    let mut told = logging(&log);
+    let mut panics = 2;
+    let handler = move |event: &Event<DynamicObject>| {
+        if *event.key().name() == "c" && panics > 0 {
+            panics -= 1;
+            panic!("no c");
+        }
+        told(event);
+    };
+    let handler = informer.add_handler_with(handler, HandlerOptions::default().on_panic(OnPanic::Replay)).unwrap();
+    let running = Running::start(informer);
+    assert!(handler.synced().await);
+    taken(&log);
+    // One batch.
+    server.put("c");
+    server.delete("a");
+    settle().await;
+    assert_eq!((taken(&log).len(), handler.panics()), (0, 1));
+    // Another, while the handler rests.
+    server.delete("b");
+    sleep(Duration::from_secs(5)).await;
+    let mut all = taken(&log);
+    all.sort();
+    // The first replay came as far as the deletions.
+    assert_eq!(all, ["+c@3", "xa@1", "xa@1", "xb@2", "xb@2"]);
+    assert_eq!(handler.panics(), 2);
+    server.put("c");
+    settle().await;
+    assert_eq!(taken(&log), ["~c@3>6"]);
+    running.stop().await;
+}
+
+// SI-10, SI-12: whoever joins late gets the first list in one piece, and has synced when all of it was told.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_a_panic_cut_short_is_not_one_that_was_told() {
+    let server = Live::new();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let running = Running::start(informer(&server));
+    assert!(running.informer.synced().await);
+    for policy in [OnPanic::Skip, OnPanic::Replay, OnPanic::Remove] {
+        let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let (told, mut panics) = (seen.clone(), 1);
+        let handler = move |event: &Event<DynamicObject>| {
+            if std::mem::take(&mut panics) > 0 {
+                panic!("not the first");
+            }
+            told.lock().unwrap().insert(shown(event));
+        };
+        let options = HandlerOptions::default().on_panic(policy);
+        let handler = running.informer.add_handler_with(handler, options).unwrap();
+        assert_eq!(handler.synced().await, policy != OnPanic::Remove, "{policy:?}");
+        let expected = match policy {
+            OnPanic::Skip => 2,
+            OnPanic::Replay => 3,
+            OnPanic::Remove => 0,
+        };
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.len(), expected, "{policy:?}: {seen:?}");
+        assert!(seen.iter().all(|event| event.starts_with('+') && event.ends_with('*')), "{seen:?}");
+    }
+    running.stop().await;
 }
 
 // SI-9, SI-11: ten handlers share what they are told.

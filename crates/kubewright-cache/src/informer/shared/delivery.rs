@@ -43,24 +43,21 @@ struct Delivery<'a, T> {
 
 impl<T: Object> Delivery<'_, T> {
     async fn run(&mut self) {
-        while let Some(Batch { work, ends_initial_list, .. }) = self.listener.take().await {
+        while let Some(Batch { work, after, ends_initial_list }) = self.listener.take().await {
             self.work_through(work).await;
             if self.has_missed {
                 return;
             }
-            self.listener.done(ends_initial_list);
-            if std::mem::take(&mut self.has_panicked) {
-                match self.listener.options.on_panic {
-                    OnPanic::Skip => {}
-                    OnPanic::Replay => {
-                        self.listener.replay();
-                        tokio::select! {
-                            () = self.listener.ended() => return,
-                            () = sleep(REST) => {}
-                        }
+            match (std::mem::take(&mut self.has_panicked), self.listener.options.on_panic) {
+                (false, _) | (true, OnPanic::Skip) => self.listener.done(after, ends_initial_list),
+                (true, OnPanic::Replay) => {
+                    self.listener.replay(after, ends_initial_list);
+                    tokio::select! {
+                        () = self.listener.ended() => return,
+                        () = sleep(REST) => {}
                     }
-                    OnPanic::Remove => return,
                 }
+                (true, OnPanic::Remove) => return,
             }
         }
     }
