@@ -57,6 +57,8 @@ pub(super) struct Processor<T> {
     pub(super) phase: Phase,
     pub(super) resync_check: Option<Duration>,
     pub(super) has_synced: bool,
+    /// Some of what the queue gave was not applied: how many lists there had been. What the queue says of the first is not so any more.
+    pub(super) lost_after: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +112,7 @@ impl<T: Object> Shared<T> {
             }
             if has_panicked {
                 tracing::error!("applying changes to the cache panicked, perhaps in an index function");
+                self.processor().lost_after = Some(self.lists());
                 return;
             }
             self.note_synced();
@@ -131,6 +134,8 @@ impl<T: Object> Shared<T> {
     /// Applies deltas and puts in line what they mean, so that nobody can join in between.
     fn process(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
         let mut processor = self.processor();
+        // Of a list that takes the place of a first one that was lost, the queue does not know that it is the first.
+        let is_in_initial_list = is_in_initial_list || !processor.has_synced;
         processor.listeners.retain(|listener| !listener.has_ended());
         let Applied { events, before, after, reminder } =
             apply(&self.store, deltas, is_in_initial_list, self.recreated);
@@ -157,6 +162,11 @@ impl<T: Object> Shared<T> {
         if processor.has_synced || !self.queue.has_synced() {
             return processor.has_synced;
         }
+        // Then it takes another list, all of which has been applied.
+        let is_lost = |lists| self.lists() == lists || !self.queue.is_empty();
+        if processor.lost_after.is_some_and(is_lost) {
+            return false;
+        }
         processor.has_synced = true;
         let now = self.store.snapshot();
         let around = Around { before: &now, after: &now };
@@ -166,6 +176,11 @@ impl<T: Object> Shared<T> {
         drop(processor);
         self.synced.send_replace(true);
         true
+    }
+
+    /// How many lists the reflector has completed.
+    fn lists(&self) -> u64 {
+        self.reflector.get().map_or(0, |reflector| reflector.health().lists)
     }
 
     pub(super) fn should_resync(&self) -> bool {
