@@ -128,6 +128,7 @@ impl<T: Object> Reflector<T> {
                         Gathered::Closed => {
                             if tries > 1 {
                                 self.back_off(None).await;
+                                self.progress().health.enter(HealthState::Listing);
                             }
                             continue;
                         }

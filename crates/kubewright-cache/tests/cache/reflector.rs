@@ -293,6 +293,22 @@ async fn what_a_streaming_list_does_when_it_fails() {
     assert_eq!(played.objects(), "b@19");
 }
 
+// RE-4: after it has waited it reads again, and says so.
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_begins_anew_is_one() {
+    let script = Script::new([ended("+a@1"), ended("+a@1"), watched("+a@1")]).streaming();
+    let reflector = Reflector::new(script.clone(), Store::default(), ReflectorOptions::default());
+    let stop = CancellationToken::new();
+    let looks = async {
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(reflector.health().state, HealthState::BackingOff);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!((reflector.health().state, script.requests().len()), (HealthState::Listing, 3));
+        stop.cancel();
+    };
+    tokio::join!(reflector.run(&stop), looks);
+}
+
 // RE-3: a store that refuses what was streamed has none of it, and is given a list.
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_that_the_store_refuses_is_listed() {
