@@ -227,9 +227,11 @@ impl<T: Object> RealFifo<T> {
         self.lock().populated.has_synced()
     }
 
-    /// Whoever waits for changes stops once none are left.
+    /// Whoever waits for changes stops once none are left, and whoever waits for room at once.
     pub fn close(&self) {
         self.change(|state| state.is_closed = true);
+        // Nobody may come to make room.
+        self.shared.drained.notify_waiters();
     }
 
     /// Whether the queue is closed.

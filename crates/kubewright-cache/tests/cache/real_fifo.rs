@@ -153,6 +153,11 @@ async fn closing_wakes_who_waits() {
     let queue = queue();
     let (result, ()) = tokio::join!(queue.pop(|_, _| ()), async { queue.close() });
     assert_eq!(result, Err(QueueClosed));
+    // RF-9
+    let queue = self::queue();
+    (0..2000).for_each(|at| queue.add(object(&format!("o{at}"), at)).unwrap());
+    let (room, ()) = tokio::join!(timeout(Duration::from_secs(1), queue.room()), async { queue.close() });
+    assert!(room.is_ok());
 }
 
 // DF-10: what comes before the queue is closed comes out, however close together the two are.
