@@ -154,6 +154,12 @@ async fn objects_come_in_many_forms() {
     let stop = CancellationToken::new();
     factory.start(&stop);
     factory.wait_for_cache_sync().await.unwrap();
+    // RF-12: no two have one name.
+    let mut names_of_all: Vec<String> = factory.informers().into_iter().map(|one| one.name).collect();
+    assert_eq!(names_of_all.len(), 6);
+    names_of_all.dedup();
+    assert_eq!(names_of_all.len(), 6, "{names_of_all:?}");
+    assert!(names_of_all.contains(&"configmaps in default after no data".to_owned()), "{names_of_all:?}");
     let everything = Selector::default();
     assert_eq!(names(&dynamic.list(&everything)), ["a", "b"]);
     let a = dynamic.namespace("default").get("a").unwrap();

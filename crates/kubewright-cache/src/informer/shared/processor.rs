@@ -243,13 +243,21 @@ impl<T> Drop for Shared<T> {
 }
 
 impl<T: Object> Observed for Shared<T> {
-    fn observe(&self) -> (Labels, Sample) {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    fn observe(&self) -> Sample {
         let processor = self.processor();
         let lag = processor.listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
         let panics = processor.listeners.iter().map(|listener| Registered::panics(&**listener)).sum();
         drop(processor);
         let health = self.reflector.get().map(Reflector::health);
-        let sample = Sample {
+        Sample {
             queued: self.queue.len() as u64,
             version: self.store.resource_version(),
             objects: self.store.len() as u64,
@@ -257,7 +265,6 @@ impl<T: Object> Observed for Shared<T> {
             lag,
             panics,
             latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        };
-        (self.labels.clone(), sample)
+        }
     }
 }
