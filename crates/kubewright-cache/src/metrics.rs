@@ -1,8 +1,9 @@
 //! Shows informers in Prometheus' format, under the names that Go's informers use.
 //!
 //! An informer counts for itself; numbers are read when metrics are scraped. An informer that is dropped is gone from the
-//! next scrape.
+//! next scrape. Of several with one name the first that works is shown, since a name must not come twice.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -36,14 +37,28 @@ impl Metrics {
 
     /// Shows an informer for as long as it lives.
     pub(crate) fn watch(&self, informer: Arc<dyn Observed>) {
+        let name = &informer.labels().name;
+        if self.working().iter().any(|other| !other.has_stopped() && other.labels().name == *name) {
+            tracing::error!(%name, "there is an informer of this name, which hides this one from metrics");
+        }
         let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
         informers.retain(|informer| informer.strong_count() > 0);
         informers.push(Arc::downgrade(&informer));
     }
 
     fn samples(&self) -> Vec<(Labels, Sample)> {
+        let mut names = HashSet::new();
+        let mut informers = self.working();
+        informers.retain(|informer| names.insert(informer.labels().name.clone()));
+        informers.iter().map(|informer| (informer.labels().clone(), informer.observe())).collect()
+    }
+
+    /// All that are there, those that have stopped last.
+    fn working(&self) -> Vec<Arc<dyn Observed>> {
         let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        informers.iter().filter_map(Weak::upgrade).map(|informer| informer.observe()).collect()
+        let mut informers: Vec<_> = informers.iter().filter_map(Weak::upgrade).collect();
+        informers.sort_by_key(|informer| informer.has_stopped());
+        informers
     }
 }
 
@@ -55,7 +70,9 @@ pub(crate) struct Labels {
 
 /// An informer as metrics see it.
 pub(crate) trait Observed: Send + Sync {
-    fn observe(&self) -> (Labels, Sample);
+    fn labels(&self) -> &Labels;
+    fn has_stopped(&self) -> bool;
+    fn observe(&self) -> Sample;
 }
 
 /// All numbers of an informer at one moment.

@@ -105,4 +105,15 @@ impl<T, H: EventHandler<T>> EventHandler<T> for Leased<H> {
     fn ready(&mut self) -> BoxFuture<'_, ()> {
         self.handler.ready()
     }
+
+    fn try_event(&mut self, event: &Event<T>) -> bool {
+        self.handler.try_event(event)
+    }
+
+    fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()>
+    where
+        T: Send + Sync,
+    {
+        self.handler.event_when_ready(event)
+    }
 }

@@ -136,7 +136,7 @@ pub struct NotSynced {
 /// A cache that is not complete.
 #[derive(Debug, Clone)]
 pub struct Unsynced {
-    /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`.
+    /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`; with its type if another has that name.
     pub name: String,
     /// How its reflector is doing; absent if the informer has not been started.
     pub health: Option<Health>,
@@ -145,7 +145,7 @@ pub struct Unsynced {
 /// An informer in use, seen from outside.
 #[derive(Debug, Clone)]
 pub struct InformerState {
-    /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`.
+    /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`; with its type if another has that name.
     pub name: String,
     /// Whether its cache is complete.
     pub has_synced: bool,
@@ -198,7 +198,11 @@ impl SharedInformerFactory {
     }
 
     /// The informer of a type and of the objects that `which` says.
-    pub fn informer_with<T: Kind>(&self, which: Scoped<T>) -> InformerHandle<T> {
+    pub fn informer_with<T: Kind>(&self, mut which: Scoped<T>) -> InformerHandle<T> {
+        if !T::RESOURCE.namespaced {
+            // Objects of the cluster are in no namespace, whatever that of the factory is.
+            which.namespace = Some(Str::new());
+        }
         self.of_api(Api::<T>::all(&self.shared.client), which)
     }
 
@@ -215,10 +219,17 @@ impl SharedInformerFactory {
 
     /// The informer of a resource, its objects decoded as the type of `api`: a user's own with few fields, or
     /// [`Compact`](crate::Compact).
-    pub fn of_api<T: Object>(&self, api: Api<T>, which: Scoped<T>) -> InformerHandle<T> {
+    ///
+    /// Of the namespace that `which` says, else that of `api`, else that of the factory.
+    pub fn of_api<T: Object>(&self, api: Api<T>, mut which: Scoped<T>) -> InformerHandle<T> {
         let resource = api.resource().clone();
+        if let Scope::Namespace(namespace) = api.scope() {
+            which.namespace.get_or_insert_with(|| namespace.clone());
+        }
         self.get_or_make(resource, false, which, |namespace| {
-            ListWatch::new(if namespace.is_empty() { api } else { api.namespace(namespace) })
+            // An `api` of the cluster stays as it is, and one of a namespace becomes that of all.
+            let is_as_asked = namespace.is_empty() && !matches!(api.scope(), Scope::Namespace(_));
+            ListWatch::new(if is_as_asked { api } else { api.namespace(namespace) })
         })
     }
 
@@ -268,7 +279,11 @@ impl SharedInformerFactory {
         }
         // What nobody uses any more has stopped, or never began.
         state.entry_of.retain(|_, entry| entry.lease.strong_count() > 0);
-        let name = name_of(&key);
+        let mut name = name_of(&key);
+        // Most often there is one type for a resource, which then need not be told.
+        if state.entry_of.values().any(|entry| entry.name == name) {
+            name.extend([" as ", std::any::type_name::<T>()]);
+        }
         let list_watch = list_watch(namespace).labels(labels).fields(fields);
         let source = match through {
             Some(through) => through(list_watch),
@@ -408,8 +423,13 @@ fn name_of(key: &Key) -> String {
     if key.is_metadata {
         name.push_str(" (metadata)");
     }
-    for (what, text) in [("in", key.namespace.as_str()), ("with", &key.label_selector), ("where", &key.field_selector)]
-    {
+    for (what, text) in [
+        ("in", key.namespace.as_str()),
+        ("with", &key.label_selector),
+        ("where", &key.field_selector),
+        ("after", &key.transform),
+        ("through", &key.through),
+    ] {
         if !text.is_empty() {
             name.extend([" ", what, " ", text]);
         }

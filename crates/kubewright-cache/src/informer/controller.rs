@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kubewright_core::{Object, ResourceVersion};
+use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::event::Event;
-use super::handler::EventHandler;
-use super::process::{Recreated, Reminder, apply};
+use super::handler::{EventHandler, Told, tell_when_ready, try_tell};
+use super::process::{Applied, Recreated, Reminder, apply};
 use super::shared::InformerOptions;
+use crate::Delta;
 use crate::lister_watcher::ListerWatcher;
 use crate::queue::{Process, Queue, RealFifo, RealFifoOptions, ReflectorStore};
 use crate::reflector::{Health, Reflector, ReflectorOptions};
@@ -46,20 +49,56 @@ impl<T> fmt::Debug for Config<T> {
 pub struct Controller<T> {
     queue: Arc<dyn Queue<T>>,
     reflector: Reflector<T>,
-    process: Mutex<Option<Box<Process<'static, T>>>>,
+    processing: Mutex<Option<Processing<T>>>,
+    /// Some of the first list has left the queue, and is not through.
+    is_in_initial_list: AtomicBool,
+}
+
+/// What becomes of deltas.
+enum Processing<T> {
+    /// What the user makes of them.
+    Own(Box<Process<'static, T>>),
+    Informer(Teller<T>),
+}
+
+impl<T: Object> Processing<T> {
+    fn process(&mut self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+        match self {
+            Processing::Own(process) => process(deltas, is_in_initial_list),
+            Processing::Informer(teller) => teller.apply(deltas, is_in_initial_list),
+        }
+    }
+
+    /// What may take its time, after the queue has let go of the deltas.
+    async fn finish(&mut self) {
+        if let Processing::Informer(teller) = self {
+            teller.tell_all().await;
+        }
+    }
 }
 
 impl<T: Object> Controller<T> {
     /// A controller that has not been run.
     pub fn new(config: Config<T>) -> Self {
-        let feed: Arc<dyn ReflectorStore<T>> = config.queue.clone();
-        let reflector = Reflector::over(config.lister_watcher, feed, config.reflector);
-        Controller { queue: config.queue, reflector, process: Mutex::new(Some(config.process)) }
+        let Config { queue, lister_watcher, process, reflector } = config;
+        Self::over(queue, lister_watcher, Processing::Own(process), reflector)
+    }
+
+    fn over(
+        queue: Arc<dyn Queue<T>>,
+        lister_watcher: Box<dyn ListerWatcher<T>>,
+        processing: Processing<T>,
+        reflector: ReflectorOptions<T>,
+    ) -> Self {
+        let feed: Arc<dyn ReflectorStore<T>> = queue.clone();
+        let reflector = Reflector::over(lister_watcher, feed, reflector);
+        let processing = Mutex::new(Some(processing));
+        Controller { queue, reflector, processing, is_in_initial_list: AtomicBool::new(false) }
     }
 
     /// Works until `stop` is cancelled. Runs once: a second call returns at once.
     pub async fn run(&self, stop: &CancellationToken) {
-        let Some(mut process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some(mut processing) = self.processing.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             tracing::warn!("the controller has been run already");
             return;
         };
@@ -68,17 +107,20 @@ impl<T: Object> Controller<T> {
                 loop {
                     let mut has_panicked = false;
                     let mut call = |deltas, is_in_initial_list| {
-                        let process = AssertUnwindSafe(|| process(deltas, is_in_initial_list));
+                        self.is_in_initial_list.store(is_in_initial_list, Ordering::Release);
+                        let process = AssertUnwindSafe(|| processing.process(deltas, is_in_initial_list));
                         has_panicked = catch_unwind(process).is_err();
                     };
                     if self.queue.pop(&mut call).await.is_err() {
                         return;
                     }
+                    processing.finish().await;
+                    self.is_in_initial_list.store(false, Ordering::Release);
                     if has_panicked {
                         tracing::error!("processing of deltas panicked");
                         sleep(REST).await;
                     }
-                    tokio::task::coop::consume_budget().await;
+                    consume_budget().await;
                 }
             })
         };
@@ -88,7 +130,8 @@ impl<T: Object> Controller<T> {
 
     /// Whether all of the first list has been processed.
     pub fn has_synced(&self) -> bool {
-        self.queue.has_synced()
+        // In this order: the queue is asked first, so that what left it since is not taken for what is through.
+        self.queue.has_synced() && !self.is_in_initial_list.load(Ordering::Acquire)
     }
 
     /// The version that the reflector has seen last.
@@ -126,10 +169,10 @@ pub struct Informer<T> {
 }
 
 impl<T: Object> Informer<T> {
-    /// An informer that has not been run. The handler is called from the loop itself.
+    /// An informer that has not been run. The handler is called from the loop itself, which waits until it is ready.
     pub fn new(
         lister_watcher: impl ListerWatcher<T>,
-        mut handler: impl EventHandler<T>,
+        handler: impl EventHandler<T>,
         options: InformerOptions<T>,
     ) -> Self {
         let InformerOptions { indexers, mut reflector, resync, recreated, .. } = options;
@@ -138,12 +181,8 @@ impl<T: Object> Informer<T> {
         if let Some(period) = resync {
             reflector = reflector.resync_every(period);
         }
-        let target = store.clone();
-        let process = move |deltas, is_in_initial_list| {
-            tell(&mut handler, &target, deltas, is_in_initial_list, recreated);
-        };
-        let lister_watcher = Box::new(lister_watcher);
-        let controller = Controller::new(Config { queue, lister_watcher, process: Box::new(process), reflector });
+        let teller = Teller { store: store.clone(), handler: Box::new(handler), recreated, applied: None };
+        let controller = Controller::over(queue, Box::new(lister_watcher), Processing::Informer(teller), reflector);
         Informer { store, controller }
     }
 
@@ -158,26 +197,43 @@ impl<T: Object> Informer<T> {
     }
 }
 
-/// Applies deltas, and tells the one handler.
-fn tell<T: Object>(
-    handler: &mut impl EventHandler<T>,
-    store: &Store<T>,
-    deltas: Vec<crate::Delta<T>>,
-    is_in_initial_list: bool,
+/// Applies deltas, and then tells the one handler.
+struct Teller<T> {
+    store: Store<T>,
+    handler: Box<dyn EventHandler<T>>,
     recreated: Recreated,
-) {
-    let applied = apply(store, deltas, is_in_initial_list, recreated);
-    applied.events.iter().for_each(|event| handler.on_event(event));
-    let is_reminded = |object: &&Arc<T>| match applied.reminder {
-        Reminder::None => false,
-        Reminder::Repeated => {
-            let old = applied.before.get(object.namespace(), object.name());
-            old.is_some_and(|old| Arc::ptr_eq(old, object))
+    /// What is to be told.
+    applied: Option<Applied<T>>,
+}
+
+impl<T: Object> Teller<T> {
+    fn apply(&mut self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+        self.applied = Some(apply(&self.store, deltas, is_in_initial_list, self.recreated));
+    }
+
+    async fn tell_all(&mut self) {
+        let Some(Applied { events, before, after, reminder }) = self.applied.take() else { return };
+        for event in &events {
+            self.tell(event).await;
         }
-        Reminder::All => true,
-    };
-    for object in applied.after.iter().filter(is_reminded) {
-        handler.on_event(&Event::Updated { old: object.clone(), new: object.clone() });
+        if reminder == Reminder::None {
+            return;
+        }
+        let is_repeated = |object: &&Arc<T>| {
+            let old = before.get(object.namespace(), object.name());
+            old.is_some_and(|old| Arc::ptr_eq(old, object))
+        };
+        for object in after.iter().filter(|object| reminder == Reminder::All || is_repeated(object)) {
+            self.tell(&Event::Updated { old: object.clone(), new: object.clone() }).await;
+        }
+    }
+
+    /// A panic costs the handler this event, and no other.
+    async fn tell(&mut self, event: &Event<T>) {
+        if try_tell(&mut *self.handler, event) == Told::NotYet {
+            tell_when_ready(&mut *self.handler, event).await;
+        }
+        consume_budget().await;
     }
 }
 

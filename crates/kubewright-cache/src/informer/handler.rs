@@ -1,10 +1,16 @@
 //! Who is told of events: functions, channels, and handlers that look at some objects only.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use kubewright_core::Object;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::event::Event;
 use crate::Deleted;
@@ -27,6 +33,29 @@ pub trait EventHandler<T>: Send + 'static {
     fn ready(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
+
+    /// Takes an event if that is possible now; says whether it did. By default it does when it [is ready](Self::is_ready).
+    ///
+    /// For who shares with others the room that it is ready for: between the question and the event another may fill it.
+    fn try_event(&mut self, event: &Event<T>) -> bool {
+        let is_ready = self.is_ready();
+        if is_ready {
+            self.on_event(event);
+        }
+        is_ready
+    }
+
+    /// Takes an event as soon as that is possible; asked after [`try_event`](Self::try_event) did not. Where the future is
+    /// dropped, the handler is to stop.
+    fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()>
+    where
+        T: Send + Sync,
+    {
+        Box::pin(async move {
+            self.ready().await;
+            self.on_event(event);
+        })
+    }
 }
 
 impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for F {
@@ -36,9 +65,9 @@ impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for F {
 }
 
 impl<T: Send + Sync + 'static> EventHandler<T> for mpsc::Sender<Event<T>> {
+    /// Lets the event go where there is no room for it; the others wait.
     fn on_event(&mut self, event: &Event<T>) {
-        // Fails only if the receiver is gone, who then misses nothing.
-        let _ = self.try_send(event.clone());
+        let _ = self.try_event(event);
     }
 
     fn is_ready(&self) -> bool {
@@ -47,6 +76,20 @@ impl<T: Send + Sync + 'static> EventHandler<T> for mpsc::Sender<Event<T>> {
 
     fn ready(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async { drop(self.reserve().await) })
+    }
+
+    fn try_event(&mut self, event: &Event<T>) -> bool {
+        match self.try_reserve() {
+            Ok(permit) => permit.send(event.clone()),
+            Err(TrySendError::Full(())) => return false,
+            // The receiver is gone, who then misses nothing.
+            Err(TrySendError::Closed(())) => {}
+        }
+        true
+    }
+
+    fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()> {
+        Box::pin(async { drop(self.send(event.clone()).await) })
     }
 }
 
@@ -147,23 +190,29 @@ impl<T, H> FilteringHandler<T, H> {
     }
 }
 
-impl<T: Object, H: EventHandler<T>> EventHandler<T> for FilteringHandler<T, H> {
-    fn on_event(&mut self, event: &Event<T>) {
+impl<T: Object, H> FilteringHandler<T, H> {
+    /// What an event means to who sees only what passes.
+    fn passed<'a>(&self, event: &'a Event<T>) -> Option<Cow<'a, Event<T>>> {
         let passes = &self.passes;
         match event {
             Event::Updated { old, new } => match (passes(old), passes(new)) {
-                (true, true) => self.handler.on_event(event),
-                (false, true) => {
-                    self.handler.on_event(&Event::Added { object: new.clone(), is_in_initial_list: false });
-                }
+                (true, true) => Some(Cow::Borrowed(event)),
+                (false, true) => Some(Cow::Owned(Event::Added { object: new.clone(), is_in_initial_list: false })),
                 (true, false) => {
                     let left = Deleted::LastKnown { key: old.key(), object: Some(old.clone()) };
-                    self.handler.on_event(&Event::Deleted(left));
+                    Some(Cow::Owned(Event::Deleted(left)))
                 }
-                (false, false) => {}
+                (false, false) => None,
             },
-            event if event.object().is_none_or(|object| passes(object)) => self.handler.on_event(event),
-            _ => {}
+            event => event.object().is_none_or(|object| passes(object)).then_some(Cow::Borrowed(event)),
+        }
+    }
+}
+
+impl<T: Object, H: EventHandler<T>> EventHandler<T> for FilteringHandler<T, H> {
+    fn on_event(&mut self, event: &Event<T>) {
+        if let Some(event) = self.passed(event) {
+            self.handler.on_event(&event);
         }
     }
 
@@ -174,6 +223,51 @@ impl<T: Object, H: EventHandler<T>> EventHandler<T> for FilteringHandler<T, H> {
     fn ready(&mut self) -> BoxFuture<'_, ()> {
         self.handler.ready()
     }
+
+    fn try_event(&mut self, event: &Event<T>) -> bool {
+        self.passed(event).is_none_or(|event| self.handler.try_event(&event))
+    }
+
+    fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(event) = self.passed(event) {
+                self.handler.event_when_ready(&event).await;
+            }
+        })
+    }
+}
+
+/// What came of telling a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Yes,
+    /// It has no room now.
+    NotYet,
+    Panicked,
+}
+
+/// Tells a handler if it can take the event now.
+pub(crate) fn try_tell<T: Object>(handler: &mut dyn EventHandler<T>, event: &Event<T>) -> Told {
+    match catch_unwind(AssertUnwindSafe(|| handler.try_event(event))) {
+        Ok(true) => Told::Yes,
+        Ok(false) => Told::NotYet,
+        Err(_) => panicked(event),
+    }
+}
+
+/// Tells a handler as soon as it can take the event.
+pub(crate) async fn tell_when_ready<T: Object>(handler: &mut dyn EventHandler<T>, event: &Event<T>) -> Told {
+    let mut taking = pin!(async { handler.event_when_ready(event).await });
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| taking.as_mut().poll(context))) {
+        Ok(poll) => poll.map(|()| Told::Yes),
+        Err(_) => Poll::Ready(panicked(event)),
+    })
+    .await
+}
+
+fn panicked<T: Object>(event: &Event<T>) -> Told {
+    tracing::error!(key = %event.key(), "a handler of events panicked");
+    Told::Panicked
 }
 
 impl<T, H: fmt::Debug> fmt::Debug for FilteringHandler<T, H> {

@@ -199,10 +199,11 @@ impl<T: Object> RealFifo<T> {
         let consumer = self.shared.consumer.lock().await;
         loop {
             let changed = self.shared.changed.notified();
-            let (batch, is_in_initial_list) = {
+            // At one moment: what comes before the queue is closed is not missed.
+            let (batch, is_in_initial_list, is_closed) = {
                 let mut state = self.lock();
                 let is_in_initial_list = !state.populated.has_synced();
-                (state.take_batch(), is_in_initial_list)
+                (state.take_batch(), is_in_initial_list, state.is_closed)
             };
             if !batch.is_empty() {
                 self.shared.drained.notify_waiters();
@@ -214,7 +215,7 @@ impl<T: Object> RealFifo<T> {
                 drop(consumer);
                 return Ok(result);
             }
-            if self.lock().is_closed {
+            if is_closed {
                 return Err(QueueClosed);
             }
             changed.await;
@@ -226,9 +227,11 @@ impl<T: Object> RealFifo<T> {
         self.lock().populated.has_synced()
     }
 
-    /// Whoever waits for changes stops once none are left.
+    /// Whoever waits for changes stops once none are left, and whoever waits for room at once.
     pub fn close(&self) {
         self.change(|state| state.is_closed = true);
+        // Nobody may come to make room.
+        self.shared.drained.notify_waiters();
     }
 
     /// Whether the queue is closed.

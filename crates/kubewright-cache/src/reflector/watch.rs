@@ -97,7 +97,8 @@ impl<T: Object> Gathering<T> {
 }
 
 impl<T: Object> Reflector<T> {
-    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the server cannot do that.
+    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the server cannot do that, or the
+    /// store does not take them.
     pub(super) async fn stream_all(&self) -> Option<Watch<T>> {
         let mut tries = 0;
         loop {
@@ -114,8 +115,11 @@ impl<T: Object> Reflector<T> {
                             if self.shared.options.verifies {
                                 self.verify(&objects, &version).await;
                             }
+                            // All of it was refused: the watch leads on from nothing that the store has.
                             if let Err(error) = self.shared.store.replace(objects, version.clone()) {
-                                self.skipped(error.into());
+                                tracing::warn!(reflector = %self.shared.options.name, %error, "a streaming list was refused");
+                                self.tell(error.into());
+                                return None;
                             }
                             self.synced(version);
                             return Some(watch);
@@ -124,6 +128,7 @@ impl<T: Object> Reflector<T> {
                         Gathered::Closed => {
                             if tries > 1 {
                                 self.back_off(None).await;
+                                self.progress().health.enter(HealthState::Listing);
                             }
                             continue;
                         }

@@ -89,7 +89,8 @@ impl<T: Object> Writer<T> {
             return Outdated { _before: Some(before), _spare: spare };
         }
         let spare = match spare {
-            Spare::Behind(held, mut logs) if logs.iter().map(Log::len).sum::<usize>() < BEHIND_MAX => {
+            // A log without steps, as that of a bookmark, takes memory as well.
+            Spare::Behind(held, mut logs) if logs.iter().map(|log| log.len().max(1)).sum::<usize>() < BEHIND_MAX => {
                 logs.push(log);
                 self.spare = Spare::Behind(held, logs);
                 return Outdated { _before: Some(before), _spare: Spare::None };
@@ -216,5 +217,31 @@ impl<T: Object> Transaction<T> {
 impl<T: Object> fmt::Debug for Transaction<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transaction").field("objects", &self.state.slots.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_core::DynamicObject;
+
+    use super::*;
+
+    // ST-11, ST-12: bookmarks alone do not fill the memory for as long as a snapshot is held.
+    #[test]
+    fn a_held_snapshot_costs_no_more_than_so_many_writes() {
+        let published = ArcSwap::from_pointee(State::new(Vec::new()));
+        let mut writer = Writer::<DynamicObject>::default();
+        let held = published.load_full();
+        let mut most = 0;
+        for at in 0..3 * BEHIND_MAX {
+            let mut transaction = writer.begin(&published);
+            transaction.bookmark(at.to_string().as_str().into());
+            drop(writer.publish(transaction, &published));
+            if let Spare::Behind(_, logs) = &writer.spare {
+                most = most.max(logs.len());
+            }
+        }
+        assert!((1..=BEHIND_MAX).contains(&most), "{most}");
+        assert_eq!((held.version.as_str(), published.load().version.as_str()), ("", "12287"));
     }
 }

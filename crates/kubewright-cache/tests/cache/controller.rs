@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    Config, Controller, DeltaFifo, DeltaFifoOptions, Informer, InformerOptions, ReflectorOptions, Store,
+    Config, Controller, DeltaFifo, DeltaFifoOptions, Event, Informer, InformerOptions, ReflectorOptions, Store,
 };
 use kubewright_core::DynamicObject;
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::informer::{Log, logging, taken};
+use crate::informer::{Log, logging, shown, taken};
 use crate::live::Live;
 use crate::support::{all_shown, named};
 
@@ -83,4 +84,57 @@ async fn an_informer_of_ones_own_tells_one_handler() {
     });
     assert!(ran.is_ok());
     assert_eq!(server.watches(), 0);
+}
+
+// SI-12: a channel that is full holds up the informer, which has synced when all of the first list has been taken.
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_ones_own_waits_for_its_handler() {
+    let server = Live::new();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let (sender, mut events) = mpsc::channel(1);
+    let informer = Informer::new(server.clone(), sender, InformerOptions::default());
+    let stop = CancellationToken::new();
+    let (ran, ()) = tokio::join!(timeout(Duration::from_secs(600), informer.controller().run(&stop)), async {
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(named(&informer.store().snapshot()), ["a@1", "b@2", "c@3"]);
+        server.put("d");
+        server.delete("a");
+        let mut told = Vec::new();
+        for count in 0..5 {
+            // One is in the channel.
+            assert_eq!(informer.controller().has_synced(), count > 1, "{count}");
+            told.push(shown(&events.recv().await.unwrap()));
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(told, ["+a@1*", "+b@2*", "+c@3*", "+d@4", "-a@5"]);
+        // It stops also while it waits.
+        ["e", "f"].iter().for_each(|name| server.put(name));
+        sleep(Duration::from_secs(1)).await;
+        stop.cancel();
+    });
+    assert!(ran.is_ok());
+}
+
+// SI-10: only what the handler panicked at is skipped.
+#[tokio::test(start_paused = true)]
+async fn a_panic_costs_the_handler_of_ones_own_one_event() {
+    let server = Live::new();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let log = Log::default();
+    let mut told = logging(&log);
+    let handler = move |event: &Event<DynamicObject>| match event.key().name().as_str() {
+        "b" => panic!("no b"),
+        _ => told(event),
+    };
+    let informer = Arc::new(Informer::new(server.clone(), handler, InformerOptions::default()));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (informer, stop) = (informer.clone(), stop.clone());
+        async move { informer.controller().run(&stop).await }
+    });
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(taken(&log), ["+a@1*", "+c@3*"]);
+    assert!(informer.controller().has_synced());
+    stop.cancel();
+    timeout(Duration::from_secs(1), running).await.expect("it stops").unwrap();
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};
+use kubewright_api::core::v1::{ConfigMap, Container, Namespace, Pod, PodSpec, Secret};
 use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_cache::{Compact, Event, FactoryOptions, HealthState, Scoped, SharedInformerFactory, UnknownIndex};
 use kubewright_client::{Api, Client};
@@ -154,6 +154,12 @@ async fn objects_come_in_many_forms() {
     let stop = CancellationToken::new();
     factory.start(&stop);
     factory.wait_for_cache_sync().await.unwrap();
+    // RF-12: no two have one name.
+    let mut names_of_all: Vec<String> = factory.informers().into_iter().map(|one| one.name).collect();
+    assert_eq!(names_of_all.len(), 6);
+    names_of_all.dedup();
+    assert_eq!(names_of_all.len(), 6, "{names_of_all:?}");
+    assert!(names_of_all.contains(&"configmaps in default after no data".to_owned()), "{names_of_all:?}");
     let everything = Selector::default();
     assert_eq!(names(&dynamic.list(&everything)), ["a", "b"]);
     let a = dynamic.namespace("default").get("a").unwrap();
@@ -172,6 +178,39 @@ async fn objects_come_in_many_forms() {
     let unknown: Result<_, UnknownIndex> = stripped.by_index("nope", "x");
     assert!(unknown.is_err());
     factory.shutdown().await;
+}
+
+// SI-20: what is asked for through an API of a namespace is of that namespace, and not shared with what is of another.
+#[tokio::test]
+async fn an_api_of_a_namespace_has_an_informer_of_its_own() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    Api::<ConfigMap>::namespaced(&client, "kube-system").create(&config_map("b")).await.unwrap();
+    let api = |namespace: &str| Api::<ConfigMap>::namespaced(&client, namespace);
+    let everywhere = || Scoped::default().namespace("");
+    for (options, of_all) in
+        [(FactoryOptions::default(), vec!["a", "b"]), (FactoryOptions::default().namespace("kube-system"), vec!["b"])]
+    {
+        let factory = SharedInformerFactory::new(&client, options);
+        let listers = [
+            factory.of_api(api("default"), Scoped::default()).lister(),
+            factory.of_api(api("kube-system"), Scoped::default()).lister(),
+            factory.of_api(api("default"), Scoped::default().namespace("kube-system")).lister(),
+            factory.of_api(api(""), Scoped::default()).lister(),
+            factory.of_api(api("default"), everywhere()).lister(),
+            factory.informer_with(everywhere()).lister(),
+        ];
+        let namespaces = factory.informer::<Namespace>().lister();
+        factory.start(&CancellationToken::new());
+        factory.wait_for_cache_sync_within(Duration::from_secs(10)).await.unwrap();
+        assert!(namespaces.get("default").is_some(), "objects of the cluster are in no namespace");
+        let own: Selector = "app".parse().unwrap();
+        let seen = listers.each_ref().map(|lister| names(&lister.list(&own)));
+        assert_eq!(seen, [vec!["a"], vec!["b"], vec!["b"], of_all, vec!["a", "b"], vec!["a", "b"]]);
+        let informers: Vec<String> = factory.informers().into_iter().map(|one| one.name).collect();
+        assert_eq!(informers, ["configmaps", "configmaps in default", "configmaps in kube-system", "namespaces"]);
+        factory.shutdown().await;
+    }
 }
 
 // A definition that is deleted is a state of its informer; when it comes back, so do its objects.

@@ -1,10 +1,11 @@
 //! Handlers of shared informers: filters, buffers that fill up, panics, and many of them.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    Deleted, Event, EventHandler, FilteringHandler, HandlerOptions, HandlerRegistration, OnPanic, Overflow,
+    BoxFuture, Deleted, Event, EventHandler, FilteringHandler, HandlerOptions, HandlerRegistration, OnPanic, Overflow,
     SharedIndexInformer,
 };
 use kubewright_core::{DynamicObject, Object};
@@ -163,13 +164,65 @@ async fn a_handler_that_blocks_misses_nothing() {
     running.stop().await;
 }
 
+// SI-9, SI-14: handlers that fill one channel take turns, and none loses what another had no room for.
+#[tokio::test(start_paused = true)]
+async fn handlers_may_share_a_channel() {
+    let server = Live::new();
+    (0..20).for_each(|at| server.put(&format!("o{at}")));
+    for room in [1, 2, 3] {
+        let informer = informer(&server);
+        let (sender, mut events) = mpsc::channel(room);
+        let all = |_: &DynamicObject| true;
+        informer.add_handler(sender.clone()).unwrap();
+        informer.add_handler(FilteringHandler::new(all, sender.clone())).unwrap();
+        informer.add_handler(sender).unwrap();
+        let running = Running::start(informer);
+        running.informer.synced().await;
+        settle().await;
+        assert_eq!(drained(&mut events).await.len(), 3 * 20, "{room}");
+        // A receiver that is gone holds up nobody.
+        drop(events);
+        server.put("o0");
+        settle().await;
+        running.stop().await;
+    }
+}
+
+/// Panics while it waits.
+struct Impatient;
+
+impl EventHandler<DynamicObject> for Impatient {
+    fn on_event(&mut self, _: &Event<DynamicObject>) {}
+
+    fn is_ready(&self) -> bool {
+        false
+    }
+
+    fn ready(&mut self) -> BoxFuture<'_, ()> {
+        panic!("no patience")
+    }
+}
+
+// SI-10
+#[tokio::test(start_paused = true)]
+async fn a_panic_while_a_handler_waits_is_one_of_the_handler() {
+    let server = Live::new();
+    ["a", "b"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let handler = informer.add_handler(Impatient).unwrap();
+    let running = Running::start(informer);
+    assert!(handler.synced().await);
+    assert_eq!(handler.panics(), 2);
+    running.stop().await;
+}
+
 // SI-10: Go's TestEventPanics; never unsynced for ever.
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_counted_and_the_handler_goes_on() {
     for (policy, expected) in [
         (OnPanic::Skip, vec!["+a@1*", "+c@3*", "+d@4"]),
         (OnPanic::Remove, vec!["+a@1*"]),
-        (OnPanic::Replay, vec!["+a@1*", "~a@1>1", "~b@2>2", "~c@3>3", "+d@4"]),
+        (OnPanic::Replay, vec!["+a@1*", "+a@1*", "+b@2*", "+c@3*", "+d@4"]),
     ] {
         let server = Live::new();
         ["a", "b", "c"].iter().for_each(|name| server.put(name));
@@ -202,6 +255,76 @@ async fn a_panic_is_counted_and_the_handler_goes_on() {
         assert_eq!(taken(&other).len(), 4);
         running.stop().await;
     }
+}
+
+// SI-10: what the rest of a batch would have told is not lost, deletions above all.
+#[tokio::test(start_paused = true)]
+async fn a_replay_begins_with_what_the_handler_was_through_with() {
+    let server = Live::new();
+    ["a", "b"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let log = Log::default();
+    let mut told = logging(&log);
+    let mut panics = 2;
+    let handler = move |event: &Event<DynamicObject>| {
+        if *event.key().name() == "c" && panics > 0 {
+            panics -= 1;
+            panic!("no c");
+        }
+        told(event);
+    };
+    let handler = informer.add_handler_with(handler, HandlerOptions::default().on_panic(OnPanic::Replay)).unwrap();
+    let running = Running::start(informer);
+    assert!(handler.synced().await);
+    taken(&log);
+    // One batch.
+    server.put("c");
+    server.delete("a");
+    settle().await;
+    assert_eq!((taken(&log).len(), handler.panics()), (0, 1));
+    // Another, while the handler rests.
+    server.delete("b");
+    sleep(Duration::from_secs(5)).await;
+    let mut all = taken(&log);
+    all.sort();
+    // The first replay came as far as the deletions.
+    assert_eq!(all, ["+c@3", "xa@1", "xa@1", "xb@2", "xb@2"]);
+    assert_eq!(handler.panics(), 2);
+    server.put("c");
+    settle().await;
+    assert_eq!(taken(&log), ["~c@3>6"]);
+    running.stop().await;
+}
+
+// SI-10, SI-12: whoever joins late gets the first list in one piece, and has synced when all of it was told.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_a_panic_cut_short_is_not_one_that_was_told() {
+    let server = Live::new();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let running = Running::start(informer(&server));
+    assert!(running.informer.synced().await);
+    for policy in [OnPanic::Skip, OnPanic::Replay, OnPanic::Remove] {
+        let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let (told, mut panics) = (seen.clone(), 1);
+        let handler = move |event: &Event<DynamicObject>| {
+            if std::mem::take(&mut panics) > 0 {
+                panic!("not the first");
+            }
+            told.lock().unwrap().insert(shown(event));
+        };
+        let options = HandlerOptions::default().on_panic(policy);
+        let handler = running.informer.add_handler_with(handler, options).unwrap();
+        assert_eq!(handler.synced().await, policy != OnPanic::Remove, "{policy:?}");
+        let expected = match policy {
+            OnPanic::Skip => 2,
+            OnPanic::Replay => 3,
+            OnPanic::Remove => 0,
+        };
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.len(), expected, "{policy:?}: {seen:?}");
+        assert!(seen.iter().all(|event| event.starts_with('+') && event.ends_with('*')), "{seen:?}");
+    }
+    running.stop().await;
 }
 
 // SI-9, SI-11: ten handlers share what they are told.

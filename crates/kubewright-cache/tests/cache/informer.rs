@@ -1,5 +1,6 @@
 //! Shared informers: joining, leaving, reminders, relists and their life.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -114,6 +115,24 @@ async fn handlers_are_told_what_happens_in_order() {
         assert_eq!(*behind.lock().unwrap(), 0);
         running.stop().await;
         assert_eq!(server.watches(), 0);
+    }
+}
+
+// DF-7: there may be nothing at all.
+#[tokio::test(start_paused = true)]
+async fn an_empty_resource_syncs() {
+    for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
+        let server = Live::new();
+        let informer = SharedIndexInformer::new(server.clone(), InformerOptions::default().queue(queue));
+        let log = Log::default();
+        let handler = informer.add_handler(logging(&log)).unwrap();
+        let running = Running::start(informer.clone());
+        let both = async { informer.synced().await && handler.synced().await };
+        assert!(timeout(Duration::from_secs(10), both).await.expect("it syncs"), "{queue:?}");
+        server.put("a");
+        settle().await;
+        assert_eq!(taken(&log), ["+a@1"]);
+        running.stop().await;
     }
 }
 
@@ -316,6 +335,44 @@ async fn an_index_function_that_panics_is_survived() {
     sleep(Duration::from_secs(120)).await;
     assert_eq!(named(&running.informer.store().snapshot()), ["a@1", "bad@2", "c@3"]);
     running.stop().await;
+}
+
+// RF-7, SI-12: of a first list that was lost, what is left in the queue is no first list.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_list_that_was_lost_does_not_sync() {
+    for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
+        let failing = Arc::new(AtomicBool::new(true));
+        let fails = failing.clone();
+        let indexers = Indexers::new().with("x", move |object: &DynamicObject| {
+            assert!(object.name() != "bad" || !fails.load(Ordering::Relaxed), "bad object");
+            [kubewright_core::Str::from(object.name())]
+        });
+        let script = Script::new([
+            listed("10", "bad@1 a@2"),
+            watched("+c@11"),
+            crate::script::list_fails(kubewright_core::meta::v1::Status::bad_request("no")),
+            listed("20", "bad@1 a@2 c@11"),
+            watched(""),
+        ]);
+        let options = InformerOptions::default().queue(queue).indexers(indexers);
+        let informer = SharedIndexInformer::new(script, options);
+        let log = Log::default();
+        let handler = informer.add_handler(logging(&log)).unwrap();
+        let running = Running::start(informer.clone());
+        // The informer has gone on, and has applied what was left.
+        sleep(Duration::from_millis(1100)).await;
+        assert!(informer.store().get_by_key(&crate::support::key("c")).is_some(), "{queue:?}");
+        assert!(!informer.has_synced() && !handler.has_synced(), "{queue:?}");
+        failing.store(false, Ordering::Relaxed);
+        assert!(timeout(Duration::from_secs(60), handler.synced()).await.expect("the next list is whole"));
+        assert!(informer.has_synced());
+        assert_eq!(named(&informer.store().snapshot()), ["a@2", "bad@1", "c@11"]);
+        let mut added = taken(&log);
+        added.retain(|event| event.starts_with('+'));
+        added.sort();
+        assert_eq!(added, ["+a@2*", "+bad@1*", "+c@11*"], "{queue:?}");
+        running.stop().await;
+    }
 }
 
 // ST-12: Go's TestStoreResourceVersion; bookmarks move it.

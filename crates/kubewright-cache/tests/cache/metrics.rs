@@ -39,3 +39,27 @@ async fn an_informer_shows_itself_while_it_lives() {
     running.stop().await;
     assert!(!scrape(&registry).contains("foos"));
 }
+
+// RF-12: the first of a name is shown, until it has stopped.
+#[tokio::test(start_paused = true)]
+async fn a_name_comes_once() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let (one, two) = (Live::new(), Live::new());
+    one.put("a");
+    let start = |server: &Live| {
+        let options = InformerOptions::default().metrics(&metrics, "foos");
+        Running::start(SharedIndexInformer::new(server.clone(), options))
+    };
+    let (first, second) = (start(&one), start(&two));
+    assert!(first.informer.synced().await && second.informer.synced().await);
+    let objects = |registry: &Registry| -> Vec<String> {
+        scrape(registry).lines().filter(|line| line.starts_with("informer_objects{")).map(str::to_owned).collect()
+    };
+    assert_eq!(objects(&registry), [r#"informer_objects{name="foos"} 1"#]);
+    let stopped = first.informer.clone();
+    first.stop().await;
+    assert_eq!(objects(&registry), [r#"informer_objects{name="foos"} 0"#]);
+    second.stop().await;
+    drop(stopped);
+}

@@ -1,6 +1,9 @@
 //! The queue that keeps the order against Go's cases, and against a model.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use kubewright_cache::{QueueClosed, RealFifo, RealFifoOptions, ReflectorStore, Store};
@@ -150,6 +153,41 @@ async fn closing_wakes_who_waits() {
     let queue = queue();
     let (result, ()) = tokio::join!(queue.pop(|_, _| ()), async { queue.close() });
     assert_eq!(result, Err(QueueClosed));
+    // RF-9
+    let queue = self::queue();
+    (0..2000).for_each(|at| queue.add(object(&format!("o{at}"), at)).unwrap());
+    let (room, ()) = tokio::join!(timeout(Duration::from_secs(1), queue.room()), async { queue.close() });
+    assert!(room.is_ok());
+}
+
+// DF-10: what comes before the queue is closed comes out, however close together the two are.
+#[test]
+fn closing_leaves_nothing_behind() {
+    let a = object("a", 1);
+    let queues: Vec<_> = (0..30_000).map(|_| queue()).collect();
+    let (turn, mut missed) = (AtomicUsize::new(0), 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (at, queue) in queues.iter().enumerate() {
+                while turn.load(Ordering::Acquire) < at {
+                    std::hint::spin_loop();
+                }
+                queue.add(a.clone()).unwrap();
+                queue.close();
+            }
+        });
+        for (at, queue) in queues.iter().enumerate() {
+            turn.store(at, Ordering::Release);
+            let popped = loop {
+                match pin!(queue.pop(|_, _| ())).poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(result) => break result,
+                    Poll::Pending => std::hint::spin_loop(),
+                }
+            };
+            missed += usize::from(popped.is_err());
+        }
+    });
+    assert_eq!(missed, 0);
 }
 
 // RF-10: what has been popped is not kept alive.

@@ -293,6 +293,42 @@ async fn what_a_streaming_list_does_when_it_fails() {
     assert_eq!(played.objects(), "b@19");
 }
 
+// RE-4: after it has waited it reads again, and says so.
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_begins_anew_is_one() {
+    let script = Script::new([ended("+a@1"), ended("+a@1"), watched("+a@1")]).streaming();
+    let reflector = Reflector::new(script.clone(), Store::default(), ReflectorOptions::default());
+    let stop = CancellationToken::new();
+    let looks = async {
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(reflector.health().state, HealthState::BackingOff);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!((reflector.health().state, script.requests().len()), (HealthState::Listing, 3));
+        stop.cancel();
+    };
+    tokio::join!(reflector.run(&stop), looks);
+}
+
+// RE-3: a store that refuses what was streamed has none of it, and is given a list.
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_the_store_refuses_is_listed() {
+    let script = Script::new([watched("+a@1 +b@2 !10"), listed("11", "a@1 b@2"), watched("+c@12")]).streaming();
+    let refusals = AtomicUsize::new(1);
+    let transform = move |object: DynamicObject| match refusals.swap(0, Ordering::Relaxed) {
+        0 => Ok(object),
+        _ => Err("not now".into()),
+    };
+    let queue = RealFifo::new(RealFifoOptions::default().transform(Arc::new(transform)));
+    let reflector = Reflector::new(script.clone(), queue.clone(), ReflectorOptions::default());
+    let _ = timeout(Duration::from_secs(9), reflector.run(&CancellationToken::new())).await;
+    assert_eq!(script.requests(), [r#"watch "" from the start"#, r#"list "0" limit 500"#, r#"watch "11""#]);
+    let health = reflector.health();
+    assert_eq!((health.lists, health.skipped), (1, 0));
+    assert_eq!(health.last_error.unwrap().0.to_string(), "cannot transform default/a");
+    let popped = queue.pop(|deltas, _| all_shown(&deltas)).await.unwrap();
+    assert_eq!(popped, "ReplacedAll a@1 b@2 at 11");
+}
+
 // RE-5: Go's TestNewReflectorWithDisablementWatchList.
 #[tokio::test(start_paused = true)]
 async fn streaming_lists_can_be_turned_off() {

@@ -1,6 +1,5 @@
 //! The task of one handler: takes work, tells the handler, and survives its panics.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::listener::{Batch, Listener, Work};
 use super::options::OnPanic;
 use crate::Deleted;
 use crate::informer::event::Event;
-use crate::informer::handler::EventHandler;
+use crate::informer::handler::{EventHandler, Told, tell_when_ready, try_tell};
 use crate::store::{Change, Snapshot};
 
 /// How long a handler that panicked rests before it is told of everything again.
@@ -44,24 +43,21 @@ struct Delivery<'a, T> {
 
 impl<T: Object> Delivery<'_, T> {
     async fn run(&mut self) {
-        while let Some(Batch { work, ends_initial_list, .. }) = self.listener.take().await {
+        while let Some(Batch { work, after, ends_initial_list }) = self.listener.take().await {
             self.work_through(work).await;
             if self.has_missed {
                 return;
             }
-            self.listener.done(ends_initial_list);
-            if std::mem::take(&mut self.has_panicked) {
-                match self.listener.options.on_panic {
-                    OnPanic::Skip => {}
-                    OnPanic::Replay => {
-                        self.listener.replay();
-                        tokio::select! {
-                            () = self.listener.ended() => return,
-                            () = sleep(REST) => {}
-                        }
+            match (std::mem::take(&mut self.has_panicked), self.listener.options.on_panic) {
+                (false, _) | (true, OnPanic::Skip) => self.listener.done(after, ends_initial_list),
+                (true, OnPanic::Replay) => {
+                    self.listener.replay(after, ends_initial_list);
+                    tokio::select! {
+                        () = self.listener.ended() => return,
+                        () = sleep(REST) => {}
                     }
-                    OnPanic::Remove => return,
                 }
+                (true, OnPanic::Remove) => return,
             }
         }
     }
@@ -133,18 +129,17 @@ impl<T: Object> Delivery<'_, T> {
         if self.has_panicked && self.listener.options.on_panic != OnPanic::Skip {
             return;
         }
-        if !self.handler.is_ready() {
-            tokio::select! {
+        let mut told = try_tell(&mut *self.handler, event);
+        if told == Told::NotYet {
+            told = tokio::select! {
                 () = self.listener.ended() => {
                     self.has_missed = true;
                     return;
                 }
-                () = self.handler.ready() => {}
-            }
+                told = tell_when_ready(&mut *self.handler, event) => told,
+            };
         }
-        let handler = &mut self.handler;
-        if catch_unwind(AssertUnwindSafe(|| handler.on_event(event))).is_err() {
-            tracing::error!(key = %event.key(), "a handler of events panicked");
+        if told == Told::Panicked {
             self.listener.panicked();
             self.has_panicked = true;
         }

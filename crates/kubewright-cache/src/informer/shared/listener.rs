@@ -38,7 +38,7 @@ pub(super) enum Work<T> {
 pub(super) struct Batch<T> {
     pub(super) work: Work<T>,
     /// Where it leads, for handlers that may have to be told of everything again.
-    after: Option<Snapshot<T>>,
+    pub(super) after: Option<Snapshot<T>>,
     /// With it the first list is complete.
     pub(super) ends_initial_list: bool,
 }
@@ -73,7 +73,7 @@ struct State<T> {
     mark: Option<Mark<T>>,
     /// Set while the handler has fallen behind.
     behind: Option<Behind<T>>,
-    /// What the handler has seen when it is through with what it took, if it may have to be told of everything again.
+    /// What the handler is through with, if it may have to be told of everything again.
     seen: Option<Snapshot<T>>,
     resync: Resync,
 }
@@ -164,8 +164,8 @@ impl<T: Object> Listener<T> {
         wake(state);
     }
 
-    /// Has the handler told of everything again.
-    pub(super) fn replay(&self) {
+    /// Has the handler told of everything again, since it is not through with what it took, which leads to `after`.
+    pub(super) fn replay(&self, after: Option<Snapshot<T>>, ends_initial_list: bool) {
         let mut state = self.lock();
         let missed = std::mem::take(&mut state.line);
         (state.buffered, state.mark) = (0, None);
@@ -173,10 +173,11 @@ impl<T: Object> Listener<T> {
         let from = state.seen.clone().unwrap_or_else(nothing);
         let target = match &before {
             Some(behind) => behind.target.clone(),
-            None => missed.back().and_then(|batch| batch.after.clone()).unwrap_or_else(|| from.clone()),
+            None => missed.back().and_then(|batch| batch.after.clone()).or(after).unwrap_or_else(|| from.clone()),
         };
-        let ends_initial_list =
-            before.is_some_and(|behind| behind.ends_initial_list) || missed.iter().any(|batch| batch.ends_initial_list);
+        let ends_initial_list = ends_initial_list
+            || before.is_some_and(|behind| behind.ends_initial_list)
+            || missed.iter().any(|batch| batch.ends_initial_list);
         state.behind = Some(Behind { from, target, all: true, ends_initial_list });
     }
 
@@ -215,8 +216,13 @@ impl<T: Object> Listener<T> {
         ended.await;
     }
 
-    /// The handler is through with what it took.
-    pub(super) fn done(&self, ends_initial_list: bool) {
+    /// The handler is through with what it took, which leads to `after`.
+    pub(super) fn done(&self, after: Option<Snapshot<T>>, ends_initial_list: bool) {
+        if after.is_some() {
+            let before = std::mem::replace(&mut self.lock().seen, after);
+            // Not under the lock, for it may be much.
+            drop(before);
+        }
         if ends_initial_list {
             self.synced.send_replace(true);
         }
@@ -311,14 +317,10 @@ impl<T> State<T> {
             // Whoever has come to the mark does not lag, or has to be marked again.
             self.mark =
                 self.mark.take().filter(|mark| mark.place > 0).map(|mark| Mark { place: mark.place - 1, ..mark });
-            if self.seen.is_some() {
-                self.seen.clone_from(&batch.after);
-            }
             return Some(batch);
         }
         let Behind { from, target, all, ends_initial_list } = self.behind.take()?;
         let after = self.seen.is_some().then(|| target.clone());
-        self.seen.clone_from(&after);
         Some(Batch { work: Work::Difference { from, to: target, all }, after, ends_initial_list })
     }
 

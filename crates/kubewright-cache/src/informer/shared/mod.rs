@@ -98,6 +98,7 @@ impl<T: Object> SharedIndexInformer<T> {
             phase: Phase::New,
             resync_check: options.resync.map(|period| period.max(SHORTEST_RESYNC)),
             has_synced: false,
+            lost_after: None,
         };
         let (metrics, name) = options.metrics.unzip();
         let shared = Arc::new(Shared {

@@ -57,6 +57,8 @@ pub(super) struct Processor<T> {
     pub(super) phase: Phase,
     pub(super) resync_check: Option<Duration>,
     pub(super) has_synced: bool,
+    /// Some of what the queue gave was not applied: how many lists there had been. What the queue says of the first is not so any more.
+    pub(super) lost_after: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,9 +73,12 @@ impl<T: Object> Shared<T> {
         loop {
             let never = CancellationToken::new();
             let (mut reflecting, mut consuming) = (pin!(reflector.run(&never)), pin!(self.consume()));
+            let mut has_synced = false;
             poll_fn(|context| {
                 loop {
                     let reflected = reflecting.as_mut().poll(context);
+                    // A list of nothing may leave nothing to consume.
+                    has_synced = has_synced || self.note_synced();
                     let was_due = self.queue.is_due();
                     if reflected.is_ready() || consuming.as_mut().poll(context).is_ready() {
                         return Poll::Ready(());
@@ -107,6 +112,7 @@ impl<T: Object> Shared<T> {
             }
             if has_panicked {
                 tracing::error!("applying changes to the cache panicked, perhaps in an index function");
+                self.processor().lost_after = Some(self.lists());
                 return;
             }
             self.note_synced();
@@ -128,6 +134,8 @@ impl<T: Object> Shared<T> {
     /// Applies deltas and puts in line what they mean, so that nobody can join in between.
     fn process(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
         let mut processor = self.processor();
+        // Of a list that takes the place of a first one that was lost, the queue does not know that it is the first.
+        let is_in_initial_list = is_in_initial_list || !processor.has_synced;
         processor.listeners.retain(|listener| !listener.has_ended());
         let Applied { events, before, after, reminder } =
             apply(&self.store, deltas, is_in_initial_list, self.recreated);
@@ -148,11 +156,16 @@ impl<T: Object> Shared<T> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).keep(&events);
     }
 
-    /// Tells handlers, in their turn, that the first list is complete.
-    fn note_synced(&self) {
+    /// Tells handlers, in their turn, that the first list is complete; says whether it is.
+    fn note_synced(&self) -> bool {
         let mut processor = self.processor();
         if processor.has_synced || !self.queue.has_synced() {
-            return;
+            return processor.has_synced;
+        }
+        // Then it takes another list, all of which has been applied.
+        let is_lost = |lists| self.lists() == lists || !self.queue.is_empty();
+        if processor.lost_after.is_some_and(is_lost) {
+            return false;
         }
         processor.has_synced = true;
         let now = self.store.snapshot();
@@ -162,6 +175,12 @@ impl<T: Object> Shared<T> {
         }
         drop(processor);
         self.synced.send_replace(true);
+        true
+    }
+
+    /// How many lists the reflector has completed.
+    fn lists(&self) -> u64 {
+        self.reflector.get().map_or(0, |reflector| reflector.health().lists)
     }
 
     pub(super) fn should_resync(&self) -> bool {
@@ -224,13 +243,21 @@ impl<T> Drop for Shared<T> {
 }
 
 impl<T: Object> Observed for Shared<T> {
-    fn observe(&self) -> (Labels, Sample) {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    fn observe(&self) -> Sample {
         let processor = self.processor();
         let lag = processor.listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
         let panics = processor.listeners.iter().map(|listener| Registered::panics(&**listener)).sum();
         drop(processor);
         let health = self.reflector.get().map(Reflector::health);
-        let sample = Sample {
+        Sample {
             queued: self.queue.len() as u64,
             version: self.store.resource_version(),
             objects: self.store.len() as u64,
@@ -238,7 +265,6 @@ impl<T: Object> Observed for Shared<T> {
             lag,
             panics,
             latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        };
-        (self.labels.clone(), sample)
+        }
     }
 }
