@@ -66,15 +66,14 @@ impl RunnableController {
         ControllerHandle { shared: self.shared.clone() }
     }
 
-    /// Runs until `shutdown` is cancelled and the runs in hand have ended. Informers that nobody has started are started, and
-    /// stopped at the end.
+    /// Runs until `shutdown` is cancelled and the runs in hand have ended. Informers that nobody has started are started, those of
+    /// others in the same factory included; each stops when nobody uses it any more.
     ///
     /// # Errors
     /// If the main kind is not listed in time, or its informer has been stopped.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
-        let caches = CancellationToken::new();
-        let _guard = caches.clone().drop_guard();
-        self.run_with_caches(shutdown, &caches).await
+        // Never cancelled: other controllers may use the same informers, or find theirs started here.
+        self.run_with_caches(shutdown, &CancellationToken::new()).await
     }
 
     /// Reconciles only keys that are this replica's.
@@ -104,8 +103,8 @@ impl RunnableController {
         for attach in attach {
             relations.push(attach(&shared, listed_keys.clone()).map_err(stopped)?);
         }
-        *shared.relations.write().unwrap_or_else(std::sync::PoisonError::into_inner) = relations.clone();
-        let _detach = Detach(shared.clone(), relations.clone());
+        shared.set_relations(relations.clone());
+        let _detach = Detach { shared: shared.clone(), relations: relations.clone() };
         factory.start(caches);
         let syncing: BoxFuture<'_, _> = Box::pin(sync(&shared, &relations, sync_timeout));
         let Some(synced) = shutdown.run_until_cancelled(syncing).await else { return Ok(()) };
@@ -153,12 +152,17 @@ impl Shared {
 }
 
 /// Ends what a controller is told, however it ends.
-struct Detach(Arc<Shared>, Vec<Arc<dyn Relation>>);
+struct Detach {
+    shared: Arc<Shared>,
+    relations: Vec<Arc<dyn Relation>>,
+}
 
 impl Drop for Detach {
     fn drop(&mut self) {
-        self.0.is_working.store(false, Ordering::Release);
-        self.1.iter().for_each(|relation| relation.detach());
+        self.shared.is_working.store(false, Ordering::Release);
+        self.relations.iter().for_each(|relation| relation.detach());
+        // Handles may live on; informers should not, for them alone.
+        self.shared.set_relations(Vec::new());
     }
 }
 

@@ -403,6 +403,40 @@ async fn a_main_kind_that_cannot_be_listed_is_an_error_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
+    // SI-20
+    let server = server().await;
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let second = Controller::<Secret>::new("secrets", &factory).reconciling(move |secret, _| {
+        noted.note(secret.name());
+        async { Ok(Outcome::Done) }
+    });
+    // The first starts all informers that there are.
+    let first = Controller::<ConfigMap>::new("maps", &factory).reconciling(|_, _| async { Ok(Outcome::Done) });
+    let first = Running::start(first).working().await;
+    let second = Running::start(second).working().await;
+    let handle = first.handle.clone();
+    first.stopped().await.unwrap();
+    let mut secret = Secret::default();
+    secret.set_name("later");
+    Api::<Secret>::namespaced(&server.client(), "default").create(&secret).await.unwrap();
+    second.idle().await;
+    assert!(journal.take().contains(&"later".to_owned()));
+    assert!(second.handle.health().is_healthy());
+    // What the first alone has used is gone, though somebody may still ask how it is doing.
+    eventually("one informer is left", async || {
+        factory.informers().iter().map(|informer| informer.name.as_str()).eq(["secrets"])
+    })
+    .await;
+    assert!(!handle.health().is_healthy());
+    // An informer that somebody else has stopped follows nothing.
+    factory.shutdown().await;
+    assert!(second.handle.health().is_working && !second.handle.health().is_healthy());
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_go_before_what_the_first_list_brought() {
     let server = server().await;
     for number in 0..50 {
