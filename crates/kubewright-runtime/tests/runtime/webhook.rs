@@ -373,6 +373,29 @@ async fn objects_are_converted_by_way_of_the_hub() {
     }
 }
 
+#[tokio::test]
+async fn a_review_of_a_long_list_is_converted_and_one_of_a_write_is_never_so_large() {
+    let files = Files::new("large");
+    let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
+    let server = files.server().convert("/convert", converter);
+    let admits = |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() };
+    let served = Served::start(server.admit("/admit", admits)).await;
+    // Eight objects of one MiB each, as of a list.
+    let shelf = format!(
+        r#"{{"apiVersion":"example.com/v1","kind":"Shelf","metadata":{{"name":"a","labels":{{"x":"{}"}}}},"spec":{{"width":"1"}}}}"#,
+        "y".repeat(1 << 20)
+    );
+    let objects = vec![shelf; 8].join(",");
+    let review = format!(r#"{{"request":{{"uid":"u","desiredAPIVersion":"example.com/v2","objects":[{objects}]}}}}"#);
+    let (code, body) = post(served.address, &files.authority, "/convert", &review).await.unwrap();
+    assert_eq!(code, 200, "{body}");
+    let answer = Value::from_json(body.as_bytes()).unwrap();
+    assert_eq!(answer.get("response").unwrap().get("convertedObjects").unwrap().as_array().unwrap().len(), 8);
+    // Whoever sends more than that is refused, or cut off while they still send.
+    let refused = post(served.address, &files.authority, "/admit", &review).await;
+    assert!(matches!(refused, Err(_) | Ok((400, _))), "{refused:?}");
+}
+
 /// Defines shelves in both versions, converted by the webhook at this address.
 async fn define_shelves(server: &RunningServer, url: &str, authority: &str) {
     let mut definition = merge_versions([v2::Shelf::definition(), v1::Shelf::definition()]).unwrap();
