@@ -101,7 +101,8 @@ impl WebhookServer {
         self
     }
 
-    /// Converts objects that come to this path, which is `/convert` in controller-runtime.
+    /// Converts objects that come to this path, which is `/convert` in controller-runtime. A conversion that panics fails with
+    /// code 500.
     ///
     /// Reviews of up to 256 MiB are read: a server asks about all objects of a list at once. What is read is held in memory, so
     /// let nobody but API servers reach this where that matters.

@@ -323,6 +323,7 @@ impl TryFrom<v1::Shelf> for v2::Shelf {
     type Error = std::num::ParseIntError;
 
     fn try_from(shelf: v1::Shelf) -> Result<Self, Self::Error> {
+        assert_ne!(shelf.spec.width, "endless", "no shelf is");
         Ok(v2::Shelf { metadata: shelf.metadata, spec: v2::ShelfSpec { millimetres: shelf.spec.width.parse()? } })
     }
 }
@@ -363,11 +364,14 @@ async fn objects_are_converted_by_way_of_the_hub() {
     assert_eq!((text(&converted[0], "apiVersion"), text(&converted[0], "metadata/labels/x")), ("example.com/v2", "y"));
     let answer = ask("v1", new).await;
     assert_eq!(text(&answer.get("convertedObjects").unwrap().as_array().unwrap()[0], "spec/width"), "70");
-    for (desired, object, why) in
-        [("v2", old("wide"), "invalid digit"), ("v3", old("1"), "\"example.com/v3\" is not known")]
-    {
+    for (desired, object, code, why) in [
+        ("v2", old("wide"), 400, "invalid digit"),
+        ("v3", old("1"), 400, "\"example.com/v3\" is not known"),
+        ("v2", old("endless"), 500, "the conversion panicked: "),
+    ] {
         let answer = ask(desired, &object).await;
         assert_eq!(text(&answer, "result/status"), "Failure");
+        assert_eq!(answer.get("result").and_then(|result| result.get("code")?.as_i64()), Some(code));
         assert!(text(&answer, "result/message").contains(why), "{answer:?}");
         assert!(answer.get("convertedObjects").unwrap().as_array().unwrap().is_empty());
     }
