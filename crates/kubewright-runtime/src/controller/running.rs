@@ -99,14 +99,15 @@ impl RunnableController {
     ) -> Result<(), ControllerError> {
         let RunnableController { shared, factory, attach, listed_keys, feeds, workers, sync_timeout, plan } = self;
         let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
-        let mut relations: Vec<Arc<dyn Relation>> = Vec::new();
+        // There before the first is attached, so that none stays if one of the next cannot be.
+        let mut attached = Detach { shared: shared.clone(), relations: Vec::new() };
         for attach in attach {
-            relations.push(attach(&shared, listed_keys.clone()).map_err(stopped)?);
+            attached.relations.push(attach(&shared, listed_keys.clone()).map_err(stopped)?);
         }
+        let relations = &attached.relations;
         shared.set_relations(relations.clone());
-        let _detach = Detach { shared: shared.clone(), relations: relations.clone() };
         factory.start(caches);
-        let syncing: BoxFuture<'_, _> = Box::pin(sync(&shared, &relations, sync_timeout));
+        let syncing: BoxFuture<'_, _> = Box::pin(sync(&shared, relations, sync_timeout));
         let Some(synced) = shutdown.run_until_cancelled(syncing).await else { return Ok(()) };
         synced?;
         shared.is_working.store(true, Ordering::Release);

@@ -10,11 +10,12 @@ use kubewright_cache::{Scoped, SharedInformerFactory};
 use kubewright_client::{Api, Scope};
 use kubewright_core::owner::{new_controller_ref, new_owner_reference};
 use kubewright_core::{DynamicObject, GroupKind, GroupVersionKind, GroupVersionResource, Object, ObjectKey};
-use kubewright_runtime::controller::ControllerMetrics;
+use kubewright_runtime::controller::{ControllerError, ControllerMetrics};
 use kubewright_runtime::ownership::controller_reference;
 use kubewright_runtime::{Context, Controller, Freshness, Outcome, Predicate};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Journal, Running, config_map, config_maps, controller, eventually, seconds, server, touch};
 
@@ -434,6 +435,23 @@ async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
     // An informer that somebody else has stopped follows nothing.
     factory.shutdown().await;
     assert!(second.handle.health().is_working && !second.handle.health().is_healthy());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_watch_all_it_should_watches_nothing() {
+    let server = server().await;
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    let secrets = factory.informer::<Secret>();
+    let stopped = CancellationToken::new();
+    stopped.cancel();
+    secrets.informer().run(&stopped).await;
+    let controller = Controller::<ConfigMap>::new("maps", &factory).owns::<Secret>();
+    let error = controller.run(|_, _| async { Ok(Outcome::Done) }, &CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(error, ControllerError::Stopped { .. }), "{error}");
+    eventually("only what the test uses is left", async || {
+        factory.informers().iter().map(|informer| informer.name.as_str()).eq(["secrets"])
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
