@@ -8,7 +8,7 @@ use std::time::Duration;
 use kubewright_cache::{BoxFuture, InformerStopped, SharedInformerFactory};
 use kubewright_core::{ObjectKey, Str};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::reason::{Change, Reason};
@@ -169,7 +169,7 @@ impl Drop for Detach {
 
 /// Waits for the main kind, and for other relations unless they fail: those catch up on their own.
 async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Duration) -> Result<(), ControllerError> {
-    let deadline = Instant::now() + patience;
+    let began = Instant::now();
     let not_synced = || {
         let health = shared.health().relations.into_iter().next();
         ControllerError::NotSynced {
@@ -193,7 +193,7 @@ async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Durati
                 () = failing => false,
             }
         });
-        let is_synced = timeout_at(deadline, waiting).await.unwrap_or(false);
+        let is_synced = timeout(patience.saturating_sub(began.elapsed()), waiting).await.unwrap_or(false);
         if !is_synced && is_main {
             return Err(not_synced());
         }

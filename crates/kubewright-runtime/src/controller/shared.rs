@@ -207,8 +207,9 @@ impl ControllerHandle {
     /// Whether nothing runs, nothing waits, and nothing is planned within `horizon`.
     pub fn is_idle(&self, horizon: Duration) -> bool {
         let view = self.shared.queue.view(1);
-        let soon = tokio::time::Instant::now() + horizon;
-        let is_planned = view.delayed.first().is_some_and(|delayed| delayed.until <= soon);
+        let now = tokio::time::Instant::now();
+        let is_planned =
+            view.delayed.first().is_some_and(|delayed| delayed.until.saturating_duration_since(now) <= horizon);
         let is_listening = self.shared.relations().iter().any(|relation| relation.lag() > 0);
         view.waiting_count == 0 && view.processing_count == 0 && !is_planned && !is_listening
     }

@@ -455,6 +455,19 @@ async fn one_that_cannot_watch_all_it_should_watches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn patience_may_be_without_end() {
+    let server = server().await;
+    let journal = Journal::default();
+    let running = noting(&journal, controller(&server).owns::<Secret>().cache_sync_timeout(Duration::MAX));
+    let running = running.working().await;
+    running.idle().await;
+    assert!(running.handle.is_idle(Duration::MAX));
+    running.handle.request_after(key("a"), "me", seconds(3600.0));
+    assert!(running.handle.is_idle(seconds(3599.0)) && !running.handle.is_idle(Duration::MAX));
+    running.stopped().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_go_before_what_the_first_list_brought() {
     let server = server().await;
     for number in 0..50 {
