@@ -50,7 +50,10 @@ impl Ledger {
     pub(crate) fn settle(&self, key: &ObjectKey, has_seen: impl Fn(&Write) -> bool) -> bool {
         self.change(|state| {
             let Some(writes) = state.writes_of.get_mut(key) else { return true };
-            writes.retain(|write| !has_seen(write));
+            for seen in writes.extract_if(.., |write| has_seen(write)) {
+                // No event may ever come for it, as for an object that the cache does not keep.
+                stop_waiting(&mut state.waiting_for, &seen.object, key);
+            }
             for write in &*writes {
                 let waiting = state.waiting_for.entry(write.object.clone()).or_default();
                 if !waiting.contains(key) {
@@ -81,5 +84,49 @@ impl Ledger {
         self.keys.store(state.writes_of.len(), Ordering::Release);
         self.objects.store(state.waiting_for.len(), Ordering::Release);
         result
+    }
+}
+
+/// Wakes `key` no more when `object` shows up.
+fn stop_waiting(waiting_for: &mut HashMap<ObjectKey, Vec<ObjectKey>>, object: &ObjectKey, key: &ObjectKey) {
+    let Some(waiting) = waiting_for.get_mut(object) else { return };
+    waiting.retain(|other| other != key);
+    if waiting.is_empty() {
+        waiting_for.remove(object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::write::Effect;
+    use super::*;
+
+    fn write(relation: usize, object: &str) -> Write {
+        Write { relation, object: ObjectKey::cluster(object), effect: Effect::Gone("uid".into()), at: Instant::now() }
+    }
+
+    #[test]
+    fn who_has_seen_its_writes_without_an_event_waits_no_more() {
+        let (ledger, one, two) = (Ledger::default(), ObjectKey::cluster("one"), ObjectKey::cluster("two"));
+        for key in [&one, &two] {
+            ledger.note(key, write(0, "web"));
+            assert!(!ledger.settle(key, |_| false));
+        }
+        assert!(ledger.settle(&one, |_| true) && ledger.is_anybody_waiting());
+        assert_eq!(ledger.take_waiting_for(&ObjectKey::cluster("web")), std::slice::from_ref(&two));
+        assert!(!ledger.settle(&two, |_| false));
+        assert!(ledger.settle(&two, |_| true) && !ledger.is_anybody_waiting() && ledger.is_empty());
+    }
+
+    #[test]
+    fn who_has_seen_one_of_two_objects_of_a_name_waits_for_the_other() {
+        let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
+        ledger.note(&key, write(0, "web"));
+        ledger.note(&key, write(1, "web"));
+        assert!(!ledger.settle(&key, |_| false));
+        assert!(!ledger.settle(&key, |write| write.relation == 0));
+        assert_eq!(ledger.take_waiting_for(&ObjectKey::cluster("web")), [key]);
     }
 }

@@ -14,7 +14,7 @@ pub struct ControllerHealth {
     pub name: Str,
     /// Whether its workers work: the main kind has been listed, and nobody has told it to stop.
     pub is_working: bool,
-    /// How its watches are doing, the main kind first.
+    /// How its watches are doing, the main kind first. None unless the controller runs.
     pub relations: Vec<RelationHealth>,
     /// How many reconciles run.
     pub active: usize,
@@ -69,8 +69,10 @@ pub struct Failing {
 impl RelationHealth {
     /// Whether it follows changes.
     pub fn is_healthy(&self) -> bool {
-        self.has_synced
-            && self.watch.as_ref().is_some_and(|health| health.state != HealthState::Absent && health.failures == 0)
+        let follows = |health: &Health| {
+            !matches!(health.state, HealthState::Absent | HealthState::Stopped) && health.failures == 0
+        };
+        self.has_synced && self.watch.as_ref().is_some_and(follows)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kubewright_cache::{BoxFuture, InformerStopped, SharedInformerFactory};
 use kubewright_core::{ObjectKey, Str};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::reason::{Change, Reason};
@@ -66,15 +66,14 @@ impl RunnableController {
         ControllerHandle { shared: self.shared.clone() }
     }
 
-    /// Runs until `shutdown` is cancelled and the runs in hand have ended. Informers that nobody has started are started, and
-    /// stopped at the end.
+    /// Runs until `shutdown` is cancelled and the runs in hand have ended. Informers that nobody has started are started, those of
+    /// others in the same factory included; each stops when nobody uses it any more.
     ///
     /// # Errors
     /// If the main kind is not listed in time, or its informer has been stopped.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
-        let caches = CancellationToken::new();
-        let _guard = caches.clone().drop_guard();
-        self.run_with_caches(shutdown, &caches).await
+        // Never cancelled: other controllers may use the same informers, or find theirs started here.
+        self.run_with_caches(shutdown, &CancellationToken::new()).await
     }
 
     /// Reconciles only keys that are this replica's.
@@ -100,14 +99,15 @@ impl RunnableController {
     ) -> Result<(), ControllerError> {
         let RunnableController { shared, factory, attach, listed_keys, feeds, workers, sync_timeout, plan } = self;
         let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
-        let mut relations: Vec<Arc<dyn Relation>> = Vec::new();
+        // There before the first is attached, so that none stays if one of the next cannot be.
+        let mut attached = Detach { shared: shared.clone(), relations: Vec::new() };
         for attach in attach {
-            relations.push(attach(&shared, listed_keys.clone()).map_err(stopped)?);
+            attached.relations.push(attach(&shared, listed_keys.clone()).map_err(stopped)?);
         }
-        *shared.relations.write().unwrap_or_else(std::sync::PoisonError::into_inner) = relations.clone();
-        let _detach = Detach(shared.clone(), relations.clone());
+        let relations = &attached.relations;
+        shared.set_relations(relations.clone());
         factory.start(caches);
-        let syncing: BoxFuture<'_, _> = Box::pin(sync(&shared, &relations, sync_timeout));
+        let syncing: BoxFuture<'_, _> = Box::pin(sync(&shared, relations, sync_timeout));
         let Some(synced) = shutdown.run_until_cancelled(syncing).await else { return Ok(()) };
         synced?;
         shared.is_working.store(true, Ordering::Release);
@@ -153,18 +153,23 @@ impl Shared {
 }
 
 /// Ends what a controller is told, however it ends.
-struct Detach(Arc<Shared>, Vec<Arc<dyn Relation>>);
+struct Detach {
+    shared: Arc<Shared>,
+    relations: Vec<Arc<dyn Relation>>,
+}
 
 impl Drop for Detach {
     fn drop(&mut self) {
-        self.0.is_working.store(false, Ordering::Release);
-        self.1.iter().for_each(|relation| relation.detach());
+        self.shared.is_working.store(false, Ordering::Release);
+        self.relations.iter().for_each(|relation| relation.detach());
+        // Handles may live on; informers should not, for them alone.
+        self.shared.set_relations(Vec::new());
     }
 }
 
 /// Waits for the main kind, and for other relations unless they fail: those catch up on their own.
 async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Duration) -> Result<(), ControllerError> {
-    let deadline = Instant::now() + patience;
+    let began = Instant::now();
     let not_synced = || {
         let health = shared.health().relations.into_iter().next();
         ControllerError::NotSynced {
@@ -188,7 +193,7 @@ async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Durati
                 () = failing => false,
             }
         });
-        let is_synced = timeout_at(deadline, waiting).await.unwrap_or(false);
+        let is_synced = timeout(patience.saturating_sub(began.elapsed()), waiting).await.unwrap_or(false);
         if !is_synced && is_main {
             return Err(not_synced());
         }

@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) numbers: Option<Numbers>,
     pub(crate) random: Random,
     pub(crate) is_working: AtomicBool,
-    /// The watches, the main one first; empty before the controller runs.
+    /// The watches, the main one first; empty unless the controller runs.
     pub(crate) relations: RwLock<Vec<Arc<dyn Relation>>>,
     /// Which keys are this replica's, if there are others.
     pub(crate) sharding: OnceLock<Sharding>,
@@ -98,6 +98,12 @@ impl Shared {
 
     pub(crate) fn relations(&self) -> Vec<Arc<dyn Relation>> {
         self.relations.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_relations(&self, relations: Vec<Arc<dyn Relation>>) {
+        let before = std::mem::replace(&mut *self.relations.write().unwrap_or_else(PoisonError::into_inner), relations);
+        // Without the lock, since the last use of an informer may be among them.
+        drop(before);
     }
 
     /// Only the worker that has the key says how it went, so that it never misses what it said itself.
@@ -201,8 +207,9 @@ impl ControllerHandle {
     /// Whether nothing runs, nothing waits, and nothing is planned within `horizon`.
     pub fn is_idle(&self, horizon: Duration) -> bool {
         let view = self.shared.queue.view(1);
-        let soon = tokio::time::Instant::now() + horizon;
-        let is_planned = view.delayed.first().is_some_and(|delayed| delayed.until <= soon);
+        let now = tokio::time::Instant::now();
+        let is_planned =
+            view.delayed.first().is_some_and(|delayed| delayed.until.saturating_duration_since(now) <= horizon);
         let is_listening = self.shared.relations().iter().any(|relation| relation.lag() > 0);
         view.waiting_count == 0 && view.processing_count == 0 && !is_planned && !is_listening
     }

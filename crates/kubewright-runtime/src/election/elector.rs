@@ -1,6 +1,7 @@
 //! A candidate that tries to lead, and the task that keeps it leading.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kubewright_client::Client;
@@ -209,7 +210,7 @@ impl Shared {
         }
         tracing::info!(lease = self.name, identity = %self.identity, is_on_purpose, "no longer leader");
         // A leader that lost the lease may still have work under way, which is why it lets the lease run out.
-        if is_on_purpose && self.options.releases {
+        if is_on_purpose && self.options.releases && !term.is_abandoned.load(Ordering::SeqCst) {
             self.release(candidate).await;
         }
         self.observed(candidate);

@@ -1,7 +1,7 @@
 //! Leadership as a value that ends by itself.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{fmt, sync::Arc};
 
 use kubewright_core::ResourceVersion;
@@ -36,6 +36,8 @@ pub struct Leadership {
 pub(super) struct Term {
     /// Cancelled when leadership is lost, or given up.
     pub(super) over: CancellationToken,
+    /// Whether the lease is to run out, instead of being freed.
+    pub(super) is_abandoned: AtomicBool,
     epoch: Instant,
     /// Until when it is certain that nobody else leads, in nanoseconds since the epoch.
     valid_until: AtomicU64,
@@ -44,7 +46,12 @@ pub(super) struct Term {
 impl Term {
     #[inline]
     pub(super) fn new() -> Self {
-        Term { over: CancellationToken::new(), epoch: Instant::now(), valid_until: AtomicU64::new(0) }
+        Term {
+            over: CancellationToken::new(),
+            is_abandoned: AtomicBool::new(false),
+            epoch: Instant::now(),
+            valid_until: AtomicU64::new(0),
+        }
     }
 
     #[inline]
@@ -115,6 +122,13 @@ impl Leadership {
     pub async fn release(self) {
         self.term.over.cancel();
         self.ended.cancelled().await;
+    }
+
+    /// Ends leadership and lets the lease run out, for one who cannot tell whether all work has ended.
+    #[inline]
+    pub(crate) fn abandon(self) {
+        self.term.is_abandoned.store(true, Ordering::SeqCst);
+        self.term.over.cancel();
     }
 }
 

@@ -57,7 +57,10 @@ impl Sink {
                 Err(error) => error,
             };
             match &error {
-                Error::Transport(_) => tracing::debug!(%error, "an event was not written, and will be tried again"),
+                // An answer that cannot be read is that of something in between, most likely.
+                Error::Transport(_) | Error::Decode(_) => {
+                    tracing::debug!(%error, "an event was not written, and will be tried again");
+                }
                 error if error.is_already_exists() || is_terminating(error) => return None,
                 error => {
                     tracing::warn!(%error, event = %event.key(), "the server refused an event");

@@ -2,7 +2,8 @@
 //!
 //! Order of the start: the HTTP endpoints, webhooks, caches, tasks that need not lead, and once this process leads the controllers. The
 //! end goes the other way round: controllers and tasks finish what they have in hand, then the caches stop, then the
-//! endpoints, and the lease is freed last, when nothing can act any more.
+//! endpoints, and the lease is freed last, when nothing can act any more. So it goes as well when something fails. Where work had to be
+//! dropped, the lease is left to run out: what was dropped may take a moment to be gone.
 
 mod checks;
 mod endpoints;
@@ -22,7 +23,7 @@ use kubewright_client::Client;
 use kubewright_core::{Kind, Str};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use checks::{Check, Checks};
@@ -269,7 +270,7 @@ impl Manager {
             task.spawn(async move { sharding.run(&stopped).await });
             (task, stop)
         });
-        let result = self.run_work(shutdown, &caches, &checks).await;
+        let (result, leadership) = self.run_work(shutdown, &caches, &checks).await;
         // Controllers have ended, so that shards have nothing in hand and can be given to others at once. If they could not
         // be ended they are dropped by now, too.
         if let Some((mut sharding, stop)) = shared_out {
@@ -279,43 +280,38 @@ impl Manager {
         caches.cancel();
         serving.cancel();
         while endpoints.join_next().await.is_some() {}
-        match result {
-            Ok(leadership) => {
-                if let Some(leadership) = leadership {
-                    leadership.release().await;
-                }
-                Ok(())
-            }
-            Err(error) => Err(error),
+        if let Some(leadership) = leadership {
+            leadership.release().await;
         }
+        result
     }
 
-    /// Runs controllers and tasks, and gives back the leadership that they had once none of them can act any more.
+    /// Runs controllers and tasks, and gives back the leadership that they had if none of them can act any more.
     #[inline]
     async fn run_work(
         &mut self,
         shutdown: &CancellationToken,
         caches: &CancellationToken,
         checks: &Checks,
-    ) -> Result<Option<Leadership>, ManagerError> {
+    ) -> (Result<(), ManagerError>, Option<Leadership>) {
         let stop = shutdown.child_token();
         let mut work = Work { running: JoinSet::new(), stop: stop.clone() };
         for (name, task) in self.tasks.drain(..) {
             work.spawn(name, task(stop.clone()));
         }
-        let leadership = match &mut self.elector {
-            None => None,
+        let (leadership, mut failure) = match &mut self.elector {
+            None => (None, None),
             Some(elector) => {
                 checks.is_standing_by.store(true, Ordering::Release);
                 tokio::select! {
                     biased;
-                    leadership = elector.acquire(&stop) => leadership,
-                    error = work.first_failure() => return Err(error),
+                    leadership = elector.acquire(&stop) => (leadership, None),
+                    error = work.first_failure() => (None, Some(error)),
                 }
             }
         };
         checks.is_standing_by.store(false, Ordering::Release);
-        if !stop.is_cancelled() {
+        if failure.is_none() && !stop.is_cancelled() {
             for (name, task) in self.leading_tasks.drain(..) {
                 work.spawn(name, task(stop.clone()));
             }
@@ -326,29 +322,56 @@ impl Manager {
                 work.spawn(name, run);
             }
         }
-        let lost = async {
-            match &leadership {
-                Some(leadership) => leadership.lost().await,
-                None => std::future::pending().await,
-            }
-        };
-        let failure = tokio::select! {
-            biased;
-            () = lost => return Err(ManagerError::LeadershipLost),
-            error = work.first_failure() => Some(error),
-            () = stop.cancelled() => None,
-        };
+        let mut is_lost = false;
+        if failure.is_none() {
+            failure = tokio::select! {
+                biased;
+                () = lost(leadership.as_ref()) => {
+                    is_lost = true;
+                    None
+                }
+                error = work.first_failure() => Some(error),
+                () = stop.cancelled() => None,
+            };
+        }
         stop.cancel();
         let grace = self.options.grace;
-        let ended = match grace {
-            Some(grace) => timeout(grace, work.end()).await,
-            None => Ok(work.end().await),
+        // Somebody else may lead as soon as leadership is lost, so that nothing is finished then.
+        let ended = if is_lost {
+            Err(ManagerError::LeadershipLost)
+        } else {
+            let over = async {
+                match grace {
+                    Some(grace) => sleep(grace).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = lost(leadership.as_ref()) => Err(ManagerError::LeadershipLost),
+                result = work.end() => Ok(result),
+                () = over => Err(ManagerError::GracePeriodOver { grace: grace.unwrap_or_default() }),
+            }
         };
-        match (failure, ended) {
-            (Some(error), _) => Err(error),
-            (None, Ok(result)) => result.map(|()| leadership),
-            (None, Err(_)) => Err(ManagerError::GracePeriodOver { grace: grace.unwrap_or_default() }),
+        match ended {
+            Ok(result) => (failure.map_or(result, Err), leadership),
+            Err(error) => {
+                drop(work);
+                if let Some(leadership) = leadership {
+                    leadership.abandon();
+                }
+                (Err(failure.unwrap_or(error)), None)
+            }
         }
+    }
+}
+
+/// Resolves when leadership is lost; never where nobody has to lead.
+#[inline]
+async fn lost(leadership: Option<&Leadership>) {
+    match leadership {
+        Some(leadership) => leadership.lost().await,
+        None => std::future::pending().await,
     }
 }
 

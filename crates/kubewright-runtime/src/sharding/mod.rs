@@ -20,7 +20,7 @@ mod slice;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use kubewright_api::coordination::v1::Lease;
 use kubewright_cache::{InformerHandle, Scoped, SharedInformerFactory};
@@ -150,7 +150,7 @@ impl Sharding {
     pub fn informer<T: Kind>(&self, factory: &SharedInformerFactory, which: Scoped<T>) -> InformerHandle<T> {
         let (inner, cover) = (self.inner.clone(), self.inner.cover(name_of::<T>()));
         let name = format!("shards of {} as {}", inner.name, inner.identity);
-        factory.informer_with(which.through(name, |source| Slice { inner, cover, source }))
+        factory.informer_with(which.through(name, |source| Slice { inner, cover, source, listing: Mutex::default() }))
     }
 
     /// Whether the server cuts the share of [`informer`](Self::informer); `None` before it was first asked.

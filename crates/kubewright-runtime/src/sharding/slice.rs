@@ -5,7 +5,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -65,6 +65,8 @@ pub(super) struct Slice<T> {
     pub(super) inner: Arc<Inner>,
     pub(super) cover: Arc<Cover>,
     pub(super) source: ListWatch<T>,
+    /// Of which shards the first page of the last list was.
+    pub(super) listing: Mutex<Terms>,
 }
 
 /// Which objects are in the share, as it was when it was asked for.
@@ -90,8 +92,7 @@ impl Share {
 impl<T: Object> ListerWatcher<T> for Slice<T> {
     #[inline]
     fn list(&self, mut options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>> {
-        // Pages belong together: one that comes after a change is dropped with the whole list, when its watch begins.
-        let share = Share::new(self.inner.terms());
+        let share = Share::new(self.terms_of(&options));
         options.shard_selector = Some(share.selector.as_str().into());
         Box::pin(async move {
             let items = self.source.list(options).await?;
@@ -129,6 +130,19 @@ impl<T: Object> ListerWatcher<T> for Slice<T> {
     }
 }
 
+impl<T> Slice<T> {
+    /// The shards that are listed. All pages are of those of the first, also when they have changed in between: then the whole list
+    /// is dropped when its watch begins, instead of one that is of some shards in part.
+    #[inline]
+    fn terms_of(&self, options: &ListOptions) -> Terms {
+        let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        if options.continue_token.is_none() {
+            *listing = self.inner.terms();
+        }
+        listing.clone()
+    }
+}
+
 /// Lets the reflector list anew.
 #[inline]
 fn moved() -> Box<Status> {
@@ -146,6 +160,10 @@ impl<T> Items<T> {
     fn ended(&self, meta: &ListMeta) {
         let is_cut = meta.shard_info.as_ref().is_some_and(|info| info.selector == self.share.selector);
         self.cover.cut.store(if is_cut { 1 } else { 2 }, Ordering::Relaxed);
+        if meta.continue_.as_ref().is_some_and(|token| !token.is_empty()) {
+            // Nothing is covered before the last page has come.
+            return;
+        }
         let version = meta.resource_version.clone().unwrap_or_default().into();
         *self.cover.listed.write().unwrap_or_else(PoisonError::into_inner) = (self.share.terms.clone(), version);
     }

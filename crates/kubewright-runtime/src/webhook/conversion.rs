@@ -9,6 +9,7 @@ use kubewright_core::{Kind, List, Map, Str, Value};
 
 use super::tree;
 use crate::controller::BoxError;
+use crate::unwind::caught;
 
 type Read<H> = Box<dyn Fn(&Value) -> Result<H, BoxError> + Send + Sync>;
 type Write<H> = Box<dyn Fn(H) -> Result<Value, BoxError> + Send + Sync>;
@@ -74,12 +75,13 @@ impl<H: Kind> Converter<H> {
     pub(super) fn answer(&self, request: &Value) -> Value {
         let desired = request.get("desiredAPIVersion").and_then(Value::as_str).unwrap_or_default();
         let objects = request.get("objects").and_then(Value::as_array).map(|objects| &**objects).unwrap_or_default();
-        let converted: Result<List<Value>, BoxError> =
-            objects.iter().map(|object| self.convert(object, desired)).collect();
+        let convert = || objects.iter().map(|object| self.convert(object, desired)).collect();
+        let converted: Result<Result<List<Value>, BoxError>, String> = caught(convert);
         let (result, converted) = match converted {
-            Ok(converted) => (Status::success(), converted),
+            Ok(Ok(converted)) => (Status::success(), converted),
             // All or nothing, as servers want it.
-            Err(error) => (Status::bad_request(error.to_string()), List::new()),
+            Ok(Err(error)) => (Status::bad_request(error.to_string()), List::new()),
+            Err(panic) => (Status::internal(format!("the conversion panicked: {panic}")), List::new()),
         };
         let mut response = Map::new();
         response.insert("uid", request.get("uid").cloned().unwrap_or_default());

@@ -17,7 +17,21 @@ use crate::unwind::caught;
 type Answered = (Value, u16);
 
 /// Answers the `request` of a review with its `response`.
-pub(super) type Route = Box<dyn Fn(Value) -> Pin<Box<dyn Future<Output = Answered> + Send>> + Send + Sync>;
+type Answer = Box<dyn Fn(Value) -> Pin<Box<dyn Future<Output = Answered> + Send>> + Send + Sync>;
+
+/// The largest question about a write: objects are 3 MiB at the most, and there are two of them.
+const ADMISSION_MAX: usize = 7 << 20;
+
+/// The largest question about conversion. API servers put all objects of a list into one review, or of one page where the client
+/// asks for pages, so that the size of an object says nothing.
+const CONVERSION_MAX: usize = 256 << 20;
+
+/// What is done with reviews that come to one path.
+pub(super) struct Route {
+    /// How many bytes of a review are read.
+    pub(super) body_max: usize,
+    answer: Answer,
+}
 
 /// A route to a handler of admission.
 pub(super) fn admission<T, F, R>(handler: F) -> Route
@@ -27,7 +41,7 @@ where
     R: Future<Output = AdmissionResponse> + Send + 'static,
 {
     let handler = Arc::new(handler);
-    Box::new(move |request| {
+    let answer: Answer = Box::new(move |request| {
         let handler = handler.clone();
         Box::pin(async move {
             let uid = request.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -40,7 +54,8 @@ where
             };
             (response.write(&uid), response.code())
         })
-    })
+    });
+    Route { body_max: ADMISSION_MAX, answer }
 }
 
 fn panicked(panic: String) -> Poll<AdmissionResponse> {
@@ -49,11 +64,12 @@ fn panicked(panic: String) -> Poll<AdmissionResponse> {
 
 /// A route to a converter.
 pub(super) fn conversion<H: Kind>(converter: Converter<H>) -> Route {
-    Box::new(move |request| {
+    let answer: Answer = Box::new(move |request| {
         let response = converter.answer(&request);
         let code = response.get("result").and_then(|result| result.get("code")?.as_i64()).unwrap_or(200);
         Box::pin(async move { (response, u16::try_from(code).unwrap_or(500)) })
-    })
+    });
+    Route { body_max: CONVERSION_MAX, answer }
 }
 
 /// Answers a whole review in the version in which it was asked.
@@ -64,7 +80,7 @@ pub(super) async fn review(route: &Route, body: &[u8]) -> Result<Answered, Strin
     let review = Value::from_json(body).map_err(|error| error.to_string())?;
     let request = review.get("request").filter(|request| request.as_object().is_some());
     let request = request.ok_or("the review has no request")?.clone();
-    let (response, code) = route(request).await;
+    let (response, code) = (route.answer)(request).await;
     let mut answer = Map::new();
     for field in ["apiVersion", "kind"] {
         answer.insert(field, review.get(field).cloned().unwrap_or_default());

@@ -36,9 +36,6 @@ use super::request::AdmissionRequest;
 use super::response::AdmissionResponse;
 use super::route::{self, Route};
 
-/// The largest question that is read: objects are 3 MiB at the most, and there are two of them.
-const BODY_MAX: usize = 7 << 20;
-
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -91,6 +88,7 @@ impl WebhookServer {
     }
 
     /// Asks `handler` about writes of objects of type `T` that come to this path. A handler that panics refuses with code 500.
+    /// Reviews of up to 7 MiB are read, which is more than two objects can have.
     #[doc(alias = "Register")]
     #[must_use]
     pub fn admit<T, F, R>(mut self, path: impl Into<String>, handler: F) -> Self
@@ -103,7 +101,11 @@ impl WebhookServer {
         self
     }
 
-    /// Converts objects that come to this path, which is `/convert` in controller-runtime.
+    /// Converts objects that come to this path, which is `/convert` in controller-runtime. A conversion that panics fails with
+    /// code 500.
+    ///
+    /// Reviews of up to 256 MiB are read: a server asks about all objects of a list at once. What is read is held in memory, so
+    /// let nobody but API servers reach this where that matters.
     #[must_use]
     pub fn convert<H: Kind>(mut self, path: impl Into<String>, converter: Converter<H>) -> Self {
         self.routes.insert(path.into(), route::conversion(converter));
@@ -269,7 +271,7 @@ async fn answer_review(route: &Route, request: Request<Incoming>) -> Result<(Byt
     if content.split(';').next().map(str::trim) != Some("application/json") {
         return Err(format!("content type {content:?} instead of application/json\n"));
     }
-    let body = Limited::new(request.into_body(), BODY_MAX).collect().await;
+    let body = Limited::new(request.into_body(), route.body_max).collect().await;
     let body = body.map_err(|error| format!("the body cannot be read: {error}\n"))?.to_bytes();
     let (answer, code) = route::review(route, &body).await.map_err(|why| format!("{why}\n"))?;
     Ok((Bytes::from(answer.to_string()), code))

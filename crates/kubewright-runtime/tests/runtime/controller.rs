@@ -10,11 +10,12 @@ use kubewright_cache::{Scoped, SharedInformerFactory};
 use kubewright_client::{Api, Scope};
 use kubewright_core::owner::{new_controller_ref, new_owner_reference};
 use kubewright_core::{DynamicObject, GroupKind, GroupVersionKind, GroupVersionResource, Object, ObjectKey};
-use kubewright_runtime::controller::ControllerMetrics;
+use kubewright_runtime::controller::{ControllerError, ControllerMetrics};
 use kubewright_runtime::ownership::controller_reference;
 use kubewright_runtime::{Context, Controller, Freshness, Outcome, Predicate};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Journal, Running, config_map, config_maps, controller, eventually, seconds, server, touch};
 
@@ -400,6 +401,70 @@ async fn a_main_kind_that_cannot_be_listed_is_an_error_in_the_end() {
     assert_eq!(start.elapsed(), Duration::from_secs(120));
     let text = error.to_string();
     assert!(text.starts_with("controller maps: configmaps not synced within 120s: cannot list: "), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
+    // SI-20
+    let server = server().await;
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let second = Controller::<Secret>::new("secrets", &factory).reconciling(move |secret, _| {
+        noted.note(secret.name());
+        async { Ok(Outcome::Done) }
+    });
+    // The first starts all informers that there are.
+    let first = Controller::<ConfigMap>::new("maps", &factory).reconciling(|_, _| async { Ok(Outcome::Done) });
+    let first = Running::start(first).working().await;
+    let second = Running::start(second).working().await;
+    let handle = first.handle.clone();
+    first.stopped().await.unwrap();
+    let mut secret = Secret::default();
+    secret.set_name("later");
+    Api::<Secret>::namespaced(&server.client(), "default").create(&secret).await.unwrap();
+    second.idle().await;
+    assert!(journal.take().contains(&"later".to_owned()));
+    assert!(second.handle.health().is_healthy());
+    // What the first alone has used is gone, though somebody may still ask how it is doing.
+    eventually("one informer is left", async || {
+        factory.informers().iter().map(|informer| informer.name.as_str()).eq(["secrets"])
+    })
+    .await;
+    assert!(!handle.health().is_healthy());
+    // An informer that somebody else has stopped follows nothing.
+    factory.shutdown().await;
+    assert!(second.handle.health().is_working && !second.handle.health().is_healthy());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_watch_all_it_should_watches_nothing() {
+    let server = server().await;
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    let secrets = factory.informer::<Secret>();
+    let stopped = CancellationToken::new();
+    stopped.cancel();
+    secrets.informer().run(&stopped).await;
+    let controller = Controller::<ConfigMap>::new("maps", &factory).owns::<Secret>();
+    let error = controller.run(|_, _| async { Ok(Outcome::Done) }, &CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(error, ControllerError::Stopped { .. }), "{error}");
+    eventually("only what the test uses is left", async || {
+        factory.informers().iter().map(|informer| informer.name.as_str()).eq(["secrets"])
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn patience_may_be_without_end() {
+    let server = server().await;
+    let journal = Journal::default();
+    let running = noting(&journal, controller(&server).owns::<Secret>().cache_sync_timeout(Duration::MAX));
+    let running = running.working().await;
+    running.idle().await;
+    assert!(running.handle.is_idle(Duration::MAX));
+    running.handle.request_after(key("a"), "me", seconds(3600.0));
+    assert!(running.handle.is_idle(seconds(3599.0)) && !running.handle.is_idle(Duration::MAX));
+    running.stopped().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

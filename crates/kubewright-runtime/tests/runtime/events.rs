@@ -1,11 +1,13 @@
 //! Events over the embedded server, in both APIs.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kubewright_api::core::v1::{Event as CoreEvent, Namespace};
 use kubewright_api::events::v1::Event;
 use kubewright_apiserver::{Fault, RunningServer};
-use kubewright_client::Api;
+use kubewright_client::transport::{Body, ResponseFuture};
+use kubewright_client::{Api, Client};
 use kubewright_core::{DynamicObject, Object};
 use kubewright_runtime::events::{EventApi, EventBroadcaster, EventOptions, EventRecorder, EventType, NewEvent};
 use tokio::time::{Instant, sleep};
@@ -99,6 +101,30 @@ async fn a_lost_server_is_waited_for_and_a_refusal_is_final() {
     let start = Instant::now();
     broadcaster.shutdown(seconds(60.0)).await;
     assert!(start.elapsed() < seconds(1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_none_of_a_server_is_not_final() {
+    // EV-6
+    let server = server().await;
+    let (behind, refusals) = (server.client(), AtomicUsize::new(2));
+    let client = Client::over(move |request: http::Request<bytes::Bytes>| -> ResponseFuture {
+        let left = refusals.load(Ordering::Relaxed);
+        if request.method() != http::Method::POST || left == 0 {
+            return behind.transport().send(request);
+        }
+        refusals.store(left - 1, Ordering::Relaxed);
+        let page = bytes::Bytes::from_static(b"<html>Please log in</html>");
+        let body = Body::new(futures_util::stream::once(std::future::ready(Ok(page))));
+        Box::pin(std::future::ready(Ok(http::Response::new(body))))
+    });
+    let broadcaster = EventBroadcaster::start(&client, EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
+    let start = Instant::now();
+    recorder.normal(&config_map("web"), "Lost", "and found");
+    eventually("it is written", async || core_events_of(&server, "Lost").await == 1).await;
+    assert!(start.elapsed() >= seconds(10.0) && start.elapsed() < seconds(21.0), "{:?}", start.elapsed());
+    broadcaster.shutdown(seconds(5.0)).await;
 }
 
 async fn core_events_of(server: &RunningServer, reason: &str) -> usize {

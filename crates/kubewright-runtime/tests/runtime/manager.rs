@@ -3,8 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kubewright_api::coordination::v1::Lease;
 use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
+use kubewright_cache::BoxFuture;
+use kubewright_client::{Api, Client};
+use kubewright_runtime::controller::BoxError;
 use kubewright_runtime::manager::ManagerError;
 use kubewright_runtime::{Context, LeaderElector, Manager, ManagerOptions, Outcome};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -108,6 +112,99 @@ async fn controllers_run_only_in_the_process_that_leads() {
     server.faults().inject(Fault::answer(500).resource("leases"));
     assert!(matches!(two.await.unwrap(), Err(ManagerError::LeadershipLost)));
     drop(stop_second);
+}
+
+fn elector(server: &RunningServer, identity: &str) -> LeaderElector {
+    LeaderElector::new(&server.client(), "default", "manager", identity, Default::default()).unwrap()
+}
+
+/// Who holds the lease; nobody if it is empty.
+async fn holder(client: &Client) -> String {
+    let lease = Api::<Lease>::namespaced(client, "default").get("manager").await.unwrap();
+    lease.spec.unwrap().holder_identity.unwrap_or_default().to_string()
+}
+
+/// A task that needs so long to end, and then notes who leads.
+fn slow_to_end(
+    server: &RunningServer,
+    journal: &Journal,
+    time: Duration,
+) -> impl FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> + Send + 'static {
+    let (client, journal) = (server.client(), journal.clone());
+    move |stop| {
+        Box::pin(async move {
+            stop.cancelled().await;
+            sleep(time).await;
+            journal.note(holder(&client).await);
+            Ok(())
+        })
+    }
+}
+
+fn bomb(_: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+    Box::pin(async {
+        sleep(seconds(5.0)).await;
+        Err("boom".into())
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_fails_frees_the_lease_when_all_work_has_ended_and_before_it_returns() {
+    // LE-8
+    let (server, journal) = (server().await, Journal::default());
+    server.faults().inject(Fault::delay(seconds(1.0)).verb("update").resource("leases"));
+    let mut manager = Manager::new(&server.client(), ManagerOptions::default());
+    manager.elect(elector(&server, "one"));
+    manager.add_leader_task("bomb", bomb).unwrap();
+    manager.add_leader_task("slow", slow_to_end(&server, &journal, seconds(20.0))).unwrap();
+    let error = start(manager).1.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "bomb failed");
+    assert_eq!(journal.take(), ["one"]);
+    assert_eq!(holder(&server.client()).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_left_to_run_out_if_work_had_to_be_dropped() {
+    // LE-8
+    let (server, journal) = (server().await, Journal::default());
+    let mut manager = Manager::new(&server.client(), ManagerOptions::default());
+    manager.elect(elector(&server, "one"));
+    manager.add_leader_task("slow", slow_to_end(&server, &journal, seconds(40.0))).unwrap();
+    let (stop, running) = start(manager);
+    sleep(seconds(1.0)).await;
+    stop.cancel();
+    assert!(matches!(running.await.unwrap(), Err(ManagerError::GracePeriodOver { .. })));
+    sleep(seconds(5.0)).await;
+    assert_eq!((holder(&server.client()).await, journal.len()), ("one".to_owned(), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_loses_the_lease_while_it_stops_finishes_nothing() {
+    let (server, journal) = (server().await, Journal::default());
+    let mut manager = Manager::new(&server.client(), ManagerOptions::default().grace_period(None));
+    manager.elect(elector(&server, "one"));
+    manager.add_leader_task("slow", slow_to_end(&server, &journal, seconds(60.0))).unwrap();
+    let (stop, running) = start(manager);
+    sleep(seconds(1.0)).await;
+    stop.cancel();
+    server.faults().inject(Fault::answer(500).resource("leases"));
+    let began = Instant::now();
+    assert!(matches!(running.await.unwrap(), Err(ManagerError::LeadershipLost)));
+    assert!(began.elapsed() < seconds(15.0) && journal.len() == 0, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_of_which_a_task_fails_lets_the_others_end() {
+    let (server, journal) = (server().await, Journal::default());
+    let stop = CancellationToken::new();
+    let _leadership = elector(&server, "other").acquire(&stop).await.unwrap();
+    let mut manager = Manager::new(&server.client(), ManagerOptions::default());
+    manager.elect(elector(&server, "one"));
+    manager.add_task("bomb", bomb).unwrap();
+    manager.add_task("slow", slow_to_end(&server, &journal, seconds(20.0))).unwrap();
+    let error = start(manager).1.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "bomb failed");
+    assert_eq!(journal.take(), ["other"]);
 }
 
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {

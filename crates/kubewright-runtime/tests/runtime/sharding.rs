@@ -377,6 +377,21 @@ async fn a_share_is_cut_by_the_server_where_it_can() {
     share_a_watch(&cutting(server.client()), true).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn shards_that_come_between_two_pages_are_listed_as_a_whole() {
+    let server = server_with_maps().await;
+    // The first page is asked for before there are shards, the second when all are here.
+    let client = paging(server.client(), seconds(60.0));
+    let replica = Replica::start(&client, &World::default(), 1, 7, Duration::from_millis(10), Watches::Share);
+    eventually("it has all shards", async || replica.sharding.owned_shards().len() == SHARDS).await;
+    eventually("it has all objects", async || {
+        let objects = replica.share.store().list();
+        objects.iter().filter(|map| map.name().starts_with("map-")).count() == KEYS
+    })
+    .await;
+    replica.stop().await;
+}
+
 /// `KUBEWRIGHT_SHARDING_KUBECONFIG` names an API server of 1.36 with `--feature-gates=ShardedListAndWatch=true`.
 #[tokio::test]
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
@@ -400,21 +415,59 @@ fn cutting(client: Client) -> Client {
             return client.transport().send(request);
         };
         request.headers_mut().insert("accept", "application/json".parse().unwrap());
-        let answer = client.transport().send(request);
-        Box::pin(async move {
-            let (head, mut body) = answer.await?.into_parts();
-            let mut text = Vec::new();
-            while let Some(chunk) = body.chunk().await? {
-                text.extend_from_slice(&chunk);
-            }
-            let mut list: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        Box::pin(rewritten(client.transport().send(request), move |list| {
             list["metadata"]["shardInfo"] = serde_json::json!({ "selector": &*selector });
             let is_chosen = |item: &serde_json::Value| is_chosen(&selector, item["metadata"]["uid"].as_str().unwrap());
             list["items"].as_array_mut().unwrap().retain(is_chosen);
-            let chunk = futures_util::stream::once(std::future::ready(Ok(bytes::Bytes::from(list.to_string()))));
-            Ok(http::Response::from_parts(head, Body::new(chunk)))
+        }))
+    })
+}
+
+/// A server that gives config maps in two pages, the very first of them after so long.
+fn paging(client: Client, pause: Duration) -> Client {
+    let is_first = AtomicBool::new(true);
+    Client::over(move |mut request: http::Request<bytes::Bytes>| -> ResponseFuture {
+        let query = request.uri().query().unwrap_or_default();
+        if query.contains("watch=") || !request.uri().path().ends_with("/configmaps") {
+            return client.transport().send(request);
+        }
+        let is_second_page = query.contains("continue=");
+        *request.uri_mut() = request.uri().path().parse().unwrap();
+        request.headers_mut().insert("accept", "application/json".parse().unwrap());
+        let (client, is_held) = (client.clone(), is_first.swap(false, Ordering::Relaxed));
+        Box::pin(async move {
+            if is_held {
+                sleep(pause).await;
+            }
+            let answer = client.transport().send(request);
+            let page = rewritten(answer, |list| {
+                let items = list["items"].as_array_mut().unwrap();
+                let second = items.split_off(items.len() / 2);
+                if is_second_page {
+                    *items = second;
+                } else {
+                    list["metadata"]["continue"] = "more".into();
+                }
+            });
+            page.await
         })
     })
+}
+
+/// An answer with another list in it.
+async fn rewritten(
+    answer: ResponseFuture,
+    change: impl FnOnce(&mut serde_json::Value),
+) -> Result<http::Response<Body>, TransportError> {
+    let (head, mut body) = answer.await?.into_parts();
+    let mut text = Vec::new();
+    while let Some(chunk) = body.chunk().await? {
+        text.extend_from_slice(&chunk);
+    }
+    let mut list: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    change(&mut list);
+    let chunk = futures_util::stream::once(std::future::ready(Ok(bytes::Bytes::from(list.to_string()))));
+    Ok(http::Response::from_parts(head, Body::new(chunk)))
 }
 
 /// Whether a selector chooses a uid, by the text of the two as a server reads it.

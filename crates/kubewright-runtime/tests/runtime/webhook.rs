@@ -323,6 +323,7 @@ impl TryFrom<v1::Shelf> for v2::Shelf {
     type Error = std::num::ParseIntError;
 
     fn try_from(shelf: v1::Shelf) -> Result<Self, Self::Error> {
+        assert_ne!(shelf.spec.width, "endless", "no shelf is");
         Ok(v2::Shelf { metadata: shelf.metadata, spec: v2::ShelfSpec { millimetres: shelf.spec.width.parse()? } })
     }
 }
@@ -363,14 +364,40 @@ async fn objects_are_converted_by_way_of_the_hub() {
     assert_eq!((text(&converted[0], "apiVersion"), text(&converted[0], "metadata/labels/x")), ("example.com/v2", "y"));
     let answer = ask("v1", new).await;
     assert_eq!(text(&answer.get("convertedObjects").unwrap().as_array().unwrap()[0], "spec/width"), "70");
-    for (desired, object, why) in
-        [("v2", old("wide"), "invalid digit"), ("v3", old("1"), "\"example.com/v3\" is not known")]
-    {
+    for (desired, object, code, why) in [
+        ("v2", old("wide"), 400, "invalid digit"),
+        ("v3", old("1"), 400, "\"example.com/v3\" is not known"),
+        ("v2", old("endless"), 500, "the conversion panicked: "),
+    ] {
         let answer = ask(desired, &object).await;
         assert_eq!(text(&answer, "result/status"), "Failure");
+        assert_eq!(answer.get("result").and_then(|result| result.get("code")?.as_i64()), Some(code));
         assert!(text(&answer, "result/message").contains(why), "{answer:?}");
         assert!(answer.get("convertedObjects").unwrap().as_array().unwrap().is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_review_of_a_long_list_is_converted_and_one_of_a_write_is_never_so_large() {
+    let files = Files::new("large");
+    let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
+    let server = files.server().convert("/convert", converter);
+    let admits = |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() };
+    let served = Served::start(server.admit("/admit", admits)).await;
+    // Eight objects of one MiB each, as of a list.
+    let shelf = format!(
+        r#"{{"apiVersion":"example.com/v1","kind":"Shelf","metadata":{{"name":"a","labels":{{"x":"{}"}}}},"spec":{{"width":"1"}}}}"#,
+        "y".repeat(1 << 20)
+    );
+    let objects = vec![shelf; 8].join(",");
+    let review = format!(r#"{{"request":{{"uid":"u","desiredAPIVersion":"example.com/v2","objects":[{objects}]}}}}"#);
+    let (code, body) = post(served.address, &files.authority, "/convert", &review).await.unwrap();
+    assert_eq!(code, 200, "{body}");
+    let answer = Value::from_json(body.as_bytes()).unwrap();
+    assert_eq!(answer.get("response").unwrap().get("convertedObjects").unwrap().as_array().unwrap().len(), 8);
+    // Whoever sends more than that is refused, or cut off while they still send.
+    let refused = post(served.address, &files.authority, "/admit", &review).await;
+    assert!(matches!(refused, Err(_) | Ok((400, _))), "{refused:?}");
 }
 
 /// Defines shelves in both versions, converted by the webhook at this address.
