@@ -217,15 +217,17 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
 
 /// Whether a new object has to say which version it was made from: nobody shall overwrite what they have not seen.
 fn is_conditional(resource: &Resource) -> bool {
-    let built_in = || match (&*resource.group, &*resource.plural) {
-        ("admissionregistration.k8s.io", _) => true,
-        ("apiextensions.k8s.io", "customresourcedefinitions") | ("apiregistration.k8s.io", "apiservices") => true,
-        ("coordination.k8s.io", "leases") | ("node.k8s.io", "runtimeclasses") => true,
-        ("policy", "poddisruptionbudgets") => true,
-        ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments") => true,
-        _ => false,
-    };
-    resource.is_custom() || built_in()
+    let is_built_in = matches!(
+        (&*resource.group, &*resource.plural),
+        ("admissionregistration.k8s.io", _)
+            | ("apiextensions.k8s.io", "customresourcedefinitions")
+            | ("apiregistration.k8s.io", "apiservices")
+            | ("coordination.k8s.io", "leases")
+            | ("node.k8s.io", "runtimeclasses")
+            | ("policy", "poddisruptionbudgets")
+            | ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments")
+    );
+    resource.is_custom() || is_built_in
 }
 
 /// 422: a patch tried to change what identifies the object.
