@@ -84,14 +84,7 @@ fn schema(version: &Value) -> Arc<Schema> {
 
 /// Whether the server has accepted the names of a definition.
 pub(crate) fn is_established(definition: &Value) -> bool {
-    has_condition(definition, "Established")
-}
-
-fn has_condition(definition: &Value, name: &str) -> bool {
-    let conditions = tree::items(definition, &["status", "conditions"]);
-    conditions
-        .iter()
-        .any(|condition| tree::text(condition, &["type"]) == name && tree::text(condition, &["status"]) == "True")
+    tree::has_condition(definition, "Established")
 }
 
 fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> Resource {
@@ -139,7 +132,7 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
         printer: Printer::for_columns(&columns),
         custom: Some(Custom {
             definition: definition.name().into(),
-            terminating: has_condition(definition, "Terminating"),
+            terminating: tree::has_condition(definition, "Terminating"),
             served: tree::is_true(version, &["served"]),
             stored: tree::is_true(version, &["storage"]),
             scale,

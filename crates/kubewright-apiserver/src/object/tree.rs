@@ -27,6 +27,12 @@ pub(crate) fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     get(value, path).and_then(Value::as_array).map_or(&[], |list| &list[..])
 }
 
+/// Whether the status of an object says that this condition is true.
+pub(crate) fn has_condition(value: &Value, name: &str) -> bool {
+    let is = |condition: &Value| text(condition, &["type"]) == name && text(condition, &["status"]) == "True";
+    items(value, &["status", "conditions"]).iter().any(is)
+}
+
 /// The items of the list in a field, to be changed.
 pub(crate) fn items_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut [Value] {
     match field_mut(value, field) {

@@ -29,7 +29,7 @@ impl Registry {
         let budgets = if counts { self.budgets(namespace, &pod) } else { Vec::new() };
         match &budgets[..] {
             [] => {}
-            [budget] if !is_ready(&pod.value) && spares_unhealthy(budget) => {}
+            [budget] if !tree::has_condition(&pod.value, "Ready") && spares_unhealthy(budget) => {}
             [budget] => self.take_from_budget(namespace, budget, name, options.dry_run)?,
             _ => {
                 let why =
@@ -102,13 +102,6 @@ impl Registry {
         })
         .map(|_| ())
     }
-}
-
-/// Whether a pod counts as healthy in its budget.
-fn is_ready(pod: &Value) -> bool {
-    tree::items(pod, &["status", "conditions"])
-        .iter()
-        .any(|condition| tree::text(condition, &["type"]) == "Ready" && tree::text(condition, &["status"]) == "True")
 }
 
 /// Whether a budget lets pods go that are not healthy: always, or as long as there are enough others.

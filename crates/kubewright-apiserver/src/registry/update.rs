@@ -191,7 +191,7 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
         check_namespace(namespace, new)?;
     }
     let (version, uid) = (new.resource_version(), new.uid());
-    if matches!(version, "" | "0") && is_conditional(resource) && origin == Origin::Put {
+    if matches!(version, "" | "0") && wants_version(resource) && origin == Origin::Put {
         let cause = StatusCause::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         let kind = GroupKind::new(resource.group.clone(), resource.plural.clone());
         return Err(Status::invalid(&kind, name, [cause]).into());
@@ -216,7 +216,7 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
 }
 
 /// Whether a new object has to say which version it was made from: nobody shall overwrite what they have not seen.
-fn is_conditional(resource: &Resource) -> bool {
+fn wants_version(resource: &Resource) -> bool {
     let is_built_in = matches!(
         (&*resource.group, &*resource.plural),
         ("admissionregistration.k8s.io", _)
