@@ -36,6 +36,7 @@ pub mod openapi;
 mod pages;
 mod patching;
 mod random;
+mod regex;
 mod registry;
 mod rejection;
 mod request;

@@ -229,19 +229,21 @@ impl<'a> Checker<'a> {
             (Some(target), None) => Some(self.check(target)?),
             _ => None,
         };
-        self.is_mixed = function == "format";
+        let was_mixed = self.is_mixed;
+        self.is_mixed |= function == "format";
         let types = arguments.iter().map(|argument| self.check(argument)).collect::<Result<Vec<_>, _>>();
-        self.is_mixed = false;
+        self.is_mixed = was_mixed;
         let types = types?;
         let (is_known, result) = match &space {
             Some(space) => signatures::find_in(space, function, &types),
             None => signatures::find(target.as_ref(), function, &types),
         };
         // What can be seen to fail whenever it is evaluated is refused at once.
-        if let Some(Expression { node: Node::Literal(literal), .. }) = arguments.first()
+        // The last argument is the one that is read: a pattern comes after its text.
+        if let Some(argument @ Expression { node: Node::Literal(literal), .. }) = arguments.last()
             && functions::is_bad_literal(function, literal)
         {
-            return Err(self.error(&arguments[0], format!("invalid {function} argument")));
+            return Err(self.error(argument, format!("invalid {function} argument")));
         }
         match (is_known, result) {
             (_, Some(ty)) => Ok(ty),
@@ -270,7 +272,7 @@ impl<'a> Checker<'a> {
         }
         Ok(match fold.kind {
             FoldKind::All | FoldKind::Exists | FoldKind::ExistsOne => Type::Bool,
-            FoldKind::Filter => Type::list(first),
+            FoldKind::Filter | FoldKind::SortBy => Type::list(first),
             FoldKind::Map => Type::list(body),
             FoldKind::TransformMap => Type::Map(Arc::new(first), Arc::new(body)),
             FoldKind::TransformMapEntry => body,

@@ -98,6 +98,9 @@ impl<'a> Scope<'a> {
             },
             Node::Has { operand, field } => {
                 budget.spend(1)?;
+                if self.is_computed(operand) {
+                    return Ok(Value::Bool(self.variables.computed.iter().any(|(known, _)| known == field)));
+                }
                 match self.evaluate(operand, budget)? {
                     Value::Optional(None) => Ok(Value::Bool(false)),
                     Value::Optional(Some(inner)) => has(&inner, field),
@@ -151,15 +154,21 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Whether this stands for what a policy has computed before.
+    fn is_computed(&self, operand: &Expression) -> bool {
+        matches!(&operand.node, Node::Identifier(name) if name == "variables" && self.find(name).is_none())
+    }
+
     fn select(&self, operand: &Expression, field: &Str, is_optional: bool, budget: &mut Budget) -> Evaluated {
         budget.spend(1)?;
-        if let Node::Identifier(name) = &operand.node
-            && name == "variables"
-            && self.find(name).is_none()
-        {
+        if self.is_computed(operand) {
             let found = self.variables.computed.iter().find(|(known, _)| known == field);
-            let missing = || Err(EvaluationError::new(format!("no such key: {field}")));
-            return found.map_or_else(missing, |(_, value)| value.clone());
+            return match (found, is_optional) {
+                (Some((_, value)), true) => Ok(Value::optional(Some(value.clone()?))),
+                (Some((_, value)), false) => value.clone(),
+                (None, true) => Ok(Value::optional(None)),
+                (None, false) => Err(EvaluationError::new(format!("no such key: {field}"))),
+            };
         }
         let operand = self.evaluate(operand, budget)?;
         let look = |value: &Value| match value {
@@ -289,7 +298,7 @@ impl<'a> Scope<'a> {
             _ => return Err(EvaluationError::no_overload()),
         };
         let (mut found, mut failure, mut count) = (Vec::new(), None, 0);
-        let mut entries = BTreeMap::new();
+        let (mut entries, mut keyed) = (BTreeMap::new(), Vec::new());
         for (first, second) in &pairs {
             budget.spend(3)?;
             let outer = match &fold.second {
@@ -317,6 +326,7 @@ impl<'a> Scope<'a> {
                 (FoldKind::ExistsOne, Ok(Value::Bool(truth))) => count += usize::from(truth),
                 (FoldKind::Filter, Ok(Value::Bool(truth))) => found.extend(truth.then(|| first.clone())),
                 (FoldKind::Map, Ok(value)) => found.push(value),
+                (FoldKind::SortBy, Ok(key)) => keyed.push((key, first.clone())),
                 (FoldKind::TransformMap, Ok(value)) => {
                     entries.extend(first.to_key().map(|key| (key, value)));
                 }
@@ -334,6 +344,7 @@ impl<'a> Scope<'a> {
             FoldKind::Exists => Value::Bool(false),
             FoldKind::ExistsOne => Value::Bool(count == 1),
             FoldKind::Filter | FoldKind::Map => Value::list(found),
+            FoldKind::SortBy => return functions::sorted(keyed),
             FoldKind::TransformMap | FoldKind::TransformMapEntry => Value::Map(Arc::new(entries)),
         })
     }

@@ -16,6 +16,7 @@ mod cost;
 mod error;
 mod evaluator;
 mod functions;
+mod identity;
 mod lexer;
 mod operators;
 mod parser;

@@ -1,8 +1,11 @@
 //! Arithmetic and comparison.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use super::error::EvaluationError;
+use super::functions;
+use super::identity;
 use super::syntax::Operator;
 use super::types::ListKind;
 use super::value::Value;
@@ -77,9 +80,9 @@ fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Result<Value, 
         (Add, Duration(one), Duration(two)) => Duration(one.checked_add(*two).ok_or_else(overflow)?),
         (Subtract, Duration(one), Duration(two)) => Duration(one.checked_sub(*two).ok_or_else(overflow)?),
         (Add, Timestamp(time), Duration(nanos)) | (Add, Duration(nanos), Timestamp(time)) => {
-            Timestamp(time + i128::from(*nanos))
+            functions::timestamp(time + i128::from(*nanos))?
         }
-        (Subtract, Timestamp(time), Duration(nanos)) => Timestamp(time - i128::from(*nanos)),
+        (Subtract, Timestamp(time), Duration(nanos)) => functions::timestamp(time - i128::from(*nanos))?,
         (Subtract, Timestamp(one), Timestamp(two)) => Duration(i64::try_from(one - two).map_err(|_| overflow())?),
         _ => return Err(EvaluationError::no_overload()),
     })
@@ -88,16 +91,21 @@ fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Result<Value, 
 /// Two lists in one: sets take what is new, lists with keys also replace what has the same ones.
 fn join(one: &[Value], two: &[Value], kind: &ListKind) -> Vec<Value> {
     let mut items = one.to_vec();
+    let of_item = |item: &Value| match kind {
+        ListKind::Plain => None,
+        ListKind::Set => Some(identity::of(item)),
+        ListKind::Keyed(keys) => Some(identity::of_fields(item, keys)),
+    };
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    for (place, item) in one.iter().enumerate() {
+        if let Some(identity) = of_item(item) {
+            places.entry(identity).or_insert(place);
+        }
+    }
     for item in two {
-        let position = match kind {
-            ListKind::Plain => None,
-            ListKind::Set => items.iter().position(|known| known == item),
-            ListKind::Keyed(keys) => {
-                items.iter().position(|known| keys.iter().all(|key| known.field(key) == item.field(key)))
-            }
-        };
-        match position {
-            Some(position) => items[position] = item.clone(),
+        let place = of_item(item).map_or(items.len(), |identity| *places.entry(identity).or_insert(items.len()));
+        match items.get_mut(place) {
+            Some(known) => *known = item.clone(),
             None => items.push(item.clone()),
         }
     }

@@ -229,7 +229,9 @@ impl Parser<'_> {
                 return Ok(operand);
             }
             return match (symbol, &operand.node) {
-                ("-", Node::Literal(Value::Int(number))) => self.make(offset, Node::Literal(Value::Int(-number))),
+                ("-", Node::Literal(Value::Int(number))) if *number != i64::MIN => {
+                    self.make(offset, Node::Literal(Value::Int(-number)))
+                }
                 ("-", Node::Literal(Value::Double(number))) => self.make(offset, Node::Literal(Value::Double(-number))),
                 ("-", _) => self.make(offset, Node::Negate(Box::new(operand))),
                 _ => self.make(offset, Node::Not(Box::new(operand))),
@@ -422,6 +424,7 @@ impl Parser<'_> {
             ("exists_one" | "existsOne", 2 | 3) => Some((FoldKind::ExistsOne, count == 3)),
             ("filter", 2) => Some((FoldKind::Filter, false)),
             ("map", 2 | 3) => Some((FoldKind::Map, false)),
+            ("sortBy", 2) => Some((FoldKind::SortBy, false)),
             ("transformList", 3 | 4) => Some((FoldKind::Map, true)),
             ("transformMap", 3 | 4) => Some((FoldKind::TransformMap, true)),
             ("transformMapEntry", 3 | 4) => Some((FoldKind::TransformMapEntry, true)),

@@ -31,7 +31,7 @@ string.substring(int) string|string.substring(int,int) string|string.format(list
 list(string).join() string|list(string).join(string) string
 list(A).isSorted() bool|list(A).sum() A|list(A).min() A|list(A).max() A
 list(A).indexOf(A) int|list(A).lastIndexOf(A) int|list(A).reverse() list(A)|list(A).distinct() list(A)
-list(A).sort() list(A)|list(A).slice(int,int) list(A)|list(A).flatten() list(dyn)
+list(A).sort() list(A)|list(A).slice(int,int) list(A)|list(A).flatten() list(dyn)|list(A).flatten(int) list(dyn)
 list(A).first() optional(A)|list(A).last() optional(A)
 timestamp.getFullYear() int|timestamp.getFullYear(string) int|timestamp.getMonth() int|timestamp.getMonth(string) int
 timestamp.getDate() int|timestamp.getDate(string) int|timestamp.getDayOfMonth() int|timestamp.getDayOfMonth(string) int
@@ -67,7 +67,8 @@ authorizer.path(string) pathCheck|authorizer.group(string) groupCheck
 authorizer.serviceAccount(string,string) authorizer|authorizer.requestResource() resourceCheck
 pathCheck.check(string) decision|groupCheck.resource(string) resourceCheck
 resourceCheck.subresource(string) resourceCheck|resourceCheck.namespace(string) resourceCheck
-resourceCheck.name(string) resourceCheck|resourceCheck.check(string) decision
+resourceCheck.name(string) resourceCheck|resourceCheck.fieldSelector(string) resourceCheck
+resourceCheck.labelSelector(string) resourceCheck|resourceCheck.check(string) decision
 decision.allowed() bool|decision.reason() string|decision.errored() bool|decision.error() string
 ";
 

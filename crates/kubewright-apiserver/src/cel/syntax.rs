@@ -99,6 +99,8 @@ pub(super) enum FoldKind {
     Filter,
     /// `map`, and `transformList`.
     Map,
+    /// `sortBy`: the items in the order of what the body makes of them.
+    SortBy,
     /// `transformMap`.
     TransformMap,
     /// `transformMapEntry`.

@@ -5,10 +5,16 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kubewright_core::{ByteString, Duration, Quantity, Str, Value as Tree};
+use kubewright_core::{ByteString, Quantity, Str, Value as Tree};
 
 use super::functions::{Check, Cidr, Url, Version, parse_timestamp};
+use super::identity;
 use super::types::{ListKind, Type, escape};
+use crate::schema::parse_duration;
+
+/// Begins the keys of fields that an object has and its type does not know. Expressions cannot name them, but two objects are equal only
+/// if these are.
+const UNNAMED: char = '\0';
 
 /// A value; copies share what is large.
 #[derive(Debug, Clone)]
@@ -87,12 +93,11 @@ impl Value {
             }
             (Tree::Array(items), _) => Value::list(items.iter().map(Value::of_tree).collect::<Vec<_>>()),
             (Tree::Object(fields), Type::Object(known)) => {
-                let known = |name: &Str| known.get(&escape(name)?).map(|field| (escape(name), field));
-                let fields = fields.iter().filter_map(|(name, value)| {
-                    let (name, field) = known(name)?;
-                    Some((name?, Value::from_tree(value, &field.ty)))
-                });
-                Value::map(fields)
+                let known = |name: &Str| escape(name).and_then(|name| Some((known.get(&name)?, name)));
+                Value::map(fields.iter().map(|(name, value)| match known(name) {
+                    Some((field, name)) => (name, Value::from_tree(value, &field.ty)),
+                    None => (format!("{UNNAMED}{name}").into(), Value::of_tree(value)),
+                }))
             }
             (Tree::Object(fields), Type::Map(_, ty)) => {
                 Value::map(fields.iter().map(|(name, value)| (name.clone(), Value::from_tree(value, ty))))
@@ -121,7 +126,10 @@ impl Value {
             Value::List(items, _) => Tree::from(items.iter().map(Value::to_tree).collect::<Option<Vec<Tree>>>()?),
             Value::Map(entries) => {
                 let entry = |(key, value): (&Key, &Value)| match key {
-                    Key::String(name) => Some((name.clone(), value.to_tree()?)),
+                    Key::String(name) => {
+                        let name = Str::from(name.strip_prefix(UNNAMED).unwrap_or(name));
+                        Some((name, value.to_tree()?))
+                    }
                     _ => None,
                 };
                 Tree::Object(entries.iter().map(entry).collect::<Option<Vec<_>>>()?.into_iter().collect())
@@ -134,7 +142,7 @@ impl Value {
     fn from_text(text: &Str, ty: &Type) -> Value {
         let typed = match ty {
             Type::Bytes => ByteString::from_base64(text.as_bytes()).ok().map(|bytes| Value::Bytes(bytes[..].into())),
-            Type::Duration => text.parse::<Duration>().ok().map(|duration| Value::Duration(duration.as_nanos())),
+            Type::Duration => parse_duration(text).map(Value::Duration),
             Type::Timestamp => match text.len() {
                 10 => parse_timestamp(&format!("{text}T00:00:00Z")).map(Value::Timestamp),
                 _ => parse_timestamp(text).map(Value::Timestamp),
@@ -222,14 +230,23 @@ fn compare_numbers(one: &Value, two: &Value) -> Option<Ordering> {
         Value::Uint(number) => Some(i128::from(*number)),
         _ => None,
     };
-    let number = |value: &Value| match value {
+    let double = |value: &Value| match value {
         Value::Double(number) => Some(*number),
-        other => whole(other).map(|number| number as f64),
+        _ => None,
     };
     match (whole(one), whole(two)) {
         (Some(one), Some(two)) => Some(one.cmp(&two)),
-        _ => number(one)?.partial_cmp(&number(two)?),
+        (Some(one), None) => compare_with_double(one, double(two)?),
+        (None, Some(two)) => compare_with_double(two, double(one)?).map(Ordering::reverse),
+        (None, None) => double(one)?.partial_cmp(&double(two)?),
     }
+}
+
+/// Exactly, because a rounded number would be equal to two that differ.
+fn compare_with_double(whole: i128, number: f64) -> Option<Ordering> {
+    let below = number.floor();
+    let rest = if number > below { Ordering::Less } else { Ordering::Equal };
+    (!number.is_nan()).then(|| whole.cmp(&(below as i128)).then(rest))
 }
 
 /// Equality as expressions see it: numbers by their value, values of different types never.
@@ -239,13 +256,10 @@ impl PartialEq for Value {
             (Value::Null, Value::Null) => true,
             (Value::List(one, kind), Value::List(two, other_kind)) => {
                 let has_order = *kind == ListKind::Plain && *other_kind == ListKind::Plain;
-                let is_among = |item: &Value, list: &[Value]| list.contains(item);
                 one.len() == two.len()
                     && match has_order {
                         true => one == two,
-                        false => {
-                            one.iter().all(|item| is_among(item, two)) && two.iter().all(|item| is_among(item, one))
-                        }
+                        false => identity::of_set(one) == identity::of_set(two),
                     }
             }
             (Value::Map(one), Value::Map(two)) => one == two,

@@ -10,7 +10,7 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<Time>().is_ok(),
         "date" => text.len() == 10 && format!("{text}T00:00:00Z").parse::<Time>().is_ok(),
-        "duration" => is_duration(text),
+        "duration" => parse_duration(text).is_some(),
         "byte" => ByteString::from_base64(text.as_bytes()).is_ok(),
         "uri" => is_uri(text),
         "email" => is_email(text),
@@ -41,11 +41,39 @@ pub(super) fn fits_number(ty: &str, format: &str, number: f64) -> bool {
     }
 }
 
-/// A duration of Go, or a number with a unit that may be a whole word: `1 week`.
-fn is_duration(text: &str) -> bool {
-    const UNITS: [&str; 7] = ["d", "day", "days", "w", "week", "weeks", "hours"];
-    let number = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text.parse::<Duration>().is_ok() || (number > 0 && UNITS.contains(&text[number..].trim_start()))
+/// The nanoseconds of a duration: one of Go, or numbers with units that may be whole words, such as `1 week`.
+pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+    // Each with what may follow its last form: `hours`.
+    const UNITS: [(&[&str], i64); 8] = [
+        (&["ns", "nano"], 1),
+        (&["us", "µs", "micro"], 1_000),
+        (&["ms", "milli"], 1_000_000),
+        (&["s", "sec"], 1_000_000_000),
+        (&["m", "min"], 60_000_000_000),
+        (&["h", "hr", "hour"], 3_600_000_000_000),
+        (&["d", "day"], 86_400_000_000_000),
+        (&["w", "wk", "week"], 604_800_000_000_000),
+    ];
+    if let Ok(duration) = text.parse::<Duration>() {
+        return Some(duration.as_nanos());
+    }
+    let (mut rest, mut sum) = (text, None);
+    while let Some(begin) = rest.find(|c: char| c.is_ascii_digit()) {
+        rest = &rest[begin..];
+        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+        let after = after.trim_start();
+        let (unit, after) =
+            after.split_at(after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len()));
+        rest = after;
+        let unit = unit.to_lowercase();
+        let is_meant =
+            |forms: &[&str]| forms.contains(&&*unit) || forms.last().is_some_and(|form| unit.starts_with(form));
+        if let Some((_, nanos)) = UNITS.iter().find(|(forms, _)| is_meant(forms)) {
+            let nanos = number.parse::<i64>().ok()?.checked_mul(*nanos)?;
+            sum = Some(sum.unwrap_or(0_i64).checked_add(nanos)?);
+        }
+    }
+    sum
 }
 
 /// A scheme with something behind it, or a path from the root.

@@ -24,7 +24,7 @@ mod validation;
 
 use kubewright_core::{Map, Str, Value};
 
-pub(crate) use format::fits as has_format;
+pub(crate) use format::{fits as has_format, parse_duration};
 pub(crate) use scale::{of_spec as scale_spec, of_status as scale_status};
 pub(crate) use structural::complaints as structural_complaints;
 

@@ -2,6 +2,8 @@
 
 use regex_lite::Regex;
 
+use crate::regex;
+
 /// A pattern that texts have to match somewhere.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
@@ -15,7 +17,7 @@ impl Pattern {
     ///
     /// Classes of Unicode such as `\p{L}` are accepted and not checked: the tables behind them are not worth their size.
     pub(super) fn new(text: &str) -> Result<Self, String> {
-        let regex = match Regex::new(text) {
+        let regex = match regex::compile(text) {
             Ok(regex) => Some(regex),
             Err(_) if text.contains(r"\p") || text.contains(r"\P") => None,
             Err(error) => return Err(error.to_string()),

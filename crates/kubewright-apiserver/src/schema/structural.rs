@@ -15,7 +15,7 @@ use crate::object::tree;
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 /// Fields that say what a value is, and so have no place where only more is said about it.
-const STRUCTURE: [&str; 12] = [
+const STRUCTURE: [&str; 13] = [
     "additionalProperties",
     "default",
     "description",
@@ -28,6 +28,7 @@ const STRUCTURE: [&str; 12] = [
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
     "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
 ];
 
 /// What is wrong with the schema at `path` of a definition.
@@ -43,6 +44,10 @@ pub(crate) fn complaints(path: &str, schema: &Value) -> Vec<StatusCause> {
     }
     if tree::is_true(schema, &["nullable"]) {
         causes.push(StatusCause::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
+    }
+    if schema.get("additionalProperties").is_some() {
+        let why = "must not be used at the root";
+        causes.push(StatusCause::forbidden(format!("{path}.additionalProperties"), why));
     }
     if let Some(metadata) = tree::get(schema, &["properties", "metadata"]) {
         check_metadata(&format!("{path}.properties[metadata]"), metadata, &mut causes);
@@ -115,10 +120,23 @@ fn check_kinds(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCaus
                        x-kubernetes-preserve-unknown-fields";
             causes.push(StatusCause::required(format!("{path}.properties"), why));
         }
+        if schema.get("additionalProperties").is_some() {
+            let why = "must not be used if x-kubernetes-embedded-resource is set";
+            causes.push(StatusCause::forbidden(format!("{path}.additionalProperties"), why));
+        }
     }
-    if tree::is_true(schema, &["x-kubernetes-int-or-string"]) && !ty.is_empty() {
+    if !tree::is_true(schema, &["x-kubernetes-int-or-string"]) {
+        return;
+    }
+    if !ty.is_empty() {
         let why = "must be empty if x-kubernetes-int-or-string is true";
         causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), why));
+    }
+    for other in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
+        if tree::is_true(schema, &[other]) {
+            let why = "must be false if x-kubernetes-int-or-string is true";
+            causes.push(StatusCause::invalid(format!("{path}.{other}"), "true", why));
+        }
     }
 }
 
@@ -150,6 +168,13 @@ fn check_list_type(path: &str, schema: &Value, ty: &str, causes: &mut Vec<Status
             causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), &why));
         }
     }
+    if matches!(list_type, "map" | "set") && tree::is_true(schema, &["items", "nullable"]) {
+        let why = format!("cannot be nullable when {FIELD} is {list_type}");
+        causes.push(StatusCause::forbidden(format!("{path}.items.nullable"), &why));
+    }
+    if list_type == "set" {
+        check_set_items(path, schema.get("items").unwrap_or(&Value::Null), causes);
+    }
     if list_type != "map" {
         if schema.get(KEYS).is_some() {
             let why = format!("must be map if {KEYS} is non-empty");
@@ -167,6 +192,34 @@ fn check_list_type(path: &str, schema: &Value, ty: &str, causes: &mut Vec<Status
             let why = "entries must all be names of item properties";
             causes.push(StatusCause::invalid(format!("{path}.{KEYS}[{index}]"), shown(key), why));
         }
+        check_list_key(path, schema, name, causes);
+    }
+}
+
+/// Items of a set are the same one or not, as a whole.
+fn check_set_items(path: &str, items: &Value, causes: &mut Vec<StatusCause>) {
+    let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    let field = match tree::text(items, &["type"]) {
+        "array" if !matches!(tree::text(items, &["x-kubernetes-list-type"]), "" | "atomic") => "x-kubernetes-list-type",
+        "object" if tree::text(items, &["x-kubernetes-map-type"]) != "atomic" => "x-kubernetes-map-type",
+        _ => return,
+    };
+    let shown = shown(items.get(field).unwrap_or(&Value::Null));
+    causes.push(StatusCause::invalid(format!("{path}.items.{field}"), shown, why));
+}
+
+/// Every item has to have what it is told from others by.
+fn check_list_key(path: &str, schema: &Value, name: &str, causes: &mut Vec<StatusCause>) {
+    const BECAUSE: &str = "this property is in x-kubernetes-list-map-keys, so it";
+    let Some(property) = tree::get(schema, &["items", "properties", name]) else { return };
+    let is_required = tree::items(schema, &["items", "required"]).iter().any(|one| one.as_str() == Some(name));
+    let field = |field: &str| format!("{path}.items.properties[{name}].{field}");
+    if !is_required && property.get("default").is_none() {
+        let why = format!("{BECAUSE} must have a default or be a required property");
+        causes.push(StatusCause::required(field("default"), &why));
+    }
+    if tree::is_true(property, &["nullable"]) {
+        causes.push(StatusCause::forbidden(field("nullable"), &format!("{BECAUSE} cannot be nullable")));
     }
 }
 
@@ -246,6 +299,10 @@ fn check_alternative(
     let properties = part.get("properties").and_then(Value::as_object);
     for (name, inner) in properties.into_iter().flat_map(|properties| properties.iter()) {
         let here = format!("{path}.properties[{name}]");
+        // What is said of metadata would bind fields that are the server's.
+        if name == "metadata" {
+            causes.push(StatusCause::forbidden(&*here, "must not be specified in a nested context"));
+        }
         let there = format!("{outside_path}.properties[{name}]");
         match tree::get(outside, &["properties", name]) {
             Some(known) => check_alternative(&here, inner, (&there, known), false, causes),
@@ -349,6 +406,35 @@ mod tests {
                     "x-kubernetes-list-type":"map"}}}"#,
                 "s.properties[a].x-kubernetes-list-map-keys: Required value: \
                  must not be empty if x-kubernetes-list-type is map",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],
+                    "items":{"type":"object","nullable":true,"properties":{"k":{"type":"string","nullable":true}}}}}}"#,
+                "s.properties[a].items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is map; \
+                 s.properties[a].items.properties[k].default: Required value: \
+                 this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property; \
+                 s.properties[a].items.properties[k].nullable: Forbidden: \
+                 this property is in x-kubernetes-list-map-keys, so it cannot be nullable",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"object"}}}}"#,
+                "s.properties[a].items.x-kubernetes-map-type: Invalid value: \"null\": \
+                 must be atomic as item of a list with x-kubernetes-list-type=set",
+            ),
+            (
+                r#"{"type":"object","additionalProperties":{"type":"string"}}"#,
+                "s.additionalProperties: Forbidden: must not be used at the root",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"x-kubernetes-int-or-string":true,"x-kubernetes-preserve-unknown-fields":true}}}"#,
+                "s.properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: true: \
+                 must be false if x-kubernetes-int-or-string is true",
+            ),
+            (
+                r#"{"type":"object","properties":{"metadata":{"type":"object"},"a":{"type":"string"}},
+                    "anyOf":[{"properties":{"metadata":{},"a":{"x-kubernetes-validations":[{"rule":"true"}]}}}]}"#,
+                "s.anyOf[0].properties[a].x-kubernetes-validations: Forbidden: must be empty to be structural; \
+                 s.anyOf[0].properties[metadata]: Forbidden: must not be specified in a nested context",
             ),
         ] {
             let causes = complaints("s", &schema.parse().expect("valid JSON"));

@@ -254,7 +254,7 @@ impl Estimator<'_> {
             FoldKind::Exists => (0, body.cost.saturating_add(4), 1),
             FoldKind::ExistsOne => (0, body.cost.saturating_add(2), 2),
             FoldKind::Filter => (NEW_LIST, body.cost.saturating_add(NEW_LIST + 3), 1),
-            FoldKind::Map => (NEW_LIST, body.cost.saturating_add(NEW_LIST + 2), 1),
+            FoldKind::Map | FoldKind::SortBy => (NEW_LIST, body.cost.saturating_add(NEW_LIST + 2), 1),
             FoldKind::TransformMap => (NEW_MAP, body.cost.saturating_add(3), 1),
             FoldKind::TransformMapEntry => (NEW_MAP, body.cost.saturating_add(2), 1),
         };
@@ -264,7 +264,7 @@ impl Estimator<'_> {
         let made = |size: Size| Entry { is_list: true, key: Size::exactly(1), value: Size { min: 0, ..size } };
         match fold.kind {
             FoldKind::All | FoldKind::Exists | FoldKind::ExistsOne => plain(cost),
-            FoldKind::Filter => {
+            FoldKind::Filter | FoldKind::SortBy => {
                 let item = self
                     .within(names(), &Expression { offset: 0, depth: 0, node: Node::Identifier(fold.name.clone()) });
                 Known { size: Some(count), entry: Some(made(item.size())), ..plain(cost) }

@@ -3,7 +3,7 @@
 use kubewright_core::Duration;
 
 use super::Evaluated;
-use super::time::{parse_timestamp, show_timestamp};
+use super::time::{parse_timestamp, show_timestamp, timestamp};
 use crate::cel::error::EvaluationError;
 use crate::cel::value::Value;
 
@@ -34,7 +34,7 @@ pub(super) fn call(function: &str, arguments: &[Value]) -> Evaluated {
                 let parsed = parse_timestamp(text).map(Value::Timestamp);
                 parsed.ok_or_else(|| EvaluationError::new(format!("invalid timestamp {:?}", text.as_str())))
             }
-            Value::Int(seconds) => Ok(Value::Timestamp(i128::from(*seconds) * 1_000_000_000)),
+            Value::Int(seconds) => timestamp(i128::from(*seconds) * 1_000_000_000),
             Value::Timestamp(_) => Ok(value.clone()),
             _ => Err(EvaluationError::no_overload()),
         },
@@ -110,7 +110,7 @@ pub(super) fn string(value: &Value) -> Result<String, EvaluationError> {
         Value::Bool(truth) => truth.to_string(),
         Value::Int(number) => number.to_string(),
         Value::Uint(number) => number.to_string(),
-        Value::Double(number) => number.to_string(),
+        Value::Double(number) => show_double(*number),
         Value::Bytes(bytes) => {
             let text = String::from_utf8(bytes.to_vec());
             text.map_err(|_| EvaluationError::new("invalid UTF-8 in bytes, cannot convert to string"))?
@@ -121,4 +121,20 @@ pub(super) fn string(value: &Value) -> Result<String, EvaluationError> {
         Value::Cidr(range) => range.to_string(),
         _ => return Err(EvaluationError::no_overload()),
     })
+}
+
+/// A number as Go's `%g` writes it: in few digits, with an exponent where it is very large or small.
+fn show_double(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
+    }
+    let scientific = format!("{number:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => number.to_string(),
+    }
 }

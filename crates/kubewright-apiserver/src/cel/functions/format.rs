@@ -4,8 +4,12 @@ use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value,
 
 use super::Evaluated;
 use super::conversion::string;
+use super::strings::quote;
 use crate::cel::error::EvaluationError;
 use crate::cel::value::Value;
+
+/// Digits behind the point where none are asked for.
+const PRECISION: usize = 6;
 
 /// Formats that texts can be checked for.
 const NAMED: [&str; 14] = [
@@ -99,18 +103,22 @@ fn shown(verb: char, precision: Option<usize>, value: &Value) -> Result<String, 
     let whole = |value: &Value| match value {
         Value::Int(number) => Some(i128::from(*number)),
         Value::Uint(number) => Some(i128::from(*number)),
-        Value::Bool(truth) => Some(i128::from(*truth)),
+        _ => None,
+    };
+    // These three have no literal.
+    let double = |value: &Value| match value {
+        Value::Double(number) => Some(*number),
+        Value::String(name) if matches!(&**name, "NaN" | "Infinity" | "-Infinity") => name.parse().ok(),
         _ => None,
     };
     let signed = |number: i128, digits: String| if number < 0 { format!("-{digits}") } else { digits };
     let wrong = || EvaluationError::new(format!("could not convert argument to %{verb}: {}", value.type_name()));
     Ok(match (verb, value) {
         ('s', value) => show(value),
-        ('d', Value::Double(number)) => number.to_string(),
         ('d', value) => whole(value).ok_or_else(wrong)?.to_string(),
-        ('f', Value::Double(number)) => format!("{number:.*}", precision.unwrap_or(6)),
-        ('f', value) => format!("{:.*}", precision.unwrap_or(6), whole(value).ok_or_else(wrong)? as f64),
-        ('e', Value::Double(number)) => format!("{number:.*e}", precision.unwrap_or(6)),
+        ('f', value) => fixed(double(value).ok_or_else(wrong)?, precision.unwrap_or(PRECISION)),
+        ('e', value) => scientific(double(value).ok_or_else(wrong)?),
+        ('b', Value::Bool(truth)) => u8::from(*truth).to_string(),
         ('b', value) => {
             let number = whole(value).ok_or_else(wrong)?;
             signed(number, format!("{:b}", number.unsigned_abs()))
@@ -137,17 +145,60 @@ fn shown(verb: char, precision: Option<usize>, value: &Value) -> Result<String, 
     })
 }
 
+/// A number as it is written in America, where thousands are set apart.
+fn fixed(number: f64, precision: usize) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "∞".to_owned() } else { "-∞".to_owned() };
+    }
+    let digits = format!("{:.precision$}", number.abs());
+    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let mut text = String::from(if number.is_sign_negative() && !number.is_nan() { "-" } else { "" });
+    for (index, digit) in whole.char_indices() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) && digit.is_ascii_digit() {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + fraction
+}
+
+/// A number with its power of ten. However many digits are asked for, there are six of them.
+fn scientific(number: f64) -> String {
+    const SUPERSCRIPT: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let text = format!("{number:.PRECISION$e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return fixed(number, PRECISION) };
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |rest| ("⁻", rest));
+    let exponent = format!("{exponent:0>2}");
+    let raised = exponent.chars().filter_map(|digit| SUPERSCRIPT.get(digit.to_digit(10)? as usize));
+    format!("{digits}×10{sign}{}", raised.collect::<String>())
+}
+
 /// A value as people read it.
 fn show(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
-        Value::List(items, _) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", ")),
+        Value::List(items, _) => format!("[{}]", items.iter().map(show_literal).collect::<Vec<_>>().join(", ")),
         Value::Map(entries) => {
-            let entry = |(key, value)| format!("{}: {}", show(&Value::from(Clone::clone(key))), show(value));
+            let entry =
+                |(key, value)| format!("{}:{}", show_literal(&Value::from(Clone::clone(key))), show_literal(value));
             format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
         }
         Value::Type(name) | Value::Format(name) => (*name).to_owned(),
         Value::Quantity(amount) => amount.to_string(),
         value => string(value).unwrap_or_else(|_| value.type_name().to_owned()),
+    }
+}
+
+/// A value inside of another, as an expression would have it.
+fn show_literal(value: &Value) -> String {
+    let quoted = || quote(&show(value));
+    match value {
+        Value::String(_) => quoted(),
+        Value::Bytes(_) => format!("b{}", quoted()),
+        Value::Timestamp(_) => format!("timestamp({})", quoted()),
+        Value::Duration(_) => format!("duration({})", quoted()),
+        Value::Double(number) if number.is_finite() => format!("{number:.PRECISION$}"),
+        Value::Double(_) => quoted(),
+        other => show(other),
     }
 }

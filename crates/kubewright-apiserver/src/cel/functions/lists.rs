@@ -42,12 +42,8 @@ pub(super) fn method(items: &[Value], function: &str, arguments: &[Value], budge
             Ok(Value::list(found))
         }
         ("sort", []) => {
-            let mut sorted = items.to_vec();
-            if items.windows(2).any(|pair| pair[0].compare(&pair[1]).is_none()) {
-                return Err(EvaluationError::no_overload());
-            }
-            sorted.sort_by(|one, two| one.compare(two).unwrap_or(Ordering::Equal));
-            Ok(Value::list(sorted))
+            let keyed = items.iter().map(|item| (item.clone(), item.clone())).collect();
+            sorted(keyed)
         }
         ("slice", [Value::Int(begin), Value::Int(end)]) => {
             let range = usize::try_from(*begin).ok().zip(usize::try_from(*end).ok());
@@ -55,22 +51,43 @@ pub(super) fn method(items: &[Value], function: &str, arguments: &[Value], budge
             let wrong = || EvaluationError::new(format!("cannot slice({begin}, {end})"));
             slice.map(|slice| Value::list(slice.to_vec())).ok_or_else(wrong)
         }
-        ("flatten", []) => {
-            let flat = items.iter().flat_map(|item| match item {
-                Value::List(inner, _) => inner.to_vec(),
-                other => vec![other.clone()],
-            });
-            Ok(Value::list(flat.collect::<Vec<_>>()))
-        }
+        ("flatten", []) => Ok(Value::list(flat(items, 1))),
+        ("flatten", [Value::Int(depth)]) => match usize::try_from(*depth) {
+            Ok(depth) => Ok(Value::list(flat(items, depth))),
+            Err(_) => Err(EvaluationError::new("level must be non-negative")),
+        },
         ("first", []) => Ok(Value::optional(items.first().cloned())),
         ("last", []) => Ok(Value::optional(items.last().cloned())),
         _ => Err(EvaluationError::no_overload()),
     }
 }
 
-/// Calls a function of `sets`.
-pub(super) fn sets(function: &str, arguments: &[Value]) -> Evaluated {
+/// The items in the order of their keys, which come first, and which all have to be of one type that has an order.
+pub(in crate::cel) fn sorted(mut keyed: Vec<(Value, Value)>) -> Evaluated {
+    if keyed.windows(2).any(|pair| pair[0].0.compare(&pair[1].0).is_none()) {
+        return Err(EvaluationError::no_overload());
+    }
+    keyed.sort_by(|(one, _), (two, _)| one.compare(two).unwrap_or(Ordering::Equal));
+    Ok(Value::list(keyed.into_iter().map(|(_, item)| item).collect::<Vec<_>>()))
+}
+
+/// The items of lists inside of the list, this deep.
+fn flat(items: &[Value], depth: usize) -> Vec<Value> {
+    let mut found = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Value::List(inner, _) if depth > 0 => found.extend(flat(inner, depth - 1)),
+            other => found.push(other.clone()),
+        }
+    }
+    found
+}
+
+/// Calls a function of `sets`, which compares each item of one with each of the other.
+pub(super) fn sets(function: &str, arguments: &[Value], budget: &mut Budget) -> Evaluated {
     let [Value::List(one, _), Value::List(two, _)] = arguments else { return Err(EvaluationError::no_overload()) };
+    let pairs = (one.len() as u64).saturating_mul(two.len() as u64);
+    budget.spend(pairs.saturating_mul(if function == "equivalent" { 2 } else { 1 }))?;
     let has_all = |one: &[Value], two: &[Value]| two.iter().all(|item| one.contains(item));
     match function {
         "contains" => Ok(Value::Bool(has_all(one, two))),

@@ -14,12 +14,14 @@ mod url;
 use super::budget::Budget;
 use super::error::EvaluationError;
 use super::value::Value;
+use crate::regex;
 
 pub(crate) use authorizer::{Check, Stage as CheckStage};
+pub(super) use lists::sorted;
 pub(super) use network::Cidr;
 pub(super) use semver::Version;
 pub(crate) use semver::is_version;
-pub(super) use time::parse_timestamp;
+pub(super) use time::{parse_timestamp, timestamp};
 pub(super) use url::Url;
 
 type Evaluated = Result<Value, EvaluationError>;
@@ -59,7 +61,7 @@ pub(super) fn call(function: &str, arguments: &[Value], budget: &mut Budget) -> 
             budget.spend(u64::try_from(*count).unwrap_or_default())?;
             Ok(Value::list((0..*count).map(Value::Int).collect::<Vec<_>>()))
         }
-        _ if function.starts_with("sets.") => lists::sets(&function["sets.".len()..], arguments),
+        _ if function.starts_with("sets.") => lists::sets(&function["sets.".len()..], arguments, budget),
         _ if function.starts_with("format.") => format::named(&function["format.".len()..], arguments),
         _ => conversion::call(function, arguments),
     }
@@ -98,7 +100,7 @@ pub(super) fn method(target: &Value, function: &str, arguments: &[Value], budget
 pub(super) fn is_bad_literal(function: &str, argument: &Value) -> bool {
     let Value::String(text) = argument else { return false };
     match function {
-        "matches" => regex_lite::Regex::new(text).is_err(),
+        "matches" => regex::compile(text).is_err(),
         "timestamp" | "duration" => conversion::call(function, std::slice::from_ref(argument)).is_err(),
         _ => false,
     }

@@ -59,7 +59,7 @@ pub(super) fn method(text: &Str, function: &str, arguments: &[Value], budget: &m
 /// Compiles a pattern, at the price of trying it on the text.
 fn regex(text: &str, pattern: &str, budget: &mut Budget) -> Result<Regex, EvaluationError> {
     budget.spend((1 + text.len() as u64 / 10).saturating_mul(1 + pattern.len() as u64 / 4))?;
-    Regex::new(pattern).map_err(|error| EvaluationError::new(format!("error parsing regexp: {error}")))
+    crate::regex::compile(pattern).map_err(|error| EvaluationError::new(format!("error parsing regexp: {error}")))
 }
 
 /// How many results are wanted; all of them without a number, or with a negative one.
@@ -81,20 +81,20 @@ fn split_letters(text: &str, limit: usize) -> impl Iterator<Item = &str> {
     ends.map(move |(index, range)| if index + 1 == count { &text[range.start..] } else { &text[range] })
 }
 
+/// Where a part begins, at the offset or after it; from the end, at the offset or before it. Nothing is found beyond the end, but the
+/// empty text, which is everywhere.
 fn index_of(text: &str, part: &str, rest: &[Value], from_end: bool) -> Result<i64, EvaluationError> {
+    let length = text.chars().count();
     let offset = match rest {
         [] => None,
-        [Value::Int(offset)] => {
-            let length = text.chars().count();
-            Some(
-                usize::try_from(*offset)
-                    .ok()
-                    .filter(|offset| *offset <= length)
-                    .ok_or_else(|| out_of_range(*offset))?,
-            )
-        }
+        [Value::Int(offset)] => Some(usize::try_from(*offset).map_err(|_| out_of_range(*offset))?),
         _ => return Err(EvaluationError::no_overload()),
     };
+    match offset {
+        _ if part.is_empty() => return Ok(offset.unwrap_or(if from_end { length } else { 0 }).min(length) as i64),
+        Some(offset) if offset >= length => return Ok(-1),
+        _ => {}
+    }
     let bytes = |letters: usize| text.char_indices().nth(letters).map_or(text.len(), |(at, _)| at);
     let found = match (from_end, offset) {
         (false, offset) => {

@@ -7,6 +7,8 @@ use crate::cel::error::EvaluationError;
 use crate::cel::value::Value;
 
 const SECOND: i128 = 1_000_000_000;
+/// The first and the last second that a time can have: those of the years 1 and 9999.
+const SECONDS: std::ops::RangeInclusive<i128> = -62_135_596_800..=253_402_300_799;
 const DAY: i64 = 86_400;
 
 /// Reads a time with up to nine digits behind the second, in nanoseconds since 1970.
@@ -16,6 +18,14 @@ pub(in crate::cel) fn parse_timestamp(text: &str) -> Option<i128> {
     let digits: String = fraction.chars().take_while(char::is_ascii_digit).take(9).collect();
     let nanos: i128 = format!("{digits:0<9}").parse().ok()?;
     Some(i128::from(time.as_unix()) * SECOND + nanos)
+}
+
+/// A time of so many nanoseconds since 1970, if there is one.
+pub(in crate::cel) fn timestamp(nanos: i128) -> Evaluated {
+    match SECONDS.contains(&nanos.div_euclid(SECOND)) {
+        true => Ok(Value::Timestamp(nanos)),
+        false => Err(EvaluationError::new("timestamp overflow")),
+    }
 }
 
 /// A time as text, with as many digits behind the second as it takes.
@@ -39,7 +49,7 @@ pub(super) fn method(target: &Value, function: &str, arguments: &[Value]) -> Eva
                 "getHours" => 3_600_000_000_000,
                 "getMinutes" => 60_000_000_000,
                 "getSeconds" => 1_000_000_000,
-                "getMilliseconds" => return Ok(Value::Int(nanos / 1_000_000 % 1000)),
+                "getMilliseconds" => 1_000_000,
                 _ => return Err(EvaluationError::no_overload()),
             };
             Ok(Value::Int(nanos / unit))

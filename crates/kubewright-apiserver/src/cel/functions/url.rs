@@ -13,6 +13,7 @@ pub(crate) struct Url {
     scheme: String,
     /// Host and port.
     host: String,
+    /// Escaped where it has to be.
     path: String,
     query: String,
 }
@@ -25,7 +26,7 @@ impl Url {
         let (text, query) = text.split_once('?').unwrap_or((text, ""));
         let query = query.split('#').next().unwrap_or_default().to_owned();
         if text.starts_with('/') {
-            return Some(Url { scheme: String::new(), host: String::new(), path: unescape(text)?, query });
+            return Some(Url { scheme: String::new(), host: String::new(), path: proper_path(text)?, query });
         }
         let (scheme, rest) = text.split_once(':')?;
         let is_scheme = scheme.bytes().next()?.is_ascii_alphabetic()
@@ -39,7 +40,12 @@ impl Url {
         if host.matches('[').count() != host.matches(']').count() || !has_proper_port(host) {
             return None;
         }
-        Some(Url { scheme: scheme.to_ascii_lowercase(), host: host.to_owned(), path: unescape(&rest[end..])?, query })
+        Some(Url {
+            scheme: scheme.to_ascii_lowercase(),
+            host: host.to_owned(),
+            path: proper_path(&rest[end..])?,
+            query,
+        })
     }
 
     fn split_host(&self) -> (&str, &str) {
@@ -95,7 +101,7 @@ pub(super) fn method(address: &Url, function: &str) -> Evaluated {
         "getHost" => address.host.as_str().into(),
         "getHostname" => address.split_host().0.into(),
         "getPort" => address.split_host().1.into(),
-        "getEscapedPath" => escape(&address.path).into(),
+        "getEscapedPath" => address.path.as_str().into(),
         "getQuery" => {
             let mut values: BTreeMap<String, Vec<Value>> = BTreeMap::new();
             for pair in address.query.split('&').filter(|pair| !pair.is_empty()) {
@@ -107,6 +113,13 @@ pub(super) fn method(address: &Url, function: &str) -> Evaluated {
         }
         _ => return Err(EvaluationError::no_overload()),
     })
+}
+
+/// A path as Go would write it: as it is where that is right, so that a slash that was escaped stays so.
+fn proper_path(path: &str) -> Option<String> {
+    let plain = unescape(path)?;
+    let is_proper = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@[]%/".contains(&byte));
+    Some(if is_proper { path.to_owned() } else { escape(&plain) })
 }
 
 fn escape(path: &str) -> String {

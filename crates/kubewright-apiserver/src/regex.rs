@@ -1,0 +1,152 @@
+//! Regular expressions as Go reads them.
+//!
+//! Users write what Go's `regexp` takes. The engine here (`regex-lite`, for its size) has the same language but for details: it wants
+//! some characters escaped that Go takes for themselves. So a pattern is written anew before it is compiled.
+
+use regex_lite::Regex;
+
+/// Compiles a pattern.
+pub(crate) fn compile(pattern: &str) -> Result<Regex, regex_lite::Error> {
+    Regex::new(&Rewriter { rest: pattern, out: String::with_capacity(pattern.len()) }.rewrite())
+}
+
+/// Characters that mean something, and stay escaped.
+const META: &str = r"\.+*?()|[]{}^$#&-~";
+
+struct Rewriter<'a> {
+    rest: &'a str,
+    out: String,
+}
+
+impl Rewriter<'_> {
+    fn rewrite(mut self) -> String {
+        while let Some(letter) = self.take() {
+            match letter {
+                '\\' => self.escape(),
+                '[' => self.class(),
+                '{' if !is_repetition(self.rest) => self.out.push_str(r"\{"),
+                other => self.out.push(other),
+            }
+        }
+        self.out
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let letter = self.rest.chars().next()?;
+        self.rest = &self.rest[letter.len_utf8()..];
+        Some(letter)
+    }
+
+    fn take_if(&mut self, text: &str) -> bool {
+        let rest = self.rest.strip_prefix(text);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    /// What follows a backslash. Any punctuation may be escaped, and `\Q` escapes all up to `\E`.
+    fn escape(&mut self) {
+        match self.take() {
+            Some('Q') => {
+                let (text, rest) = self.rest.split_once(r"\E").unwrap_or((self.rest, ""));
+                self.rest = rest;
+                self.out.push_str(&regex_lite::escape(text));
+            }
+            Some(letter) if letter.is_ascii_punctuation() && !META.contains(letter) => self.out.push(letter),
+            Some(letter) => self.out.extend(['\\', letter]),
+            None => self.out.push('\\'),
+        }
+    }
+
+    /// A class, after its bracket. A dash between two items is a range, elsewhere it is itself, as is a bracket that does not open a
+    /// class by name; `&&`, `--` and `~~` are nothing special.
+    fn class(&mut self) {
+        self.out.push('[');
+        if self.take_if("^") {
+            self.out.push('^');
+        }
+        // Whether an item came before that a range may begin with.
+        let (mut is_first, mut may_range) = (true, false);
+        while let Some(letter) = self.take() {
+            match letter {
+                ']' if !is_first => return self.out.push(']'),
+                '[' if self.named_class() => may_range = false,
+                '-' if may_range && !self.rest.starts_with(']') => {
+                    self.out.push('-');
+                    if let Some(end) = self.take() {
+                        self.item(end);
+                    }
+                    may_range = false;
+                }
+                other => {
+                    self.item(other);
+                    may_range = true;
+                }
+            }
+            is_first = false;
+        }
+    }
+
+    /// One character of a class.
+    fn item(&mut self, letter: char) {
+        match letter {
+            '\\' => self.escape(),
+            '[' | ']' | '&' | '-' | '~' | '^' => self.out.extend(['\\', letter]),
+            other => self.out.push(other),
+        }
+    }
+
+    /// `[:alpha:]`, if the bracket begins one.
+    fn named_class(&mut self) -> bool {
+        let Some((name, rest)) = self.rest.strip_prefix(':').and_then(|rest| rest.split_once(":]")) else {
+            return false;
+        };
+        if !name.trim_start_matches('^').bytes().all(|byte| byte.is_ascii_alphabetic()) {
+            return false;
+        }
+        self.out.extend(["[:", name, ":]"]);
+        self.rest = rest;
+        true
+    }
+}
+
+/// Whether what follows a brace makes a repetition of it: `3}`, `3,}` or `3,5}`.
+fn is_repetition(rest: &str) -> bool {
+    let Some((inside, _)) = rest.split_once('}') else { return false };
+    let (least, most) = inside.split_once(',').unwrap_or((inside, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    !least.is_empty() && is_number(least) && is_number(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_go_takes_is_taken() {
+        for (pattern, matches, others) in [
+            (r"^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]+$", &["https://a.b/[c]?d=~e"][..], &["a b", ""][..]),
+            (r"^{{.*}}$", &["{{ .Values.a }}"], &["{ }"]),
+            (r"^a{2}{$", &["aa{"], &["a{2}{"]),
+            (r"^[a-f&&0-9]+$", &["a&9"], &["g", "-"]),
+            (r"^[+--]+$", &["+,-"], &["."]),
+            (r"^[--/]+$", &["-./"], &[","]),
+            (r"^[a~~b-]+$", &["a~b-"], &["c"]),
+            (r"^[]a]+$", &["]a"], &["b"]),
+            (r"^[^]a]+$", &["b"], &["]"]),
+            (r"^[[:alpha:]_]+$", &["ab_"], &["a1", ":"]),
+            (r"^[[:]+$", &["[:"], &["a"]),
+            (r"^\Qa.b*\E+$", &["a.b***"], &["aXb*"]),
+            (r#"^\<\"\/\_\>$"#, &[r#"<"/_>"#], &["a"]),
+            (r"^\d{1,3}(\.\d{1,3}){3}$", &["10.0.0.1"], &["10.0.0"]),
+            (r"^(?P<name>[\w.-]+)$", &["a-b.c"], &["a b"]),
+            (r"^[\d\-x]+$", &["1-x"], &["a"]),
+        ] {
+            let regex = compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            assert!(matches.iter().all(|text| regex.is_match(text)), "{pattern} matches {matches:?}");
+            assert!(!others.iter().any(|text| regex.is_match(text)), "{pattern} does not match {others:?}");
+        }
+        for pattern in ["(", "[a", r"\", "[b-a]", "(?z)"] {
+            assert!(compile(pattern).is_err(), "{pattern}");
+        }
+    }
+}
