@@ -2,8 +2,9 @@
 //!
 //! Custom resources only change their `apiVersion`, and lose and gain what the schema of the other version says, unless
 //! their definition names a [`webhook`] that knows more. Of the built-in ones, events are the same objects in two groups
-//! with other names for some fields, and autoscalers have an old version of which only the plain case is converted.
+//! with other names for some fields, and autoscalers ([`autoscaler`]) have an old version with few of them.
 
+mod autoscaler;
 pub(crate) mod webhook;
 
 use std::borrow::Cow;
@@ -44,7 +45,7 @@ pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
                 }
             }
         }
-        ("horizontalpodautoscalers", "autoscaling/v1") => autoscaler_to_v1(&mut value),
+        ("horizontalpodautoscalers", "autoscaling/v1") => autoscaler::to_v1(&mut value),
         _ => {}
     }
     tree::set(&mut value, &["apiVersion"], resource.api_version.clone());
@@ -128,7 +129,7 @@ pub(crate) fn to_stored(resource: &Resource, mut value: Value) -> Value {
             "v1".into()
         }
         ("horizontalpodautoscalers", "autoscaling/v1") => {
-            autoscaler_from_v1(&mut value);
+            autoscaler::from_v1(&mut value);
             "autoscaling/v2".into()
         }
         _ => return value,
@@ -143,26 +144,4 @@ fn rename<const N: usize>(value: &mut Value, fields: [(&str, &str); N]) {
             tree::set(value, &[to], field);
         }
     }
-}
-
-fn autoscaler_to_v1(value: &mut Value) {
-    let metrics = tree::remove(value, &["spec", "metrics"]).unwrap_or_default();
-    let items = metrics.as_array().map_or(&[][..], |list| &list[..]);
-    let is_cpu = |metric: &&Value| tree::text(metric, &["resource", "name"]) == "cpu";
-    let target =
-        items.iter().find(is_cpu).and_then(|cpu| tree::int(cpu, &["resource", "target", "averageUtilization"]));
-    if let Some(target) = target {
-        tree::set(value, &["spec", "targetCPUUtilizationPercentage"], target);
-    }
-    for field in ["currentMetrics", "conditions"] {
-        tree::remove(value, &["status", field]);
-    }
-}
-
-fn autoscaler_from_v1(value: &mut Value) {
-    let Some(target) = tree::remove(value, &["spec", "targetCPUUtilizationPercentage"]) else { return };
-    let target = tree::map([("type", "Utilization".into()), ("averageUtilization", target)]);
-    let resource = tree::map([("name", "cpu".into()), ("target", target)]);
-    let metric = tree::map([("type", "Resource".into()), ("resource", resource)]);
-    tree::set(value, &["spec", "metrics"], Value::from(vec![metric]));
 }

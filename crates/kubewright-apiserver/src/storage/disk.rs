@@ -90,7 +90,8 @@ impl Disk {
         let path = directory.join(FILE);
         let refused = |why: String| OpenError { path: path.clone(), why };
         std::fs::create_dir_all(directory).map_err(|error| refused(error.to_string()))?;
-        let is_new = !path.exists();
+        // A server that died while it made the file has left it empty.
+        let is_new = std::fs::metadata(&path).map_or(true, |file| file.len() == 0);
         let opened = if is_new { Database::create(&path) } else { Database::open(&path) };
         let database = opened.map_err(|error| {
             refused(match error {
@@ -100,6 +101,8 @@ impl Disk {
         })?;
         let found = if is_new { Ok(Found { objects: Vec::new(), revision: None }) } else { read(&database) };
         let found = found.map_err(refused)?;
+        // What is written first is seen before it is in the file. Its revision must not be given out again, whatever happens.
+        write(&database, &[], found.revision.unwrap_or_default()).map_err(|error| refused(error.to_string()))?;
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
             arrived: Condvar::new(),
@@ -168,7 +171,7 @@ impl Shared {
                 std::mem::take(&mut pending.records)
             };
             let Some(revision) = records.last().map(|record| record.revision) else { return };
-            match write(database, &records) {
+            match write(database, &records, revision) {
                 Ok(()) => self.progress.send_modify(|progress| progress.revision = revision),
                 Err(error) => {
                     let failure = format!("objects can no longer be written: {error}").into();
@@ -179,7 +182,8 @@ impl Shared {
     }
 }
 
-fn write(database: &Database, records: &[Record]) -> Result<(), redb::Error> {
+/// Writes what was handed over, up to the revision `last`, and that a few more may be given out.
+fn write(database: &Database, records: &[Record], last: u64) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
         let mut objects = transaction.open_table(OBJECTS)?;
@@ -191,7 +195,6 @@ fn write(database: &Database, records: &[Record]) -> Result<(), redb::Error> {
                 None => drop(objects.remove(key)?),
             }
         }
-        let last = records.last().map_or(0, |record| record.revision);
         facts.insert("format", FORMAT)?;
         let ahead = facts.get("revision")?.map_or(0, |revision| revision.value());
         // Seldom, because it costs a page.
@@ -227,4 +230,52 @@ fn read(database: &Database) -> Result<Found, String> {
         Ok(Found { objects, revision: fact("revision")? })
     };
     read().map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that nobody else uses, and that goes with the test.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("kubewright-disk-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("a directory");
+            Directory(path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_revision_is_never_given_out_twice_even_if_nothing_was_written() {
+        let directory = Directory::new("revisions");
+        let mut before = None;
+        for _ in 0..3 {
+            let (disk, found) = Disk::open(&directory.0).expect("it can be opened");
+            assert!(
+                found.revision >= before.map(|before| before + REVISIONS_AHEAD),
+                "{before:?}, {:?}",
+                found.revision
+            );
+            before = Some(found.revision.unwrap_or_default());
+            // As if the process had died with its first writes on their way.
+            drop(disk);
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_only_begun_is_a_new_one() {
+        let directory = Directory::new("begun");
+        std::fs::write(directory.0.join(FILE), b"").expect("it can be written");
+        let (_disk, found) = Disk::open(&directory.0).expect("it can be opened");
+        assert_eq!(found.revision, None);
+        assert!(found.objects.is_empty());
+    }
 }
