@@ -84,8 +84,8 @@ pub(crate) fn selected_name(query: &Query) -> Option<Str> {
 
 impl Target {
     fn parse(path: &str) -> Option<Self> {
-        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let (group, version, mut parts) = match &parts[..] {
+        let all: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let (group, version, mut parts) = match &all[..] {
             ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
             _ => return None,
@@ -102,6 +102,12 @@ impl Target {
         {
             (namespace, parts) = (name, rest);
         }
+        // Nothing lies behind a part without a name: a subresource of nobody must not become the collection. Only what is behind
+        // a proxy has paths of its own.
+        let rest = parts.get(3..).unwrap_or_default();
+        if all[..all.len() - rest.len()].contains(&"") {
+            return None;
+        }
         let part = |index: usize| parts.get(index).copied().map(Str::from).unwrap_or_default();
         Some(Target {
             group: group.into(),
@@ -110,7 +116,7 @@ impl Target {
             resource: part(0),
             name: part(1),
             subresource: part(2),
-            rest: parts.iter().skip(3).copied().map(Str::from).collect(),
+            rest: rest.iter().copied().map(Str::from).collect(),
             is_watch_path,
         })
     }
@@ -208,6 +214,15 @@ mod tests {
         );
         let finalize = ["", "", "namespaces", "a", "finalize"].map(Into::into).to_vec();
         assert_eq!(info(Method::PUT, "/api/v1/namespaces/a/finalize"), ("update", finalize));
+    }
+
+    #[test]
+    fn nothing_lies_behind_a_part_without_a_name() {
+        for path in ["/api/v1/namespaces/a/pods//exec", "/api/v1/namespaces//pods", "/apis//v1/pods", "/api//pods"] {
+            assert_eq!(info(Method::POST, path), ("post", vec![]), "{path}");
+        }
+        let proxy = ["", "a", "pods", "p", "proxy"].map(Into::into).to_vec();
+        assert_eq!(info(Method::GET, "/api/v1/namespaces/a/pods/p/proxy/x//y"), ("get", proxy));
     }
 
     #[test]

@@ -55,8 +55,13 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
             let decision = authorization::decide(call.registry, call.user, Action::of_review(&review));
             tree::set(&mut review, &["status"], decided(decision));
         }
-        ("authorization.k8s.io", "subjectaccessreviews" | "localsubjectaccessreviews") => {
+        ("authorization.k8s.io", plural @ ("subjectaccessreviews" | "localsubjectaccessreviews")) => {
             check_attributes(&review)?;
+            let is_local = plural == "localsubjectaccessreviews";
+            if is_local && review.namespace().is_empty() {
+                review.set_meta("namespace", namespace);
+            }
+            check_subject(&review, is_local.then_some(namespace))?;
             let mut user = User { name: tree::text(&review, &["spec", "user"]).into(), ..User::default() };
             let groups = tree::items(&review, &["spec", "groups"]).iter().filter_map(Value::as_str);
             user.groups = groups.map(Into::into).collect();
@@ -93,6 +98,35 @@ fn check_attributes(review: &Value) -> Result<(), Rejection> {
         _ => return Ok(()),
     };
     Err(Status::invalid(&GroupKind::from_static("authorization.k8s.io", ""), "", [cause]).into())
+}
+
+/// A review is about somebody; a local one, about a resource in its own namespace.
+fn check_subject(review: &Value, namespace: Option<&str>) -> Result<(), Rejection> {
+    let mut causes = Vec::new();
+    let user = tree::text(review, &["spec", "user"]);
+    if user.is_empty() && tree::items(review, &["spec", "groups"]).is_empty() {
+        let why = "at least one of user or group must be specified";
+        causes.push(StatusCause::invalid("spec.user", format!("{user:?}"), why));
+    }
+    if let Some(namespace) = namespace {
+        if review.namespace() != namespace {
+            let why = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");
+            return Err(Status::bad_request(why).into());
+        }
+        let asked = tree::text(review, &["spec", "resourceAttributes", "namespace"]);
+        if tree::get(review, &["spec", "resourceAttributes"]).is_some() && asked != namespace {
+            let field = "spec.resourceAttributes.namespace";
+            causes.push(StatusCause::invalid(field, format!("{asked:?}"), "must match metadata.namespace"));
+        }
+        if let Some(path) = tree::get(review, &["spec", "nonResourceAttributes"]) {
+            let why = "disallowed on this kind of request";
+            causes.push(StatusCause::invalid("spec.nonResourceAttributes", path.clone(), why));
+        }
+    }
+    match causes.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid(&GroupKind::from_static("authorization.k8s.io", ""), "", causes).into()),
+    }
 }
 
 fn decided(decision: Decision) -> Value {

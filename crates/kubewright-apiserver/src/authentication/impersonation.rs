@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 use kubewright_core::Str;
 use kubewright_core::meta::v1::Status;
 
@@ -17,12 +18,11 @@ const EXTRA: &str = "impersonate-extra-";
 
 /// The user that a request is to be treated as; who asks, unless the headers name another.
 pub(crate) fn impersonate(registry: &Registry, user: User, headers: &HeaderMap) -> Result<User, Rejection> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(Str::from);
-    let groups = headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok());
-    let mut groups: Vec<Str> = groups.map(Str::from).collect();
-    let extra = extra(headers);
-    let uid = text("impersonate-uid").unwrap_or_default();
-    let Some(name) = text("impersonate-user").filter(|name| !name.is_empty()) else {
+    let header = |name: &str| headers.get(name).map(text).transpose();
+    let mut groups = headers.get_all("impersonate-group").iter().map(text).collect::<Result<Vec<Str>, _>>()?;
+    let extra = extra(headers)?;
+    let uid = header("impersonate-uid")?.unwrap_or_default();
+    let Some(name) = header("impersonate-user")?.filter(|name| !name.is_empty()) else {
         let asked = [(!groups.is_empty(), "groups"), (!extra.is_empty(), "extra"), (!uid.is_empty(), "uid")];
         return match asked.iter().find(|(is_asked, _)| *is_asked) {
             None => Ok(user),
@@ -62,14 +62,20 @@ pub(crate) fn impersonate(registry: &Registry, user: User, headers: &HeaderMap) 
     Ok(User { name, uid, groups, extra })
 }
 
+/// The text of a header, which is UTF-8 as in Kubernetes. One that cannot be read must not count as missing: the request would
+/// be done as somebody else.
+fn text(value: &HeaderValue) -> Result<Str, Rejection> {
+    let text = std::str::from_utf8(value.as_bytes()).map(Str::from);
+    text.map_err(|_| Status::bad_request("a header that says whom to impersonate is not UTF-8").into())
+}
+
 /// What headers say of the user besides names, by the rest of their own name.
-fn extra(headers: &HeaderMap) -> BTreeMap<Str, Vec<Str>> {
+fn extra(headers: &HeaderMap) -> Result<BTreeMap<Str, Vec<Str>>, Rejection> {
     let mut extra: BTreeMap<Str, Vec<Str>> = BTreeMap::new();
     for (name, value) in headers {
-        let key = name.as_str().strip_prefix(EXTRA);
-        if let (Some(key), Ok(value)) = (key, value.to_str()) {
-            extra.entry(unescape(key).into()).or_default().push(value.into());
+        if let Some(key) = name.as_str().strip_prefix(EXTRA) {
+            extra.entry(unescape(key).into()).or_default().push(text(value)?);
         }
     }
-    extra
+    Ok(extra)
 }

@@ -3,6 +3,7 @@
 mod account;
 mod certificate;
 mod impersonation;
+mod page;
 mod token;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{Str, Value};
+use kubewright_core::{GroupResource, Str, Value};
 
 pub(crate) use account::{Accounts, Grant, ISSUER};
 pub(crate) use certificate::{is_one_sequence, subject};
@@ -88,8 +89,13 @@ impl User {
 /// What a connection says of its peer.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
-    /// The connection itself is trusted: plain HTTP, or memory.
+    /// The connection itself is trusted: it is made in memory.
     Trusted,
+    /// Plain HTTP, which is trusted as far as no web page uses it.
+    Plain {
+        /// Whether only this machine can reach the server.
+        is_on_loopback: bool,
+    },
     /// TLS without a client certificate.
     Unknown,
     /// TLS with a certificate that our authority has signed.
@@ -127,7 +133,11 @@ pub(crate) fn authenticate(
             let known = authenticator.user(registry, token, &[ISSUER.into()]);
             known.map(|(user, _)| user).ok_or_else(|| Status::unauthorized("Unauthorized").into())
         }
-        (Peer::Trusted, None) => Ok(User::admin()),
+        (Peer::Plain { is_on_loopback }, None) if page::is_foreign(headers, *is_on_loopback) => {
+            let why = "a web page asks, and not a program of this machine; show a token, or serve over TLS";
+            Err(Status::forbidden(&GroupResource::default(), "", why).into())
+        }
+        (Peer::Trusted | Peer::Plain { .. }, None) => Ok(User::admin()),
         (Peer::Unknown, None) => Ok(User::anonymous()),
     }
 }

@@ -29,7 +29,15 @@ pub(crate) fn check_change(
         }
         rest
     };
-    if rest(old) == rest(new) { Ok(()) } else { check(registry, user, resource, new) }
+    if rest(old) == rest(new) {
+        return Ok(());
+    }
+    // A role that collected rules still has them, until they are collected anew.
+    let mut new = new.clone();
+    if let (Some(rule), None) = (old.get("aggregationRule"), new.get("aggregationRule")) {
+        tree::set(&mut new, &["aggregationRule"], rule.clone());
+    }
+    check(registry, user, resource, &new)
 }
 
 /// Lets a role or binding pass whose rules the user has, or may hand out by the verbs `escalate` and `bind`.
@@ -93,6 +101,7 @@ fn rules_in(value: &Value) -> Vec<Value> {
             ("apiGroups", tree::list(["*"])),
             ("resources", tree::list(["*"])),
         ]));
+        rules.push(tree::map([("verbs", tree::list(["*"])), ("nonResourceURLs", tree::list(["*"]))]));
     }
     rules
 }

@@ -8,12 +8,14 @@ mod aggregation;
 mod escalation;
 mod rbac;
 mod rule;
+mod signer;
 
 use kubewright_core::Value;
 
 pub(crate) use action::Action;
 pub(crate) use aggregation::collect_rules;
 pub(crate) use escalation::{check as check_escalation, check_change as check_escalation_by};
+pub(crate) use signer::check as check_signer;
 
 use crate::authentication::{MASTERS, User};
 use crate::registry::Registry;

@@ -30,6 +30,7 @@ pub(crate) async fn listen(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut connections = Connections::new(service, stop.clone());
+    let is_on_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let acceptor = tls.map(TlsAcceptor::from);
     loop {
         let accepted = tokio::select! {
@@ -45,7 +46,7 @@ pub(crate) async fn listen(
         let acceptor = acceptor.clone();
         connections.serve(async move {
             let Some(acceptor) = acceptor else {
-                return Some((Box::new(socket) as Box<dyn Stream>, Peer::Trusted));
+                return Some((Box::new(socket) as Box<dyn Stream>, Peer::Plain { is_on_loopback }));
             };
             let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket));
             let stream = handshake.await.ok()?.ok()?;

@@ -7,7 +7,7 @@ mod client;
 mod kubeconfig;
 mod roles;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -239,13 +239,23 @@ impl ApiServer {
                 }
             };
             let scheme = if tls.is_some() { "https" } else { "http" };
-            (address, url) = (Some(bound), Some(format!("{scheme}://{bound}")));
+            (address, url) = (Some(bound), Some(format!("{scheme}://{}", reachable(bound))));
             tasks.push(tokio::spawn(http::listen(listener, tls, service.clone(), stopped.clone())));
         }
         let (pipes, incoming) = mpsc::unbounded_channel();
         tasks.push(tokio::spawn(serve_pipes(incoming, service.clone(), stopped)));
         Ok(RunningServer { service, address, url, credentials, pipes, stop, tasks })
     }
+}
+
+/// Where clients on this machine find a server: one that listens on all addresses is at none of them in particular.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
 }
 
 /// A server that runs. Stops when it is dropped; [`stop`](Self::stop) also waits for the end.
@@ -265,7 +275,7 @@ impl RunningServer {
         self.address
     }
 
-    /// The same as a URL.
+    /// The same as a URL, for clients on this machine.
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref()
     }

@@ -1,0 +1,42 @@
+//! Who may approve and sign requests for certificates: only who is trusted with the signer that is asked.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::Status;
+
+use super::{Action, decide};
+use crate::authentication::User;
+use crate::catalog::Resource;
+use crate::object::{Meta, tree};
+use crate::registry::{Part, Registry};
+use crate::rejection::Rejection;
+
+/// Lets a decision about a request pass, or a certificate for it, if the user may make such for the signer that it names.
+pub(crate) fn check(
+    registry: &Registry,
+    user: &User,
+    resource: &Resource,
+    part: Part,
+    old: &Value,
+    new: &Value,
+) -> Result<(), Rejection> {
+    const CERTIFICATE: [&str; 2] = ["status", "certificate"];
+    let verb = match part {
+        _ if !resource.is("certificates.k8s.io", "certificatesigningrequests") => return Ok(()),
+        Part::Approval => "approve",
+        Part::Status if tree::get(old, &CERTIFICATE) != tree::get(new, &CERTIFICATE) => "sign",
+        _ => return Ok(()),
+    };
+    let signer = tree::text(new, &["spec", "signerName"]);
+    let (group, resource_name) = ("certificates.k8s.io", "signers");
+    let may = |name: &str| {
+        let resource = resource_name;
+        decide(registry, user, Action::Resource { verb, group, resource, subresource: "", namespace: "", name })
+            .is_allowed
+    };
+    let all_of_domain = signer.split_once('/').map(|(domain, _)| format!("{domain}/*"));
+    if may(signer) || all_of_domain.is_some_and(|all| may(&all)) {
+        return Ok(());
+    }
+    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
+    Err(Status::forbidden(&resource.group_resource(), new.name(), why).into())
+}
