@@ -22,6 +22,9 @@ const ADDRESSES: u32 = 0xfffe;
 const FIRST_PORT: i64 = 30_000;
 const LAST_PORT: i64 = 32_767;
 
+/// Where a load balancer asks a node whether it has pods of a Service that it does not pass on to others.
+const HEALTH_PORT: &str = "healthCheckNodePort";
+
 /// Gives a new Service what it asks for, or something that is free.
 pub(super) fn create(registry: &Registry, resource: &Resource, value: &mut Value) -> Vec<StatusCause> {
     if !resource.is("", "services") {
@@ -64,6 +67,10 @@ pub(super) fn update(registry: &Registry, resource: &Resource, old: &Value, new:
             }
         }
     }
+    let asked = tree::int(new, &["spec", HEALTH_PORT]).unwrap_or_default();
+    if let Some(port) = tree::int(old, &["spec", HEALTH_PORT]).filter(|_| asked == 0) {
+        tree::set(new, &["spec", HEALTH_PORT], port);
+    }
     let taken = Taken::read(registry, Some(old.uid()));
     let mut causes = taken.give_address(new);
     causes.extend(taken.give_ports(new));
@@ -86,6 +93,7 @@ impl Taken {
                 taken.addresses.insert(tree::text(service, &["spec", "clusterIP"]).to_owned());
                 let ports = tree::items(service, &["spec", "ports"]).iter();
                 taken.ports.extend(ports.filter_map(|port| tree::int(port, &["nodePort"])));
+                taken.ports.extend(tree::int(service, &["spec", HEALTH_PORT]));
             }
         }
         taken
@@ -148,34 +156,57 @@ impl Taken {
         };
         let mut given = HashSet::new();
         let mut causes = Vec::new();
-        let Some(Value::Array(ports)) = tree::object(service, &["spec"]).get_mut("ports") else { return causes };
-        for (index, port) in ports.iter_mut().enumerate() {
+        let ports = match tree::object(service, &["spec"]).get_mut("ports") {
+            Some(Value::Array(ports)) => ports.iter_mut().enumerate().collect(),
+            _ => Vec::new(),
+        };
+        for (index, port) in ports {
             let asked = tree::int(port, &["nodePort"]).unwrap_or_default();
             if !matches!(&*kind, "NodePort" | "LoadBalancer") {
                 tree::remove(port, &["nodePort"]);
                 continue;
             }
-            let field = format!("spec.ports[{index}].nodePort");
             if asked != 0 {
-                if !(FIRST_PORT..=LAST_PORT).contains(&asked) {
-                    let why = format!(
-                        "provided port is not in the valid range. The range of valid ports is {FIRST_PORT}-{LAST_PORT}"
-                    );
-                    causes.push(StatusCause::invalid(field, asked, &why));
-                } else if self.ports.contains(&asked) {
-                    causes.push(StatusCause::invalid(field, asked, "provided port is already allocated"));
-                }
+                causes.extend(self.complaint(&format!("spec.ports[{index}].nodePort"), asked));
                 given.insert(asked);
-            } else if has_node_ports {
-                let count = LAST_PORT - FIRST_PORT + 1;
-                let start = (random::number() % count as u64) as i64;
-                let free = (0..count).map(|step| FIRST_PORT + (start + step) % count);
-                let free = free.into_iter().find(|port| !self.ports.contains(port) && !given.contains(port));
-                let Some(free) = free else { continue };
+            } else if has_node_ports && let Some(free) = self.free_port(&given) {
                 given.insert(free);
                 tree::set(port, &["nodePort"], free);
             }
         }
+        causes.extend(self.give_health_port(service, &given));
         causes
+    }
+
+    fn give_health_port(&self, service: &mut Value, given: &HashSet<i64>) -> Option<StatusCause> {
+        let is_needed = tree::text(service, &["spec", "type"]) == "LoadBalancer"
+            && tree::text(service, &["spec", "externalTrafficPolicy"]) == "Local";
+        match tree::int(service, &["spec", HEALTH_PORT]).filter(|port| *port != 0) {
+            _ if !is_needed => drop(tree::remove(service, &["spec", HEALTH_PORT])),
+            Some(asked) => return self.complaint("spec.healthCheckNodePort", asked),
+            None => {
+                if let Some(free) = self.free_port(given) {
+                    tree::set(service, &["spec", HEALTH_PORT], free);
+                }
+            }
+        }
+        None
+    }
+
+    /// Why a Service cannot have the port that it asks for.
+    fn complaint(&self, field: &str, asked: i64) -> Option<StatusCause> {
+        if !(FIRST_PORT..=LAST_PORT).contains(&asked) {
+            let range = format!("The range of valid ports is {FIRST_PORT}-{LAST_PORT}");
+            let why = format!("provided port is not in the valid range. {range}");
+            return Some(StatusCause::invalid(field, asked, &why));
+        }
+        self.ports.contains(&asked).then(|| StatusCause::invalid(field, asked, "provided port is already allocated"))
+    }
+
+    fn free_port(&self, given: &HashSet<i64>) -> Option<i64> {
+        let count = LAST_PORT - FIRST_PORT + 1;
+        let start = (random::number() % count as u64) as i64;
+        let mut all = (0..count).map(|step| FIRST_PORT + (start + step) % count);
+        all.find(|port| !self.ports.contains(port) && !given.contains(port))
     }
 }

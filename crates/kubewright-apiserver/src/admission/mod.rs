@@ -2,17 +2,19 @@
 //!
 //! The stages of a write by a user, in the order in which `registry` calls them: `limits` and `accounts` fill in what a
 //! namespace gives to its pods; `control` lets webhooks change the object; [`create`] or [`update`] sets defaults and
-//! checks the rules of the kind; `limits` and `control` (policies, then webhooks) may refuse it; `quota` comes last,
+//! checks the rules of the kind; `limits`, `security` and `control` (policies, then webhooks) may refuse it; `quota` comes last,
 //! because what it counts is then written. What the server writes by itself passes only the middle one.
 
 pub(crate) mod accounts;
 mod allocation;
 pub(crate) mod approval;
+pub(crate) mod classes;
 pub(crate) mod control;
 mod defaulting;
 pub(crate) mod limits;
 mod priority;
 pub(crate) mod quota;
+pub(crate) mod security;
 mod strategy;
 mod validation;
 
@@ -28,6 +30,7 @@ use crate::rejection::Rejection;
 
 /// Completes and checks an object that is to be created.
 pub(crate) fn create(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
+    classes::complete(registry, resource, value)?;
     defaulting::apply(resource, value);
     strategy::prepare_create(resource, value);
     if resource.is("", "pods") {

@@ -24,6 +24,24 @@ pub(super) fn set(registry: &Registry, pod: &mut Value) -> Result<(), Rejection>
         })?),
     };
     let (name, value, policy) = class.unwrap_or((String::new(), 0, "PreemptLowerPriority".to_owned()));
+    let refuse = |what: String, made: &str| {
+        let resource = kubewright_core::GroupResource::from_static("", "pods");
+        let by = format!("priority admission controller computed {made} from the given PriorityClass name");
+        let why = format!("the {what} must not be provided in pod spec; {by}");
+        Err(Status::forbidden(&resource, pod.name(), why).into())
+    };
+    match tree::int(pod, &["spec", "priority"]) {
+        Some(given) if given != value => {
+            return refuse(format!("integer value of priority ({given})"), &value.to_string());
+        }
+        _ => {}
+    }
+    match tree::text(pod, &["spec", "preemptionPolicy"]) {
+        given if !given.is_empty() && given != policy => {
+            return refuse(format!("string value of PreemptionPolicy ({given})"), &policy);
+        }
+        _ => {}
+    }
     if let Some(spec) = tree::field_mut(pod, "spec") {
         if !name.is_empty() {
             tree::default_zero(spec, "priorityClassName", name);

@@ -163,6 +163,7 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
         Part::Main if resource.has_status() => reset(new, "status", old.get("status")),
         Part::Main => {}
         Part::Status => keep_all_but_status(resource, old, new),
+        Part::Ephemeral | Part::Resize => {}
         Part::Approval => {
             let conditions = tree::get(new, &["status", "conditions"]).cloned();
             reset(new, "status", old.get("status"));
@@ -182,7 +183,7 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && part == Part::Main {
         remember_storage_version(new);
     }
-    if part != Part::Main || !is_counted(resource) {
+    if matches!(part, Part::Status | Part::Approval) || !is_counted(resource) {
         return;
     }
     let is_content = |field: &str| match field {

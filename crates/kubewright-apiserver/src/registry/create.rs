@@ -75,6 +75,7 @@ impl Registry {
         if let Some(control) = control {
             authorization::check_escalation(self, control.user, resource, &value)?;
             admission::limits::check(self, resource, &value)?;
+            admission::security::check(self, control, resource, None, &value)?;
             control.validate(self, &new_object(resource, namespace, &value, dry_run))?;
         }
         let _room = match control {

@@ -275,7 +275,12 @@ fn bump_generation(value: &mut Value) {
     }
 }
 
-fn check_preconditions(resource: &Resource, name: &str, options: &DeleteOptions, old: &Value) -> Result<(), Rejection> {
+pub(super) fn check_preconditions(
+    resource: &Resource,
+    name: &str,
+    options: &DeleteOptions,
+    old: &Value,
+) -> Result<(), Rejection> {
     let conflict = |what: &str, wanted: &Str, have: &str, hint: &str| {
         let why =
             format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({have}). {hint}");

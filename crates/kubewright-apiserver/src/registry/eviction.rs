@@ -5,6 +5,7 @@ use kubewright_core::options::DeleteOptions;
 use kubewright_core::{Decoder, Selector, Time, Value};
 
 use super::binding::set_condition;
+use super::delete::check_preconditions;
 use super::{Registry, UpdateRequest};
 use crate::catalog::Resource;
 use crate::object::{Meta, StoredObject, to_json, tree};
@@ -24,6 +25,8 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<(), Rejection> {
         let pod = self.get(pods, namespace, name)?.object;
+        // Before anything is taken from a budget, or said of a pod that is another one.
+        check_preconditions(pods, name, options, &pod.value)?;
         let phase = tree::text(&pod.value, &["status", "phase"]);
         let counts = !matches!(phase, "Pending" | "Succeeded" | "Failed" | "") && !pod.value.is_being_deleted();
         let budgets = if counts { self.budgets(namespace, &pod) } else { Vec::new() };
@@ -37,16 +40,22 @@ impl Registry {
                 return Err(Rejection::unexpected(why));
             }
         }
+        let mut options = options.clone();
         if !options.dry_run {
-            self.change(pods, namespace, name, |pod| {
+            let changed = self.change(pods, namespace, name, |pod| {
+                check_preconditions(pods, name, &options, pod)?;
                 let mut pod = pod.clone();
                 let message = "Eviction API: evicting".into();
                 let more = [("reason", "EvictionByEvictionAPI".into()), ("message", message)];
                 set_condition(&mut pod, "DisruptionTarget", "True", &more);
                 Ok(pod)
             })?;
+            // The version that was asked for is the one before this change.
+            if let Some(version) = &mut options.preconditions.resource_version {
+                *version = changed.value.resource_version().into();
+            }
         }
-        self.delete(pods, namespace, name, options, &mut Vec::new(), None).map(|_| ())
+        self.delete(pods, namespace, name, &options, &mut Vec::new(), None).map(|_| ())
     }
 
     /// The budgets that cover a pod.

@@ -29,6 +29,10 @@ pub(crate) enum Part {
     Status,
     /// What was decided of a request for a certificate.
     Approval,
+    /// The containers that are added to a running pod to look into it.
+    Ephemeral,
+    /// What the containers of a running pod may use.
+    Resize,
     /// What the server changes by itself, taken as it is.
     Internal,
 }
@@ -107,7 +111,7 @@ impl Registry {
                 let before = if resource.is_custom() { &seen } else { old };
                 admission::update(self, resource, before, &mut new, part)?;
                 if let Some(control) = control {
-                    authorization::check_escalation_by(self, control.user, resource, old, &new)?;
+                    self.permit(control, resource, part, old, &new)?;
                 }
                 if let Some(control) = listeners {
                     control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
@@ -151,6 +155,30 @@ impl Registry {
                 Err(None) => {}
             }
         }
+    }
+
+    /// Lets a change pass that the user may make, and that the classes, limits and labels of the cluster allow.
+    fn permit(
+        &self,
+        control: &Control<'_>,
+        resource: &Resource,
+        part: Part,
+        old: &Value,
+        new: &Value,
+    ) -> Result<(), Rejection> {
+        authorization::check_escalation_by(self, control.user, resource, old, new)?;
+        authorization::check_signer(self, control.user, resource, part, old, new)?;
+        // What a pod asks for changes in one way only; a claim may grow.
+        if part == Part::Resize || (part == Part::Main && !resource.is("", "pods")) {
+            admission::limits::check(self, resource, new)?;
+        }
+        if part == Part::Main {
+            admission::classes::check_growth(self, resource, old, new)?;
+        }
+        if matches!(part, Part::Main | Part::Ephemeral) {
+            admission::security::check(self, control, resource, Some(old), new)?;
+        }
+        Ok(())
     }
 
     /// Changes an object as the server itself, which no rule stops.

@@ -8,7 +8,6 @@ use kubewright_core::options::{FieldValidation, PatchOptions};
 use kubewright_core::{Value, yaml};
 
 use super::Endpoint;
-use crate::admission::control::Operation;
 use crate::decoding::{self, Expected};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject, tree};
@@ -53,25 +52,25 @@ impl Endpoint<'_, '_> {
         self.apply_to_stored(Part::Main, options, &writer, &config).await
     }
 
-    /// Applies the object in the body, of which `part` takes what this path may change.
+    /// Applies the object in the body, of which `take` takes the `part` that this path may change.
     pub(super) async fn apply_part(
         &mut self,
+        part: Part,
         options: &PatchOptions,
-        part: impl Fn(&Value, &Value) -> Value,
+        take: impl Fn(&Value, &Value) -> Value,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = Arc::clone(self.resource);
         let config = self.configuration(Expected::from(&*resource), options.field_validation)?;
         let writer = self.writer(options.field_manager.as_deref());
-        let request = self.update_request(Part::Internal, Origin::Patch, Ownership::Given, options.dry_run);
+        let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
         let change = |live: &Value| {
             let new = registry::apply(&resource, &writer, Some(live), &config, options.force == Some(true))?;
             let new = decoding::normalize(Expected::from(&*resource), &new)?.value;
-            let mut changed = part(live, &new);
+            let mut changed = take(live, &new);
             match new.meta("managedFields") {
                 Some(managers) => changed.set_meta("managedFields", managers.clone()),
                 None => drop(changed.remove_meta("managedFields")),
             }
-            self.admit(Operation::Update, &mut changed, Some(live), options.dry_run)?;
             Ok(changed)
         };
         self.control.decided(|_| self.call.registry.update(&request, change)).await

@@ -43,7 +43,8 @@ impl Endpoint<'_, '_> {
             ("binding", "create") => self.bind(subresource).await,
             ("eviction", "create") => self.evict(subresource).await,
             ("ephemeralcontainers" | "resize" | "approval", "get") => self.get().await,
-            ("ephemeralcontainers" | "resize", _) => self.pod_part(&subresource.name).await,
+            ("ephemeralcontainers", _) => self.pod_part(Part::Ephemeral).await,
+            ("resize", _) => self.pod_part(Part::Resize).await,
             ("approval", "update") => self.update(Part::Approval).await,
             ("approval", "patch") => self.patch(Part::Approval).await,
             (name, _) if connect::is_connection(name) => self.connect(subresource).await,
@@ -97,7 +98,7 @@ impl Endpoint<'_, '_> {
     }
 
     /// Changes what a running pod allows only on a path of its own: more containers, or other resources for them.
-    async fn pod_part(&mut self, part: &str) -> Result<Answer, Rejection> {
+    async fn pod_part(&mut self, part: Part) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let expected = Expected::from(&**self.resource);
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
@@ -105,26 +106,21 @@ impl Endpoint<'_, '_> {
         let object = if self.call.info.verb == "update" {
             let options = UpdateOptions::from_query(self.call.query)?;
             let pod = self.decode(expected, options.field_validation)?;
-            let request = self.tracked(Part::Internal, Origin::Put, options.field_manager.as_deref(), options.dry_run);
-            let change = |old: &Value| {
-                let mut new = with_part(part, old, &pod);
-                self.admit(Operation::Update, &mut new, Some(old), options.dry_run).map(|()| new)
-            };
+            let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
+            let change = |old: &Value| Ok(with_part(part, old, &pod));
             self.control.decided(|_| self.call.registry.update(&request, change)).await?
         } else {
             let (kind, options) = self.patch_options()?;
             if kind == PatchType::Apply {
-                let object = self.apply_part(&options, |old, new| with_part(part, old, new)).await?;
+                let object = self.apply_part(part, &options, |old, new| with_part(part, old, new)).await?;
                 return self.stored(StatusCode::OK, wanted, &object).await;
             }
-            let request =
-                self.tracked(Part::Internal, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
+            let request = self.tracked(part, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
             let change = |old: &Value| {
                 let patched = patching::apply(kind, old, &body, scheme)?;
                 let decoded =
                     decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
-                let mut new = with_part(part, old, &decoded.value);
-                self.admit(Operation::Update, &mut new, Some(old), options.dry_run).map(|()| new)
+                Ok(with_part(part, old, &decoded.value))
             };
             self.control.decided(|_| self.call.registry.update(&request, change)).await?
         };
@@ -218,11 +214,12 @@ impl Endpoint<'_, '_> {
 }
 
 /// The pod `old` with the part of `new` that a subresource is about.
-fn with_part(part: &str, old: &Value, new: &Value) -> Value {
+fn with_part(part: Part, old: &Value, new: &Value) -> Value {
     let mut pod = old.clone();
-    if part == "ephemeralcontainers" {
-        if let Some(containers) = tree::get(new, &["spec", "ephemeralContainers"]) {
-            tree::set(&mut pod, &["spec", "ephemeralContainers"], containers.clone());
+    if part == Part::Ephemeral {
+        match tree::get(new, &["spec", "ephemeralContainers"]) {
+            Some(containers) => tree::set(&mut pod, &["spec", "ephemeralContainers"], containers.clone()),
+            None => drop(tree::remove(&mut pod, &["spec", "ephemeralContainers"])),
         }
     } else if let Some(spec) = tree::field_mut(&mut pod, "spec") {
         for (container, changed) in
@@ -234,9 +231,6 @@ fn with_part(part: &str, old: &Value, new: &Value) -> Value {
                 }
             }
         }
-    }
-    if pod.get("spec") != old.get("spec") {
-        pod.set_meta("generation", old.generation() + 1);
     }
     match new.resource_version() {
         "" => drop(pod.remove_meta("resourceVersion")),

@@ -27,7 +27,7 @@ async fn call_as(client: &mut Client, user: &str, method: &str, path: &str, body
     let response = client.send(request.expect("a valid request")).await;
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.expect("the body ends").to_bytes();
-    (code, Value::from_json(&body).expect("JSON"))
+    (code, Value::from_json(&body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&body).as_ref())))
 }
 
 /// Creates what YAML says, as the owner of the server.
@@ -285,5 +285,133 @@ async fn a_finalizer_of_a_role_may_be_removed_by_who_does_not_have_its_rules() {
     let stronger = held.replace("secrets", "pods");
     assert_eq!(call_as(&mut client, "alice", "PUT", &format!("{roles}/strong"), &stronger).await.0, 403);
     let (code, answer) = call_as(&mut client, "alice", "PUT", &format!("{roles}/strong"), &strong).await;
+    assert_eq!(code, 200, "{answer}");
+}
+
+#[tokio::test]
+async fn a_part_of_nobody_is_not_the_collection() {
+    let (_server, mut client) = server().await;
+    let executor = role("ClusterRole", "executor", r#"["*"]"#, r#"["pods/exec","*/scale"]"#);
+    create(&mut client, &format!("{RBAC}/clusterroles"), &executor).await;
+    let bound = binding("ClusterRoleBinding", "executor", "ClusterRole", "executor", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let pod =
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+    // The path is none of a resource.
+    let (code, answer) = call_as(&mut client, "alice", "POST", "/api/v1/namespaces/default/pods//exec", pod).await;
+    assert_eq!(code, 403, "{answer}");
+    let (code, answer) = call_as(&mut client, "alice", "GET", "/api/v1/namespaces/default/secrets//scale", "").await;
+    assert_eq!(code, 404, "{answer}");
+    assert_eq!(client.call("GET", "/api/v1/namespaces/default/pods/p", "").await.0, 404, "nothing was made");
+}
+
+#[tokio::test]
+async fn who_is_impersonated_may_have_any_name() {
+    let (_server, mut client) = server().await;
+    let review = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
+    let mut ask = async |name: &[u8]| {
+        let request = Request::builder().method("POST").uri("/apis/authentication.k8s.io/v1/selfsubjectreviews");
+        let request = request.header("host", "test").header("content-type", "application/json");
+        let request =
+            request.header("impersonate-user", hyper::header::HeaderValue::from_bytes(name).expect("a header"));
+        let response = client.send(request.body(Full::from(Bytes::from(review))).expect("a valid request")).await;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.expect("the body ends").to_bytes();
+        (code, text(&Value::from_json(&body).expect("JSON"), "status/userInfo/username"))
+    };
+    // Go's clients send names as they are.
+    assert_eq!(ask("jürgen".as_bytes()).await, (201, "jürgen".to_owned()));
+    assert_eq!(ask(b"j\xfcrgen").await.0, 400, "and never as who asks");
+}
+
+#[tokio::test]
+async fn a_local_review_is_about_its_own_namespace() {
+    let (_server, mut client) = server().await;
+    let path = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
+    let review = |spec: &str| {
+        format!(r#"{{"apiVersion":"authorization.k8s.io/v1","kind":"LocalSubjectAccessReview","spec":{{{spec}}}}}"#)
+    };
+    for (spec, want, why) in [
+        (r#""user":"u","resourceAttributes":{"namespace":"default","verb":"get","resource":"pods"}"#, 201, ""),
+        (
+            r#""user":"u","resourceAttributes":{"namespace":"kube-system","verb":"get","resource":"pods"}"#,
+            422,
+            "must match metadata.namespace",
+        ),
+        (r#""user":"u","nonResourceAttributes":{"path":"/","verb":"get"}"#, 422, "disallowed on this kind of request"),
+        (
+            r#""resourceAttributes":{"namespace":"default","verb":"get","resource":"pods"}"#,
+            422,
+            "at least one of user or group must be specified",
+        ),
+    ] {
+        let (code, answer) = client.call("POST", path, &review(spec)).await;
+        assert_eq!(code, want, "{answer}");
+        assert!(answer.to_string().contains(why), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_collects_takes_full_authority() {
+    let (_server, mut client) = server().await;
+    let roles = format!("{RBAC}/clusterroles");
+    let rules = |rules: &str, name: &str, more: &str| {
+        format!(
+            r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{{"name":"{name}"}},"rules":[{rules}]{more}}}"#
+        )
+    };
+    let all = r#"{"verbs":["*"],"apiGroups":["*"],"resources":["services","configmaps"]},{"verbs":["get","create","update","patch"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"]}"#;
+    create(&mut client, &roles, &rules(all, "much", "")).await;
+    let bound = binding("ClusterRoleBinding", "much", "ClusterRole", "much", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let aggregation = r#","aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}"#;
+    create(&mut client, &roles, &rules("", "collects", aggregation)).await;
+    let (code, answer) = call_as(&mut client, "alice", "POST", &roles, &rules("", "mine", aggregation)).await;
+    assert_eq!(code, 403, "{answer}");
+    assert!(text(&answer, "message").contains(r#"NonResourceURLs:["*"]"#), "{answer}");
+    // What a role has collected stays when its rule is taken away.
+    let (code, answer) =
+        call_as(&mut client, "alice", "PUT", &format!("{roles}/collects"), &rules("", "collects", "")).await;
+    assert_eq!(code, 403, "{answer}");
+    let (code, answer) = call_as(&mut client, "alice", "POST", &roles, &rules("", "harmless", "")).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+#[tokio::test]
+async fn who_approves_a_request_has_to_be_trusted_with_its_signer() {
+    let (_server, mut client) = server().await;
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let [pem, certificate] = request_and_certificate();
+    let request = format!(
+        r#"{{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{{"name":"r"}},
+        "spec":{{"request":"{pem}","signerName":"example.com/s","usages":["client auth"]}}}}"#
+    );
+    create(&mut client, requests, &request).await;
+    let role = |name: &str, rule: &str| {
+        format!(
+            r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{{"name":"{name}"}},
+            "rules":[{{"apiGroups":["certificates.k8s.io"],{rule}}}]}}"#
+        )
+    };
+    let parts =
+        r#""verbs":["*"],"resources":["certificatesigningrequests/approval","certificatesigningrequests/status"]"#;
+    create(&mut client, &format!("{RBAC}/clusterroles"), &role("parts", parts)).await;
+    let bound = binding("ClusterRoleBinding", "parts", "ClusterRole", "parts", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let (_, made) = client.call("GET", &format!("{requests}/r"), "").await;
+    let with_status = |status: &str| made.to_string().replacen(r#""status":{}"#, &format!(r#""status":{status}"#), 1);
+    let condition = r#"[{"type":"Approved","status":"True","reason":"ok","message":"yes"}]"#;
+    let approved = with_status(&format!(r#"{{"conditions":{condition}}}"#));
+    let (code, refused) = call_as(&mut client, "alice", "PUT", &format!("{requests}/r/approval"), &approved).await;
+    assert_eq!(code, 403, "{refused}");
+    let want = r#"user not permitted to approve requests with signerName "example.com/s""#;
+    assert!(text(&refused, "message").contains(want), "{refused}");
+    let signed = with_status(&format!(r#"{{"certificate":"{certificate}"}}"#));
+    assert_eq!(call_as(&mut client, "alice", "PUT", &format!("{requests}/r/status"), &signed).await.0, 403);
+    let signers = r#""verbs":["approve","sign"],"resources":["signers"],"resourceNames":["example.com/*"]"#;
+    create(&mut client, &format!("{RBAC}/clusterroles"), &role("signers", signers)).await;
+    let bound = binding("ClusterRoleBinding", "signers", "ClusterRole", "signers", ALICE);
+    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
+    let (code, answer) = call_as(&mut client, "alice", "PUT", &format!("{requests}/r/approval"), &approved).await;
     assert_eq!(code, 200, "{answer}");
 }

@@ -47,8 +47,11 @@ impl Client {
     }
 
     async fn call_with(&mut self, content_type: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let request =
-            Request::builder().method(method).uri(path).header("host", "test").header("content-type", content_type);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", content_type);
         let response = self.send(request.body(Full::from(body.to_owned())).expect("a valid request")).await;
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.expect("the body ends").to_bytes();

@@ -195,6 +195,45 @@ async fn a_mutating_webhook_changes_objects() {
 }
 
 #[tokio::test]
+async fn a_webhook_is_matched_against_what_those_before_it_made() {
+    let (_server, mut client) = server().await;
+    let hook = |patch: &str| {
+        let patch = ByteString::from(patch).to_base64();
+        Hook::start(move |_| format!(r#""allowed":true,"patchType":"JSONPatch","patch":"{patch}""#))
+    };
+    let paints = hook(r#"[{"op":"add","path":"/metadata/labels/colour","value":"red"}]"#).await;
+    let fills = hook(r#"[{"op":"add","path":"/data","value":{"by":"fills"}}]"#).await;
+    let webhook = |name: &str, hook: &Hook, more: &str| {
+        format!(
+            r#"{{"name":"{name}.example.com","clientConfig":{},"sideEffects":"None","admissionReviewVersions":["v1"],
+            "rules":[{{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}}]{more}}}"#,
+            hook.config
+        )
+    };
+    let body = format!(
+        r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration","metadata":{{"name":"w"}},
+        "webhooks":[{},{},{}]}}"#,
+        webhook("paints", &paints, r#","reinvocationPolicy":"IfNeeded""#),
+        webhook("fills", &fills, r#","objectSelector":{"matchLabels":{"colour":"red"}}"#),
+        webhook(
+            "never",
+            &fills,
+            r#","objectSelector":{"matchExpressions":[{"key":"colour","operator":"DoesNotExist"}]}"#
+        ),
+    );
+    let path = format!("{REGISTRATION}/mutatingwebhookconfigurations");
+    assert_eq!(client.call("POST", &path, &body).await.0, 201);
+    let (code, map) = client.call("POST", CONFIG_MAPS, &config_map("a", r#","labels":{"own":"yes"}"#)).await;
+    assert_eq!((code, text(&map, "data/by").as_str()), (201, "fills"), "{map}");
+    let seen = |hook: &Hook, field: &str| {
+        let seen = hook.seen.lock().expect("no panic before");
+        seen.iter().map(|request| text(request, field)).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&fills, "object/metadata/labels/colour"), ["red"], "once, and not by who wants it unpainted");
+    assert_eq!(seen(&paints, "object/data/by"), ["", "fills"], "again, since the object was changed after it");
+}
+
+#[tokio::test]
 async fn a_validating_webhook_refuses_writes_and_deletions() {
     let (_server, mut client) = server().await;
     let hook = Hook::start(|request| {

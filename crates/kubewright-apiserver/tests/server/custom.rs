@@ -357,3 +357,35 @@ async fn nothing_is_created_while_a_definition_goes() {
     client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"metadata":{"finalizers":null}}"#).await;
     client.until(&path, 404).await;
 }
+
+#[tokio::test]
+async fn a_rule_sees_changes_of_fields_that_it_cannot_name() {
+    let (_server, mut client) = server().await;
+    let open =
+        r#""type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"known":{"type":"integer"}}"#;
+    let rule = r#""rule":"self == oldSelf","message":"stays as it is""#;
+    define(&mut client, &version("v1", true, &ruled(open, rule))).await;
+    let made = widget("v1", r#"{"ruled":{"known":1,"any":{"a":1},"no-name!":[1]}}"#);
+    let (code, answer) = client.call("POST", WIDGETS, &made).await;
+    assert_eq!(code, 201, "{answer}");
+    let path = format!("{WIDGETS}/w");
+    for change in [r#"{"any":{"a":2}}"#, r#"{"any":null}"#, r#"{"no-name!":[2]}"#, r#"{"more":1}"#, r#"{"known":2}"#] {
+        let (code, refused) = client.call("PATCH", &path, &format!(r#"{{"spec":{{"ruled":{change}}}}}"#)).await;
+        assert_eq!(code, 422, "{change}: {refused}");
+    }
+    let (code, answer) = client.call("PATCH", &path, r#"{"metadata":{"labels":{"a":"b"}}}"#).await;
+    assert_eq!(code, 200, "{answer}");
+}
+
+#[tokio::test]
+async fn a_duration_of_days_is_a_duration_to_rules() {
+    let (_server, mut client) = server().await;
+    let rule = r#""rule":"self <= duration('100h')""#;
+    define(&mut client, &version("v1", true, &ruled(r#""type":"string","format":"duration""#, rule))).await;
+    for (text, want) in [("3d", 201), ("1 week", 422), ("3 parsecs", 422)] {
+        let name = format!(r#""name":"w{want}{}""#, text.len());
+        let widget = widget("v1", &format!(r#"{{"ruled":"{text}"}}"#)).replacen(r#""name":"w""#, &name, 1);
+        let (code, answer) = client.call("POST", WIDGETS, &widget).await;
+        assert_eq!(code, want, "{text}: {answer}");
+    }
+}

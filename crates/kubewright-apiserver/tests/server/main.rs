@@ -14,6 +14,7 @@ mod multiplexed;
 mod mutations;
 mod objects;
 mod quotas;
+mod security;
 mod strangers;
 mod subresources;
 mod transport;

@@ -104,3 +104,133 @@ async fn a_pod_that_has_less_time_left_is_the_same_generation() {
     assert_eq!(text(&second, "metadata/deletionGracePeriodSeconds"), "5", "{second}");
     assert_eq!(text(&second, "metadata/generation"), text(&first, "metadata/generation"));
 }
+
+#[tokio::test]
+async fn a_load_balancer_that_keeps_to_its_node_gets_a_port_for_health_checks() {
+    let (_server, mut client) = server().await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},
+        "spec":{"type":"LoadBalancer","externalTrafficPolicy":"Local","ports":[{"port":80}]}}"#;
+    let (code, made) = client.call("POST", services, service).await;
+    let port = text(&made, "spec/healthCheckNodePort");
+    assert_eq!(code, 201, "{made}");
+    assert!(port.parse::<u16>().is_ok_and(|port| (30_000..=32_767).contains(&port)), "{made}");
+    assert!(!text(&made, "spec/ports").contains(&format!(r#""nodePort":{port}"#)), "{made}");
+    let (code, kept) = client.call("PUT", &format!("{services}/s"), service).await;
+    assert_eq!((code, text(&kept, "spec/healthCheckNodePort")), (200, port), "{kept}");
+    let cluster = r#"{"spec":{"externalTrafficPolicy":"Cluster"}}"#;
+    let (code, changed) = client.call("PATCH", &format!("{services}/s"), cluster).await;
+    assert_eq!((code, text(&changed, "spec/healthCheckNodePort").as_str()), (200, ""), "{changed}");
+}
+
+#[tokio::test]
+async fn what_a_secret_says_it_is_has_to_be_in_it() {
+    let (_server, mut client) = server().await;
+    let secret = |name: &str, data: &str| {
+        let data = kubewright_core::ByteString::from(data).to_base64();
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Secret","metadata":{{"name":"{name}"}},"type":"kubernetes.io/dockerconfigjson","data":{{".dockerconfigjson":"{data}"}}}}"#
+        )
+    };
+    let secrets = "/api/v1/namespaces/default/secrets";
+    assert_eq!(client.call("POST", secrets, &secret("a", r#"{"auths":{}}"#)).await.0, 201);
+    let (code, refused) = client.call("POST", secrets, &secret("b", "hunter2")).await;
+    assert_eq!(code, 422, "{refused}");
+    let message = text(&refused, "message");
+    assert!(message.contains("<secret contents redacted>") && !message.contains("hunter2"), "{message}");
+}
+
+#[tokio::test]
+async fn the_priority_of_a_pod_comes_from_its_class() {
+    let (_server, mut client) = server().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |name: &str, more: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{{more}"containers":[{{"name":"c","image":"i"}}]}}}}"#
+        )
+    };
+    for (more, want, why) in [
+        (r#""priority":0,"#, 201, ""),
+        (
+            r#""priority":5,"#,
+            403,
+            "the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0 from the given PriorityClass name",
+        ),
+        (
+            r#""preemptionPolicy":"Never","#,
+            403,
+            "the string value of PreemptionPolicy (Never) must not be provided in pod spec",
+        ),
+    ] {
+        let (code, answer) = client.call("POST", pods, &pod(&format!("p{}", more.len()), more)).await;
+        assert_eq!(code, want, "{answer}");
+        assert!(text(&answer, "message").contains(why), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn classes_complete_and_allow() {
+    let (_server, mut client) = server().await;
+    let class = |name: &str, grows: bool, is_default: bool| {
+        format!(
+            r#"{{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{{"name":"{name}","annotations":
+            {{"storageclass.kubernetes.io/is-default-class":"{is_default}"}}}},"provisioner":"p","allowVolumeExpansion":{grows}}}"#
+        )
+    };
+    for (name, grows, is_default) in [("fixed", false, false), ("usual", true, true)] {
+        let (code, answer) =
+            client.call("POST", "/apis/storage.k8s.io/v1/storageclasses", &class(name, grows, is_default)).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let bigger = r#"{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}"#;
+    for (name, class, shown, code) in [
+        ("a", "", "usual", 200),
+        ("b", r#""storageClassName":"fixed","#, "fixed", 403),
+        ("c", r#""storageClassName":"","#, "", 403),
+    ] {
+        let claim = format!(
+            r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"{name}"}},"spec":{{{class}"accessModes":["ReadWriteOnce"],
+            "volumeName":"v","resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#
+        );
+        let (_, made) = client.call("POST", claims, &claim).await;
+        assert_eq!(text(&made, "spec/storageClassName"), shown, "{made}");
+        let path = format!("{claims}/{name}");
+        assert_eq!(client.call("PATCH", &path, bigger).await.0, 422, "not before it is bound");
+        assert_eq!(client.call("PATCH", &format!("{path}/status"), r#"{"status":{"phase":"Bound"}}"#).await.0, 200);
+        let (had, answer) = client.call("PATCH", &path, bigger).await;
+        assert_eq!(had, code, "{answer}");
+    }
+    let runtime = r#"{"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"vm"},"handler":"vm",
+        "overhead":{"podFixed":{"memory":"64Mi"}},"scheduling":{"nodeSelector":{"vm":"yes"},"tolerations":[{"key":"vm","operator":"Exists"}]}}"#;
+    assert_eq!(client.call("POST", "/apis/node.k8s.io/v1/runtimeclasses", runtime).await.0, 201);
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |name: &str, spec: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{{spec},"containers":[{{"name":"c","image":"i"}}]}}}}"#
+        )
+    };
+    let (code, made) = client.call("POST", pods, &pod("p", r#""runtimeClassName":"vm""#)).await;
+    assert_eq!(
+        (code, text(&made, "spec/overhead/memory").as_str(), text(&made, "spec/nodeSelector/vm").as_str()),
+        (201, "64Mi", "yes"),
+        "{made}"
+    );
+    for (spec, why) in [
+        (r#""runtimeClassName":"none""#, r#"pod rejected: RuntimeClass "none" not found"#),
+        (
+            r#""runtimeClassName":"vm","nodeSelector":{"vm":"no"}"#,
+            "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes",
+        ),
+        (r#""overhead":{"memory":"1Mi"}"#, "Pod Overhead set without corresponding RuntimeClass"),
+    ] {
+        let (code, answer) = client.call("POST", pods, &pod("q", spec)).await;
+        assert_eq!(code, 403, "{answer}");
+        assert!(text(&answer, "message").contains(why), "{answer}");
+    }
+    let ingress_class = r#"{"apiVersion":"networking.k8s.io/v1","kind":"IngressClass","metadata":{"name":"web","annotations":{"ingressclass.kubernetes.io/is-default-class":"true"}},"spec":{"controller":"example.com/c"}}"#;
+    assert_eq!(client.call("POST", "/apis/networking.k8s.io/v1/ingressclasses", ingress_class).await.0, 201);
+    let ingress = r#"{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"i"},"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}}}}"#;
+    let (code, made) = client.call("POST", "/apis/networking.k8s.io/v1/namespaces/default/ingresses", ingress).await;
+    assert_eq!((code, text(&made, "spec/ingressClassName").as_str()), (201, "web"), "{made}");
+}

@@ -150,3 +150,25 @@ async fn sidecars_and_overhead_count() {
     assert!(text(&refused, "message").contains("maximum cpu usage per Pod is 1, but limit is 1200m"), "{refused}");
     assert_eq!(client.call("POST", PODS, &with("", &cpu("600m"))).await.0, 201);
 }
+
+#[tokio::test]
+async fn a_claim_does_not_grow_beyond_its_limit() {
+    let (_server, mut client) = server().await;
+    let range = r#"{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[
+        {"type":"PersistentVolumeClaim","max":{"storage":"10Gi"}}]}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/limitranges", range).await.0, 201);
+    let class = r#"{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"s"},"provisioner":"p","allowVolumeExpansion":true}"#;
+    assert_eq!(client.call("POST", "/apis/storage.k8s.io/v1/storageclasses", class).await.0, 201);
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let claim = r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c"},"spec":{"accessModes":["ReadWriteOnce"],
+        "storageClassName":"s","resources":{"requests":{"storage":"5Gi"}}},"status":{"phase":"Bound"}}"#;
+    assert_eq!(client.call("POST", claims, claim).await.0, 201);
+    assert_eq!(client.call("PATCH", &format!("{claims}/c/status"), r#"{"status":{"phase":"Bound"}}"#).await.0, 200);
+    let bound = r#"{"spec":{"volumeName":"v"}}"#;
+    assert_eq!(client.call("PATCH", &format!("{claims}/c"), bound).await.0, 200);
+    for (size, want) in [("100Gi", 403), ("8Gi", 200)] {
+        let patch = format!(r#"{{"spec":{{"resources":{{"requests":{{"storage":"{size}"}}}}}}}}"#);
+        let (code, answer) = client.call("PATCH", &format!("{claims}/c"), &patch).await;
+        assert_eq!(code, want, "{answer}");
+    }
+}

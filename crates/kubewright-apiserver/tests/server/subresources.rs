@@ -263,3 +263,78 @@ async fn a_budget_does_not_keep_pods_that_are_not_healthy() {
     assert_eq!(client.call("PATCH", &status, &healthy(0)).await.0, 200);
     assert_eq!(evict(&mut client, "sicker").await, 201);
 }
+
+#[tokio::test]
+async fn parts_of_a_pod_are_checked_and_completed() {
+    let (_server, mut client) = server().await;
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i",
+        "resources":{"limits":{"cpu":"1"},"requests":{"cpu":"500m"}}}]}}"#;
+    assert_eq!(client.call("POST", PODS, pod).await.0, 201);
+    let (look, resize) = (format!("{PODS}/p/ephemeralcontainers"), format!("{PODS}/p/resize"));
+    let debug = |name: &str, image: &str| {
+        format!(r#"{{"spec":{{"ephemeralContainers":[{{"name":"{name}","image":"{image}"}}]}}}}"#)
+    };
+    let (code, refused) = client.call("PATCH", &look, &debug("Bad Name!", "i")).await;
+    assert_eq!(code, 422, "{refused}");
+    let (code, looked) = client.call("PATCH", &look, &debug("e", "i")).await;
+    assert_eq!(code, 200, "{looked}");
+    let containers = text(&looked, "spec/ephemeralContainers");
+    assert!(containers.contains(r#""terminationMessagePath":"/dev/termination-log""#), "{containers}");
+    assert_eq!(text(&looked, "metadata/generation"), "2");
+    for (patch, what) in
+        [(debug("e", "other"), "changed"), (r#"{"spec":{"ephemeralContainers":null}}"#.to_owned(), "removed")]
+    {
+        let (code, refused) = client.call("PATCH", &look, &patch).await;
+        assert_eq!(code, 422, "{refused}");
+        assert!(
+            text(&refused, "message").contains(&format!("existing ephemeral containers \"e\" may not be {what}")),
+            "{refused}"
+        );
+    }
+    let amounts = |limit: &str, request: &str| {
+        format!(
+            r#"{{"spec":{{"containers":[{{"name":"c","resources":{{"limits":{{"cpu":"{limit}"}},"requests":{{"cpu":"{request}"}}}}}}]}}}}"#
+        )
+    };
+    let quota =
+        r#"{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"requests.cpu":"1"}}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/resourcequotas", quota).await.0, 201);
+    assert_eq!(client.call("PATCH", &resize, &amounts("1", "2")).await.0, 422, "more than its limit");
+    assert_eq!(client.call("PATCH", &resize, &amounts("3", "2")).await.0, 403, "more than the quota");
+    let guaranteed = r#"{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}}}]}}"#;
+    let (code, refused) = client.call("PATCH", &resize, guaranteed).await;
+    assert_eq!(code, 422, "{refused}");
+    assert!(text(&refused, "message").contains("Pod QOS Class may not change as a result of resizing"), "{refused}");
+    let (code, resized) = client.call("PATCH", &resize, &amounts("2", "750m")).await;
+    assert_eq!((code, text(&resized, "metadata/generation").as_str()), (200, "3"), "{resized}");
+}
+
+#[tokio::test]
+async fn an_eviction_of_another_pod_takes_nothing() {
+    let (_server, mut client) = server().await;
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = r#"{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"b"},
+        "spec":{"maxUnavailable":1,"selector":{"matchExpressions":[{"key":"none","operator":"DoesNotExist"}]}}}"#;
+    assert_eq!(client.call("POST", budgets, budget).await.0, 201);
+    let status = r#"{"status":{"observedGeneration":1,"currentHealthy":1,"desiredHealthy":0,"disruptionsAllowed":1,"expectedPods":1}}"#;
+    assert_eq!(client.call("PATCH", &format!("{budgets}/b/status"), status).await.0, 200);
+    create_pod(&mut client, "p").await;
+    let running = r#"{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}"#;
+    let (_, pod) = client.call("PATCH", &format!("{PODS}/p/status"), running).await;
+    let mut evict = async |precondition: String| {
+        let body = format!(
+            r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"p"}},"deleteOptions":{{"preconditions":{{{precondition}}}}}}}"#
+        );
+        let (code, answer) = client.call("POST", &format!("{PODS}/p/eviction"), &body).await;
+        let (_, budget) = client.call("GET", &format!("{budgets}/b"), "").await;
+        let (_, pod) = client.call("GET", &format!("{PODS}/p"), "").await;
+        let is_told = text(&pod, "status/conditions").contains("DisruptionTarget");
+        (code, text(&budget, "status/disruptionsAllowed"), is_told, answer)
+    };
+    let (code, allowed, is_told, answer) = evict(r#""uid":"of-another""#.to_owned()).await;
+    assert_eq!((code, allowed.as_str(), is_told), (409, "1", false), "{answer}");
+    // The version that was seen is still the one, although the pod is told of its eviction first.
+    let version = text(&pod, "metadata/resourceVersion");
+    let (code, allowed, _, answer) = evict(format!(r#""resourceVersion":"{version}""#)).await;
+    assert_eq!((code, allowed.as_str()), (201, "0"), "{answer}");
+}

@@ -16,6 +16,16 @@ async fn plain_http_is_the_administrators() {
     let socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
     let mut client = Client::over(socket).await;
     assert_eq!(client.call("GET", CONFIG_MAPS, "").await.0, 200);
+    // A page that the user looks at is not the user.
+    for headers in [&[("host", "localhost"), ("origin", "https://evil.example")][..], &[("host", "evil.example")]] {
+        let mut request = Request::builder().uri(CONFIG_MAPS);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = client.send(request.body(Full::<Bytes>::default()).expect("a valid request")).await;
+        assert_eq!(response.status().as_u16(), 403);
+        let _ = http_body_util::BodyExt::collect(response.into_body()).await;
+    }
     for (token, code) in [("s3cret", 403), ("wrong", 401)] {
         let request = Request::builder().uri(CONFIG_MAPS).header("host", "test");
         let request = request.header("authorization", format!("Bearer {token}"));

@@ -34,10 +34,12 @@ use crate::registry::Registry;
 use crate::rejection::Rejection;
 use audience::Listeners;
 use matching::Version;
-use webhook::Stage;
+use webhook::{Stage, Webhook};
 
 /// How often a write may be done again because the object differs from what webhooks have seen.
 const ROUNDS: usize = 16;
+/// How often each webhook is asked about a write, at most: those that want to be asked again are.
+const TURNS: usize = 2;
 
 /// One request and those who have a say in it, as they were when it came.
 pub(crate) struct Control<'a> {
@@ -102,7 +104,7 @@ impl<'a> Control<'a> {
     ///
     /// `write` is told whether it may have to be done again, so that it gives nothing away that it needs then.
     pub(crate) async fn decided<T>(&self, mut write: impl FnMut(bool) -> Result<T, Rejection>) -> Result<T, Rejection> {
-        for _ in 0..ROUNDS {
+        for _ in 0..ROUNDS + TURNS * self.listeners.webhooks.len() {
             match write(!self.listeners.webhooks.is_empty() || self.is_converted) {
                 Err(Rejection::Undecided(question)) => {
                     let answer = question.ask(self).await;
@@ -175,7 +177,7 @@ impl<'a> Control<'a> {
         attributes: Attributes<'_>,
         object: Option<&mut Value>,
     ) -> Result<(), Rejection> {
-        let has_webhooks = self.listeners.webhooks.iter().any(|webhook| webhook.stage == Stage::Mutate);
+        let has_webhooks = self.webhooks(Stage::Mutate).next().is_some();
         if !has_webhooks && self.listeners.mutations.is_empty() {
             return Ok(());
         }
@@ -190,7 +192,7 @@ impl<'a> Control<'a> {
         let seen = by_policies.clone().or(seen);
         let attributes = Attributes { object: seen.as_ref(), ..attributes };
         let by_webhooks = match has_webhooks {
-            true => self.ask_webhooks(registry, Stage::Mutate, &attributes)?,
+            true => self.change_by_webhooks(registry, &attributes)?,
             false => None,
         };
         let Some(changed) = by_webhooks.or(by_policies) else { return Ok(()) };
@@ -207,7 +209,43 @@ impl<'a> Control<'a> {
         for policy in &self.listeners.policies {
             policy.check(self, registry, attributes)?;
         }
-        self.ask_webhooks(registry, Stage::Validate, attributes).map(|_| ())
+        let mut met = Vec::new();
+        for (index, webhook) in self.webhooks(Stage::Validate) {
+            let version = webhook.version(registry, attributes, self)?;
+            met.extend(version.map(|version| (index, webhook, version)));
+        }
+        self.ask_webhooks(registry, Stage::Validate, attributes, met).map(|_| ())
+    }
+
+    /// Lets webhooks change an object, one after the other: whether one is to be asked depends on what those before it made of the object.
+    /// Who wants to be asked again is, where others changed the object later.
+    fn change_by_webhooks(&self, registry: &Registry, attributes: &Attributes<'_>) -> Result<Option<Value>, Rejection> {
+        let mut changed: Option<Value> = None;
+        let mut changes = 0;
+        // How many changes there had been when a webhook was last asked, its own included.
+        let mut asked = vec![None; self.listeners.webhooks.len()];
+        for turn in 0..TURNS {
+            for (index, webhook) in self.webhooks(Stage::Mutate) {
+                let is_due = turn == 0 || webhook.is_asked_again() && asked[index].is_some_and(|then| then < changes);
+                if !is_due {
+                    continue;
+                }
+                let attributes = Attributes { object: changed.as_ref().or(attributes.object), ..*attributes };
+                let Some(version) = webhook.version(registry, &attributes, self)? else { continue };
+                if let Some(by) =
+                    self.ask_webhooks(registry, Stage::Mutate, &attributes, vec![(index, webhook, version)])?
+                {
+                    (changed, changes) = (Some(by), changes + 1);
+                }
+                asked[index] = Some(changes);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// The webhooks of a stage, each with its place among all.
+    fn webhooks(&self, stage: Stage) -> impl Iterator<Item = (usize, &Webhook)> {
+        self.listeners.webhooks.iter().enumerate().filter(move |(_, webhook)| webhook.stage == stage)
     }
 
     /// What webhooks have answered about exactly this; a question where they have not been asked.
@@ -216,17 +254,12 @@ impl<'a> Control<'a> {
         registry: &Registry,
         stage: Stage,
         attributes: &Attributes<'_>,
+        webhooks: Vec<(usize, &Webhook, Version)>,
     ) -> Result<Option<Value>, Rejection> {
-        let of_stage = self.listeners.webhooks.iter().filter(|webhook| webhook.stage == stage);
-        let mut met = Vec::new();
-        for webhook in of_stage {
-            let version = webhook.version(registry, attributes, self)?;
-            met.extend(version.map(|version| (webhook.clone(), version)));
-        }
-        if met.is_empty() {
+        if webhooks.is_empty() {
             return Ok(None);
         }
-        let question = Question::new(stage, self, registry, attributes, met);
+        let question = Question::new(stage, self, registry, attributes, webhooks);
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         match answers.iter().find(|(asked, _)| asked.is_same(&question)) {
             Some((_, Ok(changed))) => Ok(changed.clone()),

@@ -59,6 +59,8 @@ pub(crate) struct Question {
 /// A webhook that is to be asked.
 #[derive(Debug)]
 struct Asked {
+    /// Which of all webhooks it is.
+    index: usize,
     webhook: Webhook,
     /// What a review tells besides the objects.
     request: Value,
@@ -93,6 +95,11 @@ impl Webhook {
 
     fn name(&self) -> &str {
         tree::text(&self.value, &["name"])
+    }
+
+    /// Whether it is to be asked again about what others made of an object after it.
+    pub(super) fn is_asked_again(&self) -> bool {
+        tree::text(&self.value, &["reinvocationPolicy"]) == "IfNeeded"
     }
 
     fn fails_closed(&self) -> bool {
@@ -245,15 +252,15 @@ impl Question {
         control: &Control<'_>,
         registry: &Registry,
         attributes: &Attributes<'_>,
-        webhooks: Vec<(Webhook, Version)>,
+        webhooks: Vec<(usize, &Webhook, Version)>,
     ) -> Self {
-        let asked = |(webhook, version): (Webhook, Version)| {
+        let asked = |(index, webhook, version): (usize, &Webhook, Version)| {
             let shown = match version {
                 Version::Own => None,
                 Version::Other(other) => Some(other),
             };
             let request = Attributes { shown: shown.as_deref(), ..*attributes }.request(control);
-            Asked { webhook, request, shown }
+            Asked { index, webhook: webhook.clone(), request, shown }
         };
         let catalog = registry.catalog();
         let resource = catalog.find(attributes.resource).filter(|_| control.is_about_object(attributes.resource));
@@ -269,24 +276,15 @@ impl Question {
 
     /// Whether an answer to one is an answer to the other.
     pub(super) fn is_same(&self, other: &Question) -> bool {
-        self.stage == other.stage && self.object == other.object && self.old == other.old
+        let asked = |question: &Question| question.webhooks.iter().map(|asked| asked.index).collect::<Vec<_>>();
+        asked(self) == asked(other) && self.object == other.object && self.old == other.old
     }
 
-    /// Asks all of them: those that may change the object one after the other, and once more where others changed it
-    /// after them if they want that; the rest are told what is to be written.
+    /// Asks all of them.
     pub(super) async fn ask(&self, control: &Control<'_>) -> Answer {
         let mut object = self.object.clone();
-        let mut last_change = None;
-        for (index, asked) in self.webhooks.iter().enumerate() {
-            if self.ask_one(control, asked, &mut object).await? {
-                last_change = Some(index);
-            }
-        }
-        if let Some(last) = last_change {
-            let wants_again = |asked: &&Asked| tree::text(&asked.webhook.value, &["reinvocationPolicy"]) == "IfNeeded";
-            for asked in self.webhooks[..last].iter().filter(wants_again) {
-                self.ask_one(control, asked, &mut object).await?;
-            }
+        for asked in &self.webhooks {
+            self.ask_one(control, asked, &mut object).await?;
         }
         Ok(Some(object).filter(|object| *object != self.object))
     }
@@ -301,9 +299,9 @@ impl Question {
         }
     }
 
-    /// Asks one of them; returns whether it changed the object.
-    async fn ask_one(&self, control: &Control<'_>, asked: &Asked, object: &mut Value) -> Result<bool, Box<Status>> {
-        let Asked { webhook, request, shown } = asked;
+    /// Asks one of them, which may change the object.
+    async fn ask_one(&self, control: &Control<'_>, asked: &Asked, object: &mut Value) -> Result<(), Box<Status>> {
+        let Asked { webhook, request, shown, .. } = asked;
         let shown = shown.as_ref().or(self.resource.as_ref());
         let (seen, old) = (self.across(object, shown).await?, self.across(&self.old, shown).await?);
         let reviewed = webhook.ask(self, request, &seen, &old).await?;
@@ -311,19 +309,19 @@ impl Question {
         if let Some(said) = &reviewed.refusal {
             return Err(webhook.refusal(said.as_ref()));
         }
-        match reviewed.changed {
-            Some(changed) if self.stage == Stage::Mutate && !object.is_null() => {
-                let changed = self.across(&changed, self.resource.as_ref()).await?;
-                // Who an object is, is not for webhooks to say.
-                let is_same = changed.name() == object.name() && changed.namespace() == object.namespace();
-                if !is_same {
-                    let why = format!("webhook {:?} changed the identity of the object", webhook.name());
-                    return Err(Box::new(Status::internal(why)));
-                }
-                *object = changed;
-                Ok(true)
+        if let Some(changed) = reviewed.changed
+            && self.stage == Stage::Mutate
+            && !object.is_null()
+        {
+            let changed = self.across(&changed, self.resource.as_ref()).await?;
+            // Who an object is, is not for webhooks to say.
+            let is_same = changed.name() == object.name() && changed.namespace() == object.namespace();
+            if !is_same {
+                let why = format!("webhook {:?} changed the identity of the object", webhook.name());
+                return Err(Box::new(Status::internal(why)));
             }
-            _ => Ok(false),
+            *object = changed;
         }
+        Ok(())
     }
 }

@@ -59,6 +59,13 @@ pub(super) fn secret(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     };
     let missing = required.iter().filter(|key| !data.contains_key(key));
     causes.extend(missing.map(|key| StatusCause::required(format!("data[{key}]"), "")));
+    if let [key @ (".dockercfg" | ".dockerconfigjson")] = required
+        && let Some(text) = data.get(key)
+        && ByteString::from_base64(text.as_bytes()).is_ok_and(|bytes| !is_json_object(&bytes))
+    {
+        let shown = "\"<secret contents redacted>\"";
+        causes.push(StatusCause::invalid(format!("data[{key}]"), shown, "must be a JSON object"));
+    }
     if tree::text(value, &["type"]) == "kubernetes.io/basic-auth"
         && !data.contains_key("username")
         && !data.contains_key("password")
@@ -119,6 +126,10 @@ pub(super) fn key_complaints(key: &str) -> Vec<String> {
         });
     }
     complaints
+}
+
+fn is_json_object(bytes: &[u8]) -> bool {
+    matches!(Value::from_json(bytes), Ok(Value::Object(_) | Value::Null))
 }
 
 fn decoded_length(base64: &str) -> usize {

@@ -73,6 +73,8 @@ pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) 
         Part::Main => causes.extend(content(resource, new, Some(old))),
         Part::Status => causes.extend(status(resource, old, new)),
         Part::Approval => causes.extend(signing::update(new, old, Part::Approval)),
+        Part::Ephemeral => causes.extend(pod_update::ephemeral(new, old)),
+        Part::Resize => causes.extend(pod_update::resize(new, old)),
         Part::Internal => {}
     }
     causes
@@ -126,6 +128,7 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("apps", "controllerrevisions") => set::revision(value, old),
         ("", "replicationcontrollers") => workload::replication_controller(value),
         ("", "podtemplates") => workload::pod_template(value),
+        ("", "namespaces") => namespace::namespace(value, old),
         ("", "nodes") => node::node(value, old),
         ("", "endpoints") => endpoints::endpoints(value),
         ("", "persistentvolumes") => persistent_volume::volume(value, old),

@@ -3,8 +3,17 @@
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
+use super::super::security;
 use super::metadata::quoted;
 use crate::object::{Meta, tree};
+
+/// What is wrong with a namespace. Labels that were there before are not looked at again.
+pub(super) fn namespace(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    match old {
+        Some(old) if old.meta("labels") == value.meta("labels") => Vec::new(),
+        _ => security::label_complaints(value),
+    }
+}
 
 /// What is wrong with the status of a namespace, whose phase says whether it is being deleted.
 pub(super) fn status(value: &Value) -> Option<StatusCause> {

@@ -77,7 +77,7 @@ fn tokens_of_nobody(spec: &Value) -> Vec<StatusCause> {
 }
 
 /// What is wrong with the specification of a pod at `field`, of this pod unless it is in a template.
-fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
+pub(super) fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut volumes: Vec<&Value> = Vec::new();
     for (index, volume) in tree::items(spec, &["volumes"]).iter().enumerate() {

@@ -57,6 +57,37 @@ pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
+/// What is wrong with the containers by which somebody looks into a pod: there may be more of them, and no others.
+pub(super) fn ephemeral(new: &Value, old: &Value) -> Vec<StatusCause> {
+    let containers = |pod| tree::items(pod, &["spec", "ephemeralContainers"]);
+    let mut causes = content(new);
+    for before in containers(old) {
+        let name = tree::text(before, &["name"]);
+        let what = match containers(new).iter().find(|now| tree::text(now, &["name"]) == name) {
+            Some(now) if now == before => continue,
+            Some(_) => "changed",
+            None => "removed",
+        };
+        let why = format!("existing ephemeral containers {} may not be {what}\n", quoted(name));
+        causes.push(StatusCause::forbidden("spec.ephemeralContainers", &why));
+    }
+    causes
+}
+
+/// What is wrong with what the containers of a pod may use from now on.
+pub(super) fn resize(new: &Value, old: &Value) -> Vec<StatusCause> {
+    let mut causes = content(new);
+    if quality_of_service(new) != quality_of_service(old) {
+        let why = "Pod QOS Class may not change as a result of resizing";
+        causes.push(StatusCause::invalid("spec", quoted(quality_of_service(new)), why));
+    }
+    causes
+}
+
+fn content(pod: &Value) -> Vec<StatusCause> {
+    pod::spec_causes("spec", pod.get("spec").unwrap_or(&Value::Null), Some(pod))
+}
+
 enum Deadline {
     Fine,
     /// Nothing else is looked at.

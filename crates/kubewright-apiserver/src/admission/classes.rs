@@ -1,0 +1,134 @@
+//! Objects that a class completes or allows: volumes of a storage class, ingresses, and pods of a runtime.
+
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{Quantity, Str, Value};
+
+use crate::catalog::Resource;
+use crate::object::{Meta, text_map, tree};
+use crate::registry::Registry;
+use crate::rejection::Rejection;
+use crate::storage::{Key, Scope};
+
+/// The annotation by which a claim used to name its class.
+const OLD_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// The annotation by which an ingress used to name its class.
+const OLD_INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
+
+/// Gives a new object the class that is the default for its kind, or what its class says.
+pub(super) fn complete(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
+    let (field, annotation, classes, mark) = match (&*resource.group, &*resource.plural) {
+        ("", "persistentvolumeclaims") => (
+            "storageClassName",
+            OLD_STORAGE_CLASS,
+            "storageclasses.storage.k8s.io",
+            "storageclass.kubernetes.io/is-default-class",
+        ),
+        ("networking.k8s.io", "ingresses") => (
+            "ingressClassName",
+            OLD_INGRESS_CLASS,
+            "ingressclasses.networking.k8s.io",
+            "ingressclass.kubernetes.io/is-default-class",
+        ),
+        ("", "pods") => return run(registry, resource, value),
+        _ => return Ok(()),
+    };
+    let says =
+        tree::get(value, &["spec", field]).is_some() || text_map(value.meta("annotations")).contains_key(annotation);
+    if !says && let Some(name) = default_of(registry, classes, mark) {
+        tree::set(value, &["spec", field], name);
+    }
+    Ok(())
+}
+
+/// The latest of the classes that are marked as the default.
+fn default_of(registry: &Registry, classes: &str, mark: &str) -> Option<Str> {
+    let all = registry.all(&Scope::resource(classes.to_owned()));
+    let is_default =
+        |class: &&Value| text_map(class.meta("annotations")).get(mark).is_some_and(|is| is.as_str() == "true");
+    let made = |class: &Value| class.meta("creationTimestamp").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let defaults = all.iter().map(|entry| &entry.object.value).filter(is_default);
+    // By name where they are of the same second.
+    let latest = defaults.max_by(|one, two| made(one).cmp(&made(two)).then_with(|| two.name().cmp(one.name())));
+    latest.map(|class| class.name().into())
+}
+
+/// Lets a claim grow whose class says that its volumes can.
+pub(crate) fn check_growth(
+    registry: &Registry,
+    resource: &Resource,
+    old: &Value,
+    new: &Value,
+) -> Result<(), Rejection> {
+    let size =
+        |claim: &Value| tree::text(claim, &["spec", "resources", "requests", "storage"]).parse::<Quantity>().ok();
+    let grows = matches!((size(old), size(new)), (Some(before), Some(now)) if now > before);
+    if !resource.is("", "persistentvolumeclaims") || !grows {
+        return Ok(());
+    }
+    let class_of = |claim: &Value| match text_map(claim.meta("annotations")).get(OLD_STORAGE_CLASS) {
+        Some(name) => name.clone(),
+        None => tree::text(claim, &["spec", "storageClassName"]).into(),
+    };
+    let name = class_of(old);
+    let class = registry.store.get(&Key::cluster("storageclasses.storage.k8s.io", &name));
+    let may_grow = class.is_some_and(|class| tree::is_true(&class.object.value, &["allowVolumeExpansion"]));
+    let why = match (tree::text(old, &["status", "phase"]), may_grow && !name.is_empty() && class_of(new) == name) {
+        ("Bound", true) => return Ok(()),
+        ("Bound", false) => {
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+        }
+        _ => "Only bound persistent volume claims can be expanded",
+    };
+    Err(Status::forbidden(&resource.group_resource(), new.name(), why).into())
+}
+
+/// Gives a pod what its runtime costs, and where it can be had.
+fn run(registry: &Registry, resource: &Resource, pod: &mut Value) -> Result<(), Rejection> {
+    let refuse = |pod: &Value, why: &str| Err(Status::forbidden(&resource.group_resource(), pod.name(), why).into());
+    let name: Str = tree::text(pod, &["spec", "runtimeClassName"]).into();
+    let class = match name.is_empty() {
+        true => None,
+        false => match registry.store.get(&Key::cluster("runtimeclasses.node.k8s.io", &name)) {
+            Some(class) => Some(class.object),
+            None => return refuse(pod, &format!("pod rejected: RuntimeClass {:?} not found", name.as_str())),
+        },
+    };
+    let nothing = Value::default();
+    let class = class.as_ref().map_or(&nothing, |class| &class.value);
+    let overhead = tree::get(class, &["overhead", "podFixed"]).cloned();
+    match (overhead, tree::get(pod, &["spec", "overhead"])) {
+        (Some(overhead), None) => tree::set(pod, &["spec", "overhead"], overhead),
+        (Some(overhead), Some(given)) if !is_same_amount(&overhead, given) => {
+            return refuse(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
+        }
+        (None, Some(_)) => {
+            return refuse(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead");
+        }
+        _ => {}
+    }
+    for (key, value) in text_map(tree::get(class, &["scheduling", "nodeSelector"])).iter() {
+        let given: Str = tree::text(pod, &["spec", "nodeSelector", key]).into();
+        if !given.is_empty() && given != *value {
+            let why = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {given}"
+            );
+            return refuse(pod, &why);
+        }
+        tree::set(pod, &["spec", "nodeSelector", key], value.clone());
+    }
+    let more = tree::items(class, &["scheduling", "tolerations"]);
+    if !more.is_empty() {
+        let mut all = tree::items(pod, &["spec", "tolerations"]).to_vec();
+        all.extend(more.iter().filter(|one| !tree::items(pod, &["spec", "tolerations"]).contains(one)).cloned());
+        tree::set(pod, &["spec", "tolerations"], all);
+    }
+    Ok(())
+}
+
+/// Whether two maps of amounts mean the same, however they are written.
+fn is_same_amount(one: &Value, two: &Value) -> bool {
+    let read = |value: &Value| -> Vec<(Str, Option<Quantity>)> {
+        text_map(Some(value)).iter().map(|(key, amount)| (key.clone(), amount.parse().ok())).collect()
+    };
+    read(one) == read(two)
+}
