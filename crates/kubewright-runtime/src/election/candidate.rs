@@ -62,7 +62,7 @@ impl Candidate {
         let clock = Some(MicroTime::now());
         let mut record = Record {
             holder_identity: self.identity.clone(),
-            lease_duration_seconds: i32::try_from(self.options.lease_duration.as_secs()).unwrap_or(i32::MAX),
+            lease_duration_seconds: self.options.lease_duration_seconds(),
             acquire_time: clock,
             renew_time: clock,
             ..Record::default()
@@ -120,7 +120,7 @@ impl Candidate {
         }
         let mut record = self.observed.clone();
         record.renew_time = Some(MicroTime::now());
-        record.lease_duration_seconds = i32::try_from(self.options.lease_duration.as_secs()).unwrap_or(i32::MAX);
+        record.lease_duration_seconds = self.options.lease_duration_seconds();
         match self.lock.update(&record).await {
             Ok(()) => Some(self.holds(record, now)),
             Err(error) => self.failed("lease not renewed", &error),

@@ -110,10 +110,25 @@ impl LeaderElectionOptions {
         if self.lease_duration < Duration::from_secs(1) {
             return Err(InvalidElection::LeaseTooShort);
         }
+        if self.seconds().is_none() {
+            return Err(InvalidElection::LeaseTooLong);
+        }
         if self.retry_period.is_zero() {
             return Err(InvalidElection::NoRetryPeriod);
         }
         Ok(())
+    }
+
+    /// The lease as it is written down, if it can be.
+    #[inline]
+    fn seconds(&self) -> Option<i32> {
+        i32::try_from(self.lease_duration.as_secs()).ok()
+    }
+
+    /// How long the lease says that it lasts.
+    #[inline]
+    pub(super) fn lease_duration_seconds(&self) -> i32 {
+        self.seconds().unwrap_or(i32::MAX)
     }
 
     /// The lease as others count it.
@@ -142,6 +157,9 @@ pub enum InvalidElection {
     /// A lease is counted in whole seconds.
     #[error("the lease duration must be at least one second")]
     LeaseTooShort,
+    /// Its seconds are written into the lease with 32 bits.
+    #[error("the lease duration must be at most 2147483647 seconds")]
+    LeaseTooLong,
     /// Trying without a pause would be an attack.
     #[error("the retry period must be greater than zero")]
     NoRetryPeriod,
@@ -171,6 +189,8 @@ mod tests {
             (15.0, 0.0, 0.0, Err(DeadlineNotLongerThanRetries)),
             (15.0, 1.0, 0.0, Err(NoRetryPeriod)),
             (0.9, 0.5, 0.1, Err(LeaseTooShort)),
+            (2_147_483_647.5, 10.0, 2.0, Ok(())),
+            (2_147_483_648.0, 10.0, 2.0, Err(LeaseTooLong)),
         ] {
             let options = LeaderElectionOptions::default()
                 .lease_duration(seconds(lease))
