@@ -63,7 +63,7 @@ impl Standard {
         if self.level == "restricted" {
             restricted::check(&pod, &mut violations);
         }
-        violations.sort_by(|(one, _), (two, _)| one.cmp(two));
+        violations.sort_by_key(|(name, _)| *name);
         let texts: Vec<String> =
             violations.into_iter().map(|(_, Violation { what, who })| format!("{what} ({who})")).collect();
         (!texts.is_empty())
