@@ -8,6 +8,7 @@ use kubewright_core::{ByteString, Map, Value, yaml};
 use super::error::{ConfigError, EntryError};
 use super::fields::{Field, FieldError, Fields, Section};
 use super::user::AuthInfo;
+use crate::secret::Secret;
 
 /// What one or several kubeconfig files say.
 ///
@@ -43,8 +44,8 @@ pub struct Cluster {
     pub certificate_authority: Option<PathBuf>,
     /// The same authorities as PEM; wins over the file.
     pub certificate_authority_data: Option<ByteString>,
-    /// The proxy to go through: `http`, `https` or `socks5`.
-    pub proxy_url: Option<String>,
+    /// The proxy to go through: `http`, `https` or `socks5`; may have a user and a password.
+    pub proxy_url: Option<Secret<String>>,
     /// Whether answers should come without compression.
     pub disable_compression: bool,
     /// What other programs keep here; exec plugins are given the one named after them.

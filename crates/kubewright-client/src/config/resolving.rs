@@ -12,7 +12,6 @@ use super::overrides::{Overrides, Selected};
 use super::user::AuthInfo;
 use super::validation::{check_cluster, check_user};
 use super::{CertificateSource, Config, ProxyChoice, server_uri};
-use crate::Secret;
 use crate::credentials::{ClientCertificate, Credentials, Exec, Impersonation, KeySource, Oidc};
 
 /// The extension of a cluster that exec plugins are given.
@@ -107,7 +106,7 @@ fn of_entries(selected: Selected) -> Result<Config, ConfigError> {
     config.tls.insecure = cluster.insecure_skip_tls_verify;
     config.tls.server_name.clone_from(&cluster.tls_server_name);
     if let Some(url) = &cluster.proxy_url {
-        config.proxy = ProxyChoice::Url(Secret::from(url.as_str()));
+        config.proxy = ProxyChoice::Url(url.clone());
     }
     config.disable_compression = cluster.disable_compression;
     config.impersonation = impersonation(&user);

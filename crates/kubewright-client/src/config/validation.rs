@@ -76,7 +76,7 @@ pub(super) fn check_cluster(name: &str, cluster: &Cluster, errors: &mut Vec<Conf
             }
         }
     }
-    if let Some(Err(problem)) = cluster.proxy_url.as_deref().map(crate::transport::proxy::parse) {
+    if let Some(Err(problem)) = cluster.proxy_url.as_ref().map(|url| crate::transport::proxy::parse(url.expose())) {
         check.fail("proxy-url", problem);
     }
     check.not_both(

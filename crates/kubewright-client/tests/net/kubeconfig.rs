@@ -120,7 +120,12 @@ fn no_debug_form_shows_a_secret() {
     basic.credentials.token = Some("s3cret".into());
     basic.credentials.password = Some("s3cret".into());
     basic.proxy = ProxyChoice::Url("http://user:s3cret@proxy".into());
-    for shown in [format!("{kubeconfig:?}"), format!("{config:#?}"), format!("{basic:?}")] {
+    let proxied = parse("clusters: [{name: a, cluster: {server: 'https://a', proxy-url: 'http://user:s3cret@proxy'}}]");
+    let proxied = proxied.expect("all is well");
+    let overrides = Overrides { cluster: proxied.clusters["a"].clone(), ..Overrides::default() };
+    assert!(proxied.to_yaml().contains("http://user:s3cret@proxy"), "it is written as it was read");
+    let shown = [format!("{kubeconfig:?}"), format!("{config:#?}"), format!("{basic:?}")];
+    for shown in shown.into_iter().chain([format!("{proxied:?}"), format!("{overrides:?}")]) {
         assert!(!shown.contains("s3cret") && !shown.contains("czNjcmV0"), "{shown}");
         assert!(shown.contains("REDACTED"));
     }
