@@ -78,7 +78,7 @@ impl Kubeconfig {
     /// what relative paths start at.
     ///
     /// # Errors
-    /// If the text is no YAML, or an entry has a field of the wrong type.
+    /// If the text is no YAML, an entry has a field of the wrong type, or two entries have one name.
     pub fn parse(text: &str, file: Option<&Path>) -> Result<Self, ConfigError> {
         let shown = file.unwrap_or(Path::new("kubeconfig"));
         let tree = parse_tree(text, shown)?;
@@ -170,7 +170,7 @@ pub(super) fn parse_tree(text: &str, file: &Path) -> Result<Value, ConfigError> 
     Ok(document.value)
 }
 
-/// The entries of a list such as `clusters`. Of two with one name the first counts.
+/// The entries of a list such as `clusters`. Two of one name are an error: nobody could tell which one counts.
 fn read_named<S: Section>(
     list: Option<Value>,
     plural: &str,
@@ -196,7 +196,10 @@ fn read_named<S: Section>(
         };
         let section = S::from_value(item.remove(singular).unwrap_or_default())
             .map_err(|error| entry_error(file, format!("{plural}[{name:?}]"), error))?;
-        entries.entry(name).or_insert(section);
+        if entries.contains_key(&name) {
+            return Err(refuse(format!("there is another {singular} {name:?} in the list")));
+        }
+        entries.insert(name, section);
     }
     Ok(entries)
 }
@@ -226,7 +229,10 @@ impl Field for Extensions {
             let Some(name) = item.get("name").and_then(Value::as_str) else {
                 return Err(FieldError::new("", "an extension has no name"));
             };
-            extensions.insert(name.to_owned(), item.get("extension").cloned().unwrap_or_default());
+            let extension = item.get("extension").cloned().unwrap_or_default();
+            if extensions.insert(name.to_owned(), extension).is_some() {
+                return Err(FieldError::new("", format!("there are two extensions {name:?}")));
+            }
         }
         Ok(Extensions(extensions))
     }
