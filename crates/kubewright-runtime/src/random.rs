@@ -3,6 +3,16 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// A random uid, as version 4 of RFC 9562 has it.
+pub(crate) fn uuid() -> String {
+    // Two states, because one has no more than 64 bits to give.
+    let [high, low] = [Random::new(None).next(), Random::new(None).next()];
+    let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
+    let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
+    let (time, node) = (high >> 32, low & 0xffff_ffff_ffff);
+    format!("{time:08x}-{:04x}-{:04x}-{:04x}-{node:012x}", (high >> 16) & 0xffff, high & 0xffff, low >> 48)
+}
+
 /// A sequence of numbers as good as random.
 #[derive(Debug)]
 pub(crate) struct Random(AtomicU64);
@@ -26,5 +36,22 @@ impl Random {
     /// A number from 0 up to 1.
     pub(crate) fn unit(&self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_is_of_version_4_and_comes_once() {
+        let uids: std::collections::BTreeSet<String> = (0..1000).map(|_| uuid()).collect();
+        assert_eq!(uids.len(), 1000);
+        for uid in uids {
+            let lengths: Vec<usize> = uid.split('-').map(str::len).collect();
+            assert_eq!(lengths, [8, 4, 4, 4, 12], "{uid}");
+            assert!(uid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()), "{uid}");
+            assert!(uid.as_bytes()[14] == b'4' && b"89ab".contains(&uid.as_bytes()[19]), "{uid}");
+        }
     }
 }

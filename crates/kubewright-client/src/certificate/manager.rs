@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kubewright_core::{Str, Time};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::error::CertificateError;
 use super::issued::IssuedCertificate;
@@ -74,7 +74,6 @@ struct Shared {
     /// Whether the present certificate is to be replaced whatever it says, because it is only the one to begin with.
     is_temporary: AtomicBool,
     is_server_healthy: AtomicBool,
-    clock: Clock,
 }
 
 /// Asks as `config` says while there is no certificate that holds, and with the certificate from then on.
@@ -106,8 +105,7 @@ impl CertificateManager {
         store: impl CertificateStore,
         options: ManagerOptions,
     ) -> Result<Self, CertificateError> {
-        let clock = Clock::new();
-        let stored = store.current()?.filter(|stored| clock.now() < stored.not_after());
+        let stored = store.current()?.filter(|stored| options.now() < stored.not_after());
         let is_temporary = stored.is_none();
         if let (None, Some(bootstrap)) = (&stored, &options.bootstrap)
             && let Err(error) = store.update(bootstrap)
@@ -128,7 +126,6 @@ impl CertificateManager {
             live,
             is_temporary: AtomicBool::new(is_temporary),
             is_server_healthy: AtomicBool::new(false),
-            clock,
         };
         Ok(CertificateManager { shared: Arc::new(shared) })
     }
@@ -193,22 +190,29 @@ impl CertificateManager {
 impl Shared {
     fn current(&self) -> Option<Arc<IssuedCertificate>> {
         let current = self.current.borrow().clone();
-        current.filter(|current| self.clock.now() <= current.not_after())
+        current.filter(|current| self.options.now() <= current.not_after())
     }
 
-    /// Takes a certificate out of use when it expires.
+    /// Takes a certificate out of use when it expires, and shows it again if the clock was wrong.
     async fn expire(&self) {
         let mut changes = self.current.subscribe();
         loop {
             let current = changes.borrow_and_update().clone();
-            let left = current.as_ref().and_then(|current| current.not_after().duration_since(self.clock.now()));
-            if current.is_some() && left.is_none() {
-                tracing::warn!("the client certificate has expired");
-                self.live.clear();
+            let left = current.as_ref().and_then(|current| current.not_after().duration_since(self.options.now()));
+            match &current {
+                Some(_) if left.is_none() && self.live.is_set() => {
+                    tracing::warn!("the client certificate has expired");
+                    self.live.clear();
+                }
+                Some(current) if left.is_some() && !self.live.is_set() => {
+                    // It was shown before, so that it can be shown.
+                    let _ = self.live.set(current.certificate(), current.key());
+                }
+                _ => {}
             }
             tokio::select! {
                 // One that expires this very second still holds.
-                () = sleep(left.unwrap_or_default().min(LOOK) + LEAST_PAUSE), if left.is_some() => {}
+                () = sleep(left.unwrap_or(LOOK).min(LOOK) + LEAST_PAUSE), if current.is_some() => {}
                 _ = changes.changed() => {}
             }
         }
@@ -240,7 +244,7 @@ impl Shared {
                 }
             }
             // A signer whose certificates are old from the start is not asked for one each second.
-            let is_old = self.current().is_some_and(|current| deadline(&current, 1.0) <= self.clock.now());
+            let is_old = self.current().is_some_and(|current| deadline(&current, 1.0) <= self.options.now());
             sleep(if is_old { LAST_PAUSE } else { LEAST_PAUSE }).await;
         }
     }
@@ -262,7 +266,7 @@ impl Shared {
                 return;
             }
             let is_wanted = self.template.borrow().is_some();
-            let left = self.current().and_then(|current| deadline(&current, chance).duration_since(self.clock.now()));
+            let left = self.current().and_then(|current| deadline(&current, chance).duration_since(self.options.now()));
             let left = left.unwrap_or_default();
             if is_wanted && left.is_zero() {
                 return;
@@ -297,7 +301,7 @@ impl Shared {
         };
         let signed = signed.map_err(|_| CertificateError::NotSigned { name: name.clone(), limit })??;
         let issued = IssuedCertificate::from_pem(&signed, key.pem().expose())?;
-        if issued.not_after() <= self.clock.now() {
+        if issued.not_after() <= self.options.now() {
             return Err(CertificateError::Expired { name });
         }
         let is_complete = issued.satisfies(&template);
@@ -334,7 +338,7 @@ impl Shared {
         self.is_server_healthy.store(true, Ordering::Relaxed);
         tracing::info!(until = %issued.not_after(), "there is a new client certificate");
         if let Some(old) = self.current.send_replace(Some(issued)) {
-            (self.options.on_rotation)(self.clock.now().duration_since(old.not_before()).unwrap_or_default());
+            (self.options.on_rotation)(self.options.now().duration_since(old.not_before()).unwrap_or_default());
         }
         Ok(())
     }
@@ -351,23 +355,6 @@ fn deadline(certificate: &IssuedCertificate, chance: f64) -> Time {
 /// Whether a refusal comes from a server that is well.
 fn shows_health(error: &Error) -> bool {
     error.is_unauthorized() || error.is_not_found() || error.is_forbidden()
-}
-
-/// What time it is, by the later of the system's clock and tokio's, which runs ahead where it is simulated.
-struct Clock {
-    start: Time,
-    epoch: Instant,
-}
-
-impl Clock {
-    fn new() -> Self {
-        Clock { start: Time::now(), epoch: Instant::now() }
-    }
-
-    fn now(&self) -> Time {
-        let simulated = self.start.checked_add(self.epoch.elapsed()).unwrap_or(self.start);
-        simulated.max(Time::now())
-    }
 }
 
 impl fmt::Debug for CertificateManager {

@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_core::{ByteString, Str};
+use kubewright_core::{ByteString, Str, Time};
 
 use super::error::CertificateError;
 use super::issued::IssuedCertificate;
 use super::template::RequestKey;
 use crate::secret::Secret;
 
+type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 type MakeKey = Arc<dyn Fn() -> Result<Secret<ByteString>, String> + Send + Sync>;
 
 /// How certificates are asked for.
@@ -23,6 +24,7 @@ pub struct ManagerOptions {
     pub(super) bootstrap: Option<IssuedCertificate>,
     pub(super) sign_within: Duration,
     make_key: Option<MakeKey>,
+    clock: Clock,
     pub(super) on_rotation: Arc<dyn Fn(Duration) + Send + Sync>,
     pub(super) on_failure: Arc<dyn Fn(&CertificateError) + Send + Sync>,
 }
@@ -42,6 +44,7 @@ impl ManagerOptions {
             bootstrap: None,
             sign_within: Duration::from_secs(15 * 60),
             make_key: None,
+            clock: Arc::new(Time::now),
             on_rotation: Arc::new(|_| {}),
             on_failure: Arc::new(|_| {}),
         }
@@ -87,6 +90,14 @@ impl ManagerOptions {
         self
     }
 
+    /// Says what time it is, for tests whose time is simulated. By default the system's clock does, which may be set at any
+    /// moment, also back.
+    #[must_use]
+    pub fn clock(mut self, now: impl Fn() -> Time + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(now);
+        self
+    }
+
     /// Called with how old a certificate became when it was replaced.
     #[doc(alias = "CertificateRotation")]
     #[must_use]
@@ -101,6 +112,10 @@ impl ManagerOptions {
     pub fn on_failure(mut self, told: impl Fn(&CertificateError) + Send + Sync + 'static) -> Self {
         self.on_failure = Arc::new(told);
         self
+    }
+
+    pub(super) fn now(&self) -> Time {
+        (self.clock)()
     }
 
     pub(super) fn key(&self) -> Result<RequestKey, CertificateError> {

@@ -21,7 +21,8 @@ impl FieldError {
 
     /// The same error, seen from the object that holds the field's object.
     pub(super) fn within(mut self, parent: &str) -> Self {
-        self.field = if self.field.is_empty() { parent.to_owned() } else { format!("{parent}.{}", self.field) };
+        let dot = if self.field.is_empty() || self.field.starts_with('[') { "" } else { "." };
+        self.field = format!("{parent}{dot}{}", self.field);
         self
     }
 }
@@ -186,7 +187,8 @@ impl Field for Vec<String> {
         let Value::Array(items) = value else {
             return Err(FieldError::new("", format!("expected a list, found {}", value.kind())));
         };
-        items.into_iter().map(text).collect()
+        let item = |(index, item)| text(item).map_err(|error| error.within(&format!("[{index}]")));
+        items.into_iter().enumerate().map(item).collect()
     }
 
     fn write(&self) -> Option<Value> {

@@ -8,6 +8,7 @@ use kubewright_core::{ByteString, Map, Value, yaml};
 use super::error::{ConfigError, EntryError};
 use super::fields::{Field, FieldError, Fields, Section};
 use super::user::AuthInfo;
+use crate::secret::Secret;
 
 /// What one or several kubeconfig files say.
 ///
@@ -43,8 +44,8 @@ pub struct Cluster {
     pub certificate_authority: Option<PathBuf>,
     /// The same authorities as PEM; wins over the file.
     pub certificate_authority_data: Option<ByteString>,
-    /// The proxy to go through: `http`, `https` or `socks5`.
-    pub proxy_url: Option<String>,
+    /// The proxy to go through: `http`, `https` or `socks5`; may have a user and a password.
+    pub proxy_url: Option<Secret<String>>,
     /// Whether answers should come without compression.
     pub disable_compression: bool,
     /// What other programs keep here; exec plugins are given the one named after them.
@@ -77,7 +78,7 @@ impl Kubeconfig {
     /// what relative paths start at.
     ///
     /// # Errors
-    /// If the text is no YAML, or an entry has a field of the wrong type.
+    /// If the text is no YAML, an entry has a field of the wrong type, or two entries have one name.
     pub fn parse(text: &str, file: Option<&Path>) -> Result<Self, ConfigError> {
         let shown = file.unwrap_or(Path::new("kubeconfig"));
         let tree = parse_tree(text, shown)?;
@@ -169,7 +170,7 @@ pub(super) fn parse_tree(text: &str, file: &Path) -> Result<Value, ConfigError> 
     Ok(document.value)
 }
 
-/// The entries of a list such as `clusters`. Of two with one name the first counts.
+/// The entries of a list such as `clusters`. Two of one name are an error: nobody could tell which one counts.
 fn read_named<S: Section>(
     list: Option<Value>,
     plural: &str,
@@ -195,7 +196,10 @@ fn read_named<S: Section>(
         };
         let section = S::from_value(item.remove(singular).unwrap_or_default())
             .map_err(|error| entry_error(file, format!("{plural}[{name:?}]"), error))?;
-        entries.entry(name).or_insert(section);
+        if entries.contains_key(&name) {
+            return Err(refuse(format!("there is another {singular} {name:?} in the list")));
+        }
+        entries.insert(name, section);
     }
     Ok(entries)
 }
@@ -225,7 +229,10 @@ impl Field for Extensions {
             let Some(name) = item.get("name").and_then(Value::as_str) else {
                 return Err(FieldError::new("", "an extension has no name"));
             };
-            extensions.insert(name.to_owned(), item.get("extension").cloned().unwrap_or_default());
+            let extension = item.get("extension").cloned().unwrap_or_default();
+            if extensions.insert(name.to_owned(), extension).is_some() {
+                return Err(FieldError::new("", format!("there are two extensions {name:?}")));
+            }
         }
         Ok(Extensions(extensions))
     }

@@ -12,7 +12,6 @@ use super::overrides::{Overrides, Selected};
 use super::user::AuthInfo;
 use super::validation::{check_cluster, check_user};
 use super::{CertificateSource, Config, ProxyChoice, server_uri};
-use crate::Secret;
 use crate::credentials::{ClientCertificate, Credentials, Exec, Impersonation, KeySource, Oidc};
 
 /// The extension of a cluster that exec plugins are given.
@@ -28,18 +27,21 @@ impl Config {
         Config::infer_from(&rules, &Overrides::default(), &InCluster::new())
     }
 
-    /// Finds a configuration in these kubeconfigs, or else in this pod. Overrides hold for both.
+    /// Finds a configuration in these kubeconfigs, or else in this pod: where there is no current context, or it names no
+    /// cluster. Overrides hold for both.
     ///
     /// # Errors
     /// As [`infer`](Self::infer).
     #[doc(alias = "NewNonInteractiveDeferredLoadingClientConfig")]
     pub fn infer_from(rules: &LoadingRules, overrides: &Overrides, pod: &InCluster) -> Result<Self, ConfigError> {
         let kubeconfig = rules.load()?;
-        if kubeconfig.is_empty() && overrides.cluster.server.is_none() && pod.is_possible() {
+        let selected = kubeconfig.select(overrides)?;
+        let is_nowhere = selected.cluster_name.is_none() && overrides.cluster.server.is_none();
+        if is_nowhere && pod.is_possible() {
             let mut config = pod.config()?;
             config.timeout = overrides.timeout;
-            if let Some(namespace) = &overrides.context.namespace {
-                config.default_namespace.clone_from(namespace);
+            if let Some(namespace) = selected.namespace {
+                config.default_namespace = namespace;
             }
             if overrides.user.token.is_some() || overrides.user.token_file.is_some() {
                 config.credentials.token.clone_from(&overrides.user.token);
@@ -53,7 +55,7 @@ impl Config {
         }
         let mut config = Config::from_kubeconfig(&kubeconfig, overrides)?;
         // A pod with a kubeconfig still lives in its own namespace, unless the kubeconfig names one.
-        if kubeconfig.select(overrides)?.namespace.is_none() && pod.is_possible() {
+        if selected.namespace.is_none() && pod.is_possible() {
             config.default_namespace = pod.namespace().unwrap_or(config.default_namespace);
         }
         if let Some(Oidc { store, .. }) = &mut config.credentials.oidc {
@@ -107,7 +109,7 @@ fn of_entries(selected: Selected) -> Result<Config, ConfigError> {
     config.tls.insecure = cluster.insecure_skip_tls_verify;
     config.tls.server_name.clone_from(&cluster.tls_server_name);
     if let Some(url) = &cluster.proxy_url {
-        config.proxy = ProxyChoice::Url(Secret::from(url.as_str()));
+        config.proxy = ProxyChoice::Url(url.clone());
     }
     config.disable_compression = cluster.disable_compression;
     config.impersonation = impersonation(&user);

@@ -71,6 +71,7 @@ impl Kubeconfig {
             if let Some(data) = &mut cluster.certificate_authority_data {
                 *data = omitted();
             }
+            cluster.proxy_url = cluster.proxy_url.take().map(|url| Secret::new(without_user(url.expose())));
         }
         for user in self.users.values_mut() {
             user.client_certificate_data = user.client_certificate_data.take().map(|_| omitted());
@@ -86,6 +87,14 @@ impl Kubeconfig {
             }
         }
     }
+}
+
+/// A URL with a mark in place of the user and the password, if it has any. The rest of it is no secret.
+#[inline]
+fn without_user(url: &str) -> String {
+    let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    let scheme = before.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
+    format!("{scheme}REDACTED@{host}")
 }
 
 /// Where an error is to be sought.

@@ -176,14 +176,16 @@ impl Field for Vec<ExecEnv> {
         let Value::Array(items) = value else {
             return Err(FieldError::new("", format!("expected a list, found {}", value.kind())));
         };
-        let variable = |item: Value| {
-            let text = |name| item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            match item.as_object() {
-                Some(_) => Ok(ExecEnv { name: text("name"), value: Secret::new(text("value")) }),
-                None => Err(FieldError::new("", format!("expected a map in the list, found {}", item.kind()))),
-            }
+        let variable = |(index, item): (usize, Value)| {
+            let Value::Object(map) = item else {
+                return Err(FieldError::new(&format!("[{index}]"), format!("expected a map, found {}", item.kind())));
+            };
+            let (mut fields, mut name, mut value) = (Fields::Reading(map), None::<String>, Secret::default());
+            let read = fields.field("name", &mut name).and_then(|()| fields.field("value", &mut value));
+            read.map_err(|error| error.within(&format!("[{index}]")))?;
+            Ok(ExecEnv { name: name.unwrap_or_default(), value })
         };
-        items.into_iter().map(variable).collect()
+        items.into_iter().enumerate().map(variable).collect()
     }
 
     fn write(&self) -> Option<Value> {

@@ -76,7 +76,7 @@ pub(super) fn check_cluster(name: &str, cluster: &Cluster, errors: &mut Vec<Conf
             }
         }
     }
-    if let Some(Err(problem)) = cluster.proxy_url.as_deref().map(crate::transport::proxy::parse) {
+    if let Some(Err(problem)) = cluster.proxy_url.as_ref().map(|url| crate::transport::proxy::parse(url.expose())) {
         check.fail("proxy-url", problem);
     }
     check.not_both(
@@ -99,18 +99,19 @@ pub(super) fn check_user(name: &str, user: &AuthInfo, errors: &mut Vec<ConfigErr
     }
     let has_certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();
     let has_key = user.client_key.is_some() || user.client_key_data.is_some();
-    if has_certificate != has_key {
-        let (field, other) =
-            if has_key { ("client-certificate", "client-key") } else { ("client-key", "client-certificate") };
-        check.fail(field, format!("is missing, but there is a {other}"));
+    // A key proves nothing by itself, so that one without a certificate is left out, whatever it says.
+    if has_certificate {
+        if !has_key {
+            check.fail("client-key", "is missing, but there is a client-certificate");
+        }
+        check.not_both(
+            ("client-certificate", user.client_certificate.is_some()),
+            ("client-certificate-data", user.client_certificate_data.is_some()),
+        );
+        check.not_both(("client-key", user.client_key.is_some()), ("client-key-data", user.client_key_data.is_some()));
+        check.readable("client-certificate", &user.client_certificate);
+        check.readable("client-key", &user.client_key);
     }
-    check.not_both(
-        ("client-certificate", user.client_certificate.is_some()),
-        ("client-certificate-data", user.client_certificate_data.is_some()),
-    );
-    check.not_both(("client-key", user.client_key.is_some()), ("client-key-data", user.client_key_data.is_some()));
-    check.readable("client-certificate", &user.client_certificate);
-    check.readable("client-key", &user.client_key);
     if user.exec.is_some() && user.auth_provider.is_some() {
         check.fail("exec", "makes no sense together with auth-provider; choose one");
     }

@@ -19,13 +19,16 @@ const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_STALE: Duration = Duration::from_secs(60);
 /// The fields that hold paths, which may be written relative to the file.
 const PATHS: [&str; 4] = ["certificate-authority", "client-certificate", "client-key", "tokenFile"];
+/// The fields at the top of a kubeconfig that mean something.
+const OWN_FIELDS: [&str; 7] = ["apiVersion", "kind", "clusters", "users", "contexts", "current-context", "extensions"];
 
 impl LoadingRules {
     /// Changes the kubeconfig and writes the difference, as one step: other writers wait. Blocks for a moment.
     ///
-    /// An entry goes to the file it came from, a new one and the current context to the
-    /// [default file](Self::default_file). Everything else in the files stays, also what has no meaning here; comments
-    /// don't. A reader sees a file as it was or as it will be, never half of it; only its owner may read it.
+    /// An entry goes to the file it came from; a new one, the current context, and what else is at the top of a kubeconfig go
+    /// to the [default file](Self::default_file), whose word counts before that of the others. What is taken away is taken
+    /// from all of them. Everything else in the files stays, also what has no meaning here; comments don't. A reader sees a
+    /// file as it was or as it will be, never half of it; only its owner may read it.
     ///
     /// # Errors
     /// If a file cannot be read or written, or another process holds its lock.
@@ -44,22 +47,26 @@ impl LoadingRules {
         };
         let mut changed = before.clone();
         change(&mut changed);
-        let mut edits = Edits { default: self.default_file().map(real_path), trees: Vec::new() };
+        let sources = self.files().into_iter().map(real_path).collect();
+        let mut edits = Edits { default: self.default_file().map(real_path), sources, trees: Vec::new() };
         edits
             .entries("clusters", "cluster", &before.clusters, &changed.clusters, |cluster| cluster.origin.as_deref())?;
         edits.entries("users", "user", &before.users, &changed.users, |user| user.origin.as_deref())?;
         edits
             .entries("contexts", "context", &before.contexts, &changed.contexts, |context| context.origin.as_deref())?;
-        if before.current_context != changed.current_context {
-            let name = changed.current_context.as_deref().unwrap_or_default();
-            edits.tree(None)?.insert("current-context", name.into());
+        match &changed.current_context {
+            same if *same == before.current_context => {}
+            Some(name) => drop(edits.tree(None)?.insert("current-context", name.as_str().into())),
+            // Any file may be the one that names it, and were it left in one, that would be current then.
+            None => edits.in_all(|tree| {
+                if let Some(name) = tree.get_mut("current-context") {
+                    *name = "".into();
+                }
+            })?,
         }
-        for (file, tree) in edits.trees {
-            let mut text = String::new();
-            yaml::write(&Value::Object(tree), &mut text);
-            replace(&file, text.as_bytes()).map_err(|source| ConfigError::Write { file, source })?;
-        }
-        Ok(())
+        edits.extensions(&before.extensions, &changed.extensions)?;
+        edits.rest(&before.unknown, &changed.unknown)?;
+        edits.write()
     }
 }
 
@@ -76,10 +83,18 @@ impl Kubeconfig {
     }
 }
 
-/// The files that are to change, as trees.
+/// The files that may have to change, as trees.
 struct Edits {
     default: Option<PathBuf>,
-    trees: Vec<(PathBuf, Map<Value>)>,
+    /// All files that were read, or would have been if they existed.
+    sources: Vec<PathBuf>,
+    trees: Vec<Tree>,
+}
+
+struct Tree {
+    file: PathBuf,
+    before: Map<Value>,
+    after: Map<Value>,
 }
 
 impl Edits {
@@ -87,7 +102,7 @@ impl Edits {
     #[inline]
     fn tree(&mut self, file: Option<&Path>) -> Result<&mut Map<Value>, ConfigError> {
         let file = file.map(real_path).or_else(|| self.default.clone()).ok_or(ConfigError::Empty)?;
-        let known = self.trees.iter().position(|(known, _)| *known == file);
+        let known = self.trees.iter().position(|known| known.file == file);
         let place = known.unwrap_or(self.trees.len());
         if known.is_none() {
             let text = match std::fs::read_to_string(&file) {
@@ -101,9 +116,29 @@ impl Edits {
             };
             tree.get_or_insert_with("apiVersion", || "v1".into());
             tree.get_or_insert_with("kind", || "Config".into());
-            self.trees.push((file, tree));
+            self.trees.push(Tree { file, before: tree.clone(), after: tree });
         }
-        Ok(&mut self.trees[place].1)
+        Ok(&mut self.trees[place].after)
+    }
+
+    /// Changes the trees of all files.
+    #[inline]
+    fn in_all(&mut self, change: impl Fn(&mut Map<Value>)) -> Result<(), ConfigError> {
+        for file in self.sources.clone() {
+            change(self.tree(Some(&file))?);
+        }
+        Ok(())
+    }
+
+    /// Writes the files whose trees have changed.
+    #[inline]
+    fn write(self) -> Result<(), ConfigError> {
+        for Tree { file, after, .. } in self.trees.into_iter().filter(|tree| tree.before != tree.after) {
+            let mut text = String::new();
+            yaml::write(&Value::Object(after), &mut text);
+            replace(&file, text.as_bytes()).map_err(|source| ConfigError::Write { file, source })?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -118,21 +153,63 @@ impl Edits {
         for (name, section) in after.iter().filter(|(name, section)| before.get(*name) != Some(section)) {
             let file = origin(section).or_else(|| before.get(name).and_then(&origin));
             let directory = file.and_then(Path::parent).map(Path::to_owned);
-            let items = items(self.tree(file)?, plural);
-            let value = section.to_value();
-            match items.iter_mut().find(|item| item.get("name").and_then(Value::as_str) == Some(name)) {
-                Some(Value::Object(item)) => {
-                    let value = keep_relative(item.get(singular), value, directory.as_deref());
-                    item.insert(singular, value);
-                }
-                _ => items.push(Value::Object(Map::from([("name", Value::from(name.as_str())), (singular, value)]))),
-            }
+            put(items(self.tree(file)?, plural), name, singular, |old| {
+                keep_relative(old, section.to_value(), directory.as_deref())
+            });
         }
         for (name, section) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
-            let items = items(self.tree(origin(section))?, plural);
-            items.retain(|item| item.get("name").and_then(Value::as_str) != Some(name));
+            items(self.tree(origin(section))?, plural).retain(|item| !is_named(item, name));
         }
         Ok(())
+    }
+
+    #[inline]
+    fn extensions(
+        &mut self,
+        before: &BTreeMap<String, Value>,
+        after: &BTreeMap<String, Value>,
+    ) -> Result<(), ConfigError> {
+        for (name, extension) in after.iter().filter(|(name, extension)| before.get(*name) != Some(extension)) {
+            put(items(self.tree(None)?, "extensions"), name, "extension", |_| extension.clone());
+        }
+        for name in before.keys().filter(|name| !after.contains_key(*name)) {
+            self.in_all(|tree| {
+                if let Some(Value::Array(items)) = tree.get_mut("extensions") {
+                    items.retain(|item| !is_named(item, name));
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Fields at the top that have no meaning here, such as `preferences`.
+    #[inline]
+    fn rest(&mut self, before: &Map<Value>, after: &Map<Value>) -> Result<(), ConfigError> {
+        let is_free = |name: &str| !OWN_FIELDS.contains(&name);
+        for (name, value) in after.iter().filter(|(name, value)| is_free(name) && before.get(name) != Some(value)) {
+            self.tree(None)?.insert(name.clone(), value.clone());
+        }
+        for (name, _) in before.iter().filter(|(name, _)| is_free(name) && after.get(name).is_none()) {
+            self.in_all(|tree| drop(tree.remove(name)))?;
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn is_named(item: &Value, name: &str) -> bool {
+    item.get("name").and_then(Value::as_str) == Some(name)
+}
+
+/// Puts what `make` makes of the old value into the item of this name, or into a new one.
+#[inline]
+fn put(items: &mut List<Value>, name: &str, field: &str, make: impl FnOnce(Option<&Value>) -> Value) {
+    match items.iter_mut().find(|item| is_named(item, name)) {
+        Some(Value::Object(item)) => {
+            let value = make(item.get(field));
+            item.insert(field, value);
+        }
+        _ => items.push(Value::Object(Map::from([("name", Value::from(name)), (field, make(None))]))),
     }
 }
 

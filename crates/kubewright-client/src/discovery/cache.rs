@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::catalog::Discovery;
+use super::catalog::{Discovery, GroupFailure};
 use super::client::DiscoveryClient;
 use super::disk::DiskCache;
 use super::legacy;
@@ -27,6 +27,12 @@ struct Memory {
     known: Option<Arc<Discovery>>,
     /// Whether what is known was asked from the server since the last time it was told to forget.
     is_fresh: bool,
+    /// Raised by whoever wants to know what the server has from then on.
+    age: u64,
+    /// The age in which the asking for what is known began: what came to the server later may be missing.
+    known_age: u64,
+    /// The age of the last time it was told to forget. What was asked for earlier is not remembered.
+    forgotten_age: u64,
 }
 
 impl CachedDiscovery {
@@ -51,25 +57,29 @@ impl CachedDiscovery {
     /// When nothing is remembered and the server cannot be asked.
     #[inline]
     pub async fn get(&self) -> Result<Arc<Discovery>> {
-        if let Some(known) = self.complete() {
-            return Ok(known);
-        }
-        let _asking = self.asking.lock().await;
-        if let Some(known) = self.complete() {
-            return Ok(known);
-        }
-        let partial = self.memory().known.clone();
-        let discovery = match partial {
-            Some(partial) => self.mend(&partial).await,
-            None => match self.read_disk().await {
-                Some(kept) => return Ok(self.remember(kept, false)),
-                None => self.client.discover().await?,
-            },
+        self.get_if(|known| !known.failures.iter().any(|failure| failure.is_transient)).await
+    }
+
+    /// What is remembered, however much of it failed. Only where that is nothing is the server asked.
+    #[inline]
+    pub(super) async fn known(&self) -> Result<Arc<Discovery>> {
+        self.get_if(|_| true).await
+    }
+
+    /// What the server has from now on. What is remembered stays so until there is an answer.
+    #[inline]
+    pub(super) async fn refresh(&self) -> Result<Arc<Discovery>> {
+        let wanted = {
+            let mut memory = self.memory();
+            memory.age += 1;
+            memory.age
         };
-        if let Some(disk) = self.disk.as_ref().filter(|_| discovery.failures.is_empty()) {
-            disk.write(&discovery).await;
+        let _asking = self.asking.lock().await;
+        // Somebody may have asked for all who wait, but what was under way before they came is too old for them.
+        match self.remembered() {
+            (Some(known), age) if age >= wanted => Ok(known),
+            _ => self.discover().await,
         }
-        Ok(self.remember(discovery, true))
     }
 
     /// Whether what is remembered was asked from the server, and not from the disk, since the last [`invalidate`](Self::invalidate).
@@ -79,14 +89,19 @@ impl CachedDiscovery {
         self.memory().is_fresh
     }
 
-    /// Forgets everything, so that the server is asked with the next use.
+    /// Forgets everything, so that the server is asked with the next use. What is being asked for at this moment, by others,
+    /// is not remembered either.
     #[doc(alias = "Invalidate")]
     #[inline]
     pub async fn invalidate(&self) {
+        {
+            let mut memory = self.memory();
+            let age = memory.age + 1;
+            *memory = Memory { age, forgotten_age: age, ..Memory::default() };
+        }
         if let Some(disk) = &self.disk {
             disk.remove().await;
         }
-        *self.memory() = Memory::default();
     }
 
     #[inline]
@@ -94,38 +109,89 @@ impl CachedDiscovery {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is remembered, unless a part of it is worth asking for again.
+    /// What is remembered, and its age.
     #[inline]
-    fn complete(&self) -> Option<Arc<Discovery>> {
+    fn remembered(&self) -> (Option<Arc<Discovery>>, u64) {
         let memory = self.memory();
-        let known = memory.known.as_ref()?;
-        (!known.failures.iter().any(|failure| failure.is_transient)).then(|| Arc::clone(known))
+        (memory.known.clone(), memory.known_age)
     }
 
+    /// What is remembered if it `is_enough`; else the server is asked for what is missing.
     #[inline]
-    fn remember(&self, discovery: Discovery, is_fresh: bool) -> Arc<Discovery> {
+    async fn get_if(&self, is_enough: impl Fn(&Discovery) -> bool) -> Result<Arc<Discovery>> {
+        let (before, _) = self.remembered();
+        if let Some(known) = before.as_ref().filter(|known| is_enough(known)) {
+            return Ok(Arc::clone(known));
+        }
+        let _asking = self.asking.lock().await;
+        match (before, self.remembered()) {
+            (Some(before), (Some(known), age)) if Arc::ptr_eq(&before, &known) => {
+                let mended = self.mend(&known).await;
+                Ok(self.remember(mended, age).await)
+            }
+            // Somebody has asked while we waited, and what failed then would fail again.
+            (_, (Some(known), _)) => Ok(known),
+            (_, (None, _)) => match self.read_disk().await {
+                Some(known) => Ok(known),
+                None => self.discover().await,
+            },
+        }
+    }
+
+    /// Asks the server for everything.
+    #[inline]
+    async fn discover(&self) -> Result<Arc<Discovery>> {
+        let age = self.memory().age;
+        let discovery = self.client.discover().await?;
+        Ok(self.remember(discovery, age).await)
+    }
+
+    /// Remembers an answer of the server of this age, unless it was told to forget meanwhile.
+    #[inline]
+    async fn remember(&self, discovery: Discovery, age: u64) -> Arc<Discovery> {
         let known = Arc::new(discovery);
-        *self.memory() = Memory { known: Some(Arc::clone(&known)), is_fresh };
+        if self.keep(&known, age, true)
+            && let Some(disk) = self.disk.as_ref().filter(|_| known.failures.is_empty())
+        {
+            disk.write(&known).await;
+            // Whoever says so now looks for a file to remove, and it may have come later.
+            if age < self.memory().forgotten_age {
+                disk.remove().await;
+            }
+        }
         known
     }
 
+    /// Keeps what is known in memory, unless it was told to forget meanwhile; whether it did.
     #[inline]
-    async fn read_disk(&self) -> Option<Discovery> {
-        self.disk.as_ref()?.read().await
+    fn keep(&self, known: &Arc<Discovery>, age: u64, is_fresh: bool) -> bool {
+        let mut memory = self.memory();
+        let is_wanted = age >= memory.forgotten_age;
+        if is_wanted {
+            (memory.known, memory.known_age, memory.is_fresh) = (Some(Arc::clone(known)), age, is_fresh);
+        }
+        is_wanted
+    }
+
+    /// What the disk has, unless it was told to forget: another process may have kept what is too old for this one.
+    #[inline]
+    async fn read_disk(&self) -> Option<Arc<Discovery>> {
+        let disk = self.disk.as_ref().filter(|_| self.memory().forgotten_age == 0)?;
+        let known = Arc::new(disk.read().await?);
+        self.keep(&known, 0, false).then_some(known)
     }
 
     /// Asks for the versions that failed in passing.
     #[inline]
     async fn mend(&self, partial: &Discovery) -> Discovery {
         let mut mended = partial.clone();
-        for failure in std::mem::take(&mut mended.failures) {
-            if !failure.is_transient {
-                mended.failures.push(failure);
-                continue;
-            }
-            match self.client.version(&failure.group_version).await {
-                Ok(resources) => mended.add(&failure.group_version, resources),
-                Err(error) => mended.failures.push(legacy::failure(failure.group_version, &error)),
+        let (failed, lasting): (Vec<GroupFailure>, _) =
+            std::mem::take(&mut mended.failures).into_iter().partition(|one| one.is_transient);
+        mended.failures = lasting;
+        for (version, found) in legacy::ask(&self.client, failed.into_iter().map(|one| one.group_version)).await {
+            match found {
+                Ok(resources) => mended.add(&version, resources),
+                Err(error) => mended.failures.push(legacy::failure(version, &error)),
             }
         }
         mended

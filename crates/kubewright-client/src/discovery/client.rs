@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::ACCEPT;
+use kubewright_core::message::Message;
 use kubewright_core::meta::v1::{APIGroupList, APIResourceList, APIVersions};
 use kubewright_core::{Decoder, GroupVersion, Value};
 
@@ -54,6 +55,30 @@ impl Client {
 enum Roots {
     Aggregated(Vec<Value>),
     Legacy(Option<APIVersions>, Option<APIGroupList>),
+}
+
+/// The document of one place: all in one, or only what can be asked for further.
+enum Root<T> {
+    Aggregated(Value),
+    Plain(T),
+}
+
+impl<T: Message + Default> Root<T> {
+    #[inline]
+    fn read(document: &Document) -> Result<Self> {
+        Ok(match aggregated::is_aggregated(&document.media_type) {
+            true => Root::Aggregated(Value::from_json(&document.body)?),
+            false => Root::Plain(Decoder::new().json(&document.body)?),
+        })
+    }
+
+    #[inline]
+    fn plain(self) -> Option<T> {
+        match self {
+            Root::Aggregated(_) => None,
+            Root::Plain(plain) => Some(plain),
+        }
+    }
 }
 
 impl DiscoveryClient {
@@ -123,38 +148,35 @@ impl DiscoveryClient {
     #[inline]
     async fn roots(&self) -> Result<Roots> {
         let (core, groups) = (self.root("/api").await?, self.root("/apis").await?);
-        let roots = [&core, &groups];
-        let is_aggregated = |document: &Document| aggregated::is_aggregated(&document.media_type);
-        if roots.iter().all(|root| root.as_ref().is_none_or(is_aggregated)) && roots.iter().any(|root| root.is_some()) {
-            let documents = [core, groups].into_iter().flatten().map(|document| Value::from_json(&document.body));
-            return Ok(Roots::Aggregated(documents.collect::<Result<_, _>>()?));
-        }
-        // Where one place has the aggregated document alone, both are asked again for the form that both have.
-        let one_alone = [&core, &groups].into_iter().flatten().any(is_aggregated);
-        let (core, groups) = match one_alone {
-            true => (self.plain_root("/api").await?, self.plain_root("/apis").await?),
-            false => (core, groups),
-        };
-        let core = core.map(|document| Decoder::new().json(&document.body)).transpose()?;
-        Ok(Roots::Legacy(core, groups.map(|document| Decoder::new().json(&document.body)).transpose()?))
+        Ok(match (core, groups) {
+            (Some(Root::Aggregated(core)), Some(Root::Aggregated(groups))) => Roots::Aggregated(vec![core, groups]),
+            (Some(Root::Aggregated(core)), None) => Roots::Aggregated(vec![core]),
+            (None, Some(Root::Aggregated(groups))) => Roots::Aggregated(vec![groups]),
+            // Where one place has the aggregated document alone, both are asked again for the form that both have.
+            (Some(Root::Aggregated(_)), _) | (_, Some(Root::Aggregated(_))) => {
+                Roots::Legacy(self.plain_root("/api").await?, self.plain_root("/apis").await?)
+            }
+            (core, groups) => Roots::Legacy(core.and_then(Root::plain), groups.and_then(Root::plain)),
+        })
     }
 
     /// A root document; servers may lack either place.
     #[inline]
-    async fn root(&self, path: &str) -> Result<Option<Document>> {
+    async fn root<T: Message + Default>(&self, path: &str) -> Result<Option<Root<T>>> {
         let (accept, names) = match (self.aggregated, self.peers) {
-            (false, _) => return self.plain_root(path).await,
+            (false, _) => return Ok(self.plain_root(path).await?.map(Root::Plain)),
             (true, true) => (aggregated::ACCEPT, ["api.http", "apis.http"]),
             (true, false) => (aggregated::ACCEPT_WITHOUT_PEERS, ["api-nopeer.http", "apis-nopeer.http"]),
         };
         let name = names[usize::from(path == "/apis")];
-        let request = self.client.rest().get().absolute_path(path).header(ACCEPT, accept);
-        found(self.documents.ask(name, request).await)
+        let request = || self.client.rest().get().absolute_path(path).header(ACCEPT, accept);
+        found(self.documents.ask(name, request, Root::read).await)
     }
 
     #[inline]
-    async fn plain_root(&self, path: &str) -> Result<Option<Document>> {
-        found(self.client.rest().get().absolute_path(path).send().await.map(Document::from))
+    async fn plain_root<T: Message + Default>(&self, path: &str) -> Result<Option<T>> {
+        let answer = self.client.rest().get().absolute_path(path).send().await;
+        found(answer.and_then(|answer| Ok(Decoder::new().json(&answer.bytes())?)))
     }
 
     /// The resources of one version of a group.
@@ -176,7 +198,7 @@ impl DiscoveryClient {
 }
 
 #[inline]
-fn found(answer: Result<Document>) -> Result<Option<Document>> {
+fn found<R>(answer: Result<R>) -> Result<Option<R>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.is_not_found() => Ok(None),

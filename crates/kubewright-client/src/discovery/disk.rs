@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use kubewright_core::Value;
@@ -99,7 +100,10 @@ impl DiskCache {
     #[inline]
     fn replace_file(&self, name: &str, text: &[u8]) -> io::Result<()> {
         create_directory(&self.directory)?;
-        let temporary = self.directory.join(format!(".{name}.{}", std::process::id()));
+        // A name for this write alone: several clients of a process may keep what they know in one place.
+        static WRITES: AtomicU64 = AtomicU64::new(0);
+        let write = WRITES.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.directory.join(format!(".{name}.{}-{write}", std::process::id()));
         let result = write_file(&temporary, text).and_then(|()| fs::rename(&temporary, self.directory.join(name)));
         if result.is_err() {
             let _ = fs::remove_file(&temporary);
@@ -123,5 +127,8 @@ fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o660);
-    io::Write::write_all(&mut options.open(path)?, text)
+    let mut file = options.open(path)?;
+    io::Write::write_all(&mut file, text)?;
+    // The name must not reach the disk before the content.
+    file.sync_all()
 }

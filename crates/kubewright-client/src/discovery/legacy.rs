@@ -25,18 +25,8 @@ pub(super) async fn discover(
     }
     discovery.groups.extend(groups.iter().flat_map(|list| list.groups.iter()).map(group));
 
-    let mut wanted: Vec<GroupVersion> = discovery.group_versions().collect();
-    wanted.reverse();
-    let mut running = JoinSet::new();
-    loop {
-        while running.len() < CONCURRENCY
-            && let Some(group_version) = wanted.pop()
-        {
-            let client = client.clone();
-            running.spawn(async move { (client.version(&group_version).await, group_version) });
-        }
-        let Some(joined) = running.join_next().await else { break };
-        let Ok((found, group_version)) = joined else { continue };
+    let wanted: Vec<GroupVersion> = discovery.group_versions().collect();
+    for (group_version, found) in ask(client, wanted).await {
         let group = discovery.groups.iter_mut().find(|group| group.name == group_version.group);
         let versions = &mut group.expect("it was asked for because of this group").versions;
         match found {
@@ -53,6 +43,29 @@ pub(super) async fn discover(
     discovery.groups.retain(|group| !group.versions.is_empty());
     discovery.failures.sort_by(|a, b| a.group_version.cmp(&b.group_version));
     discovery
+}
+
+/// The resources of each of these versions, in the order in which they are given, several asked for at a time.
+#[inline]
+pub(super) async fn ask(
+    client: &DiscoveryClient,
+    versions: impl IntoIterator<Item = GroupVersion>,
+) -> Vec<(GroupVersion, Result<Vec<Resource>>)> {
+    let (mut wanted, mut running, mut answers) = (versions.into_iter().enumerate(), JoinSet::new(), Vec::new());
+    loop {
+        while running.len() < CONCURRENCY
+            && let Some((place, version)) = wanted.next()
+        {
+            let client = client.clone();
+            running.spawn(async move { (place, client.version(&version).await, version) });
+        }
+        match running.join_next().await {
+            Some(answer) => answers.extend(answer.ok()),
+            None => break,
+        }
+    }
+    answers.sort_by_key(|(place, ..)| *place);
+    answers.into_iter().map(|(_, found, version)| (version, found)).collect()
 }
 
 #[inline]

@@ -131,17 +131,21 @@ impl RestMapper {
     }
 
     /// Looks in what is remembered, and if it is not there and may be old, in what the server says now.
+    ///
+    /// What is found in the first place costs no request, also while parts of the server fail.
     #[inline]
     async fn look_up<R>(&self, look: impl Fn(&Discovery) -> Option<R>) -> Result<Option<R>> {
-        let known: Arc<Discovery> = self.discovery.get().await?;
-        if let Some(found) = look(&known) {
+        if let Some(found) = look(&*self.discovery.known().await?) {
             return Ok(Some(found));
         }
         if !self.misses.try_accept() {
             return Ok(None);
         }
-        self.discovery.invalidate().await;
-        Ok(look(&*self.discovery.get().await?))
+        // What failed in passing may be what has it, and is asked for before all the rest.
+        if let Some(found) = look(&*self.discovery.get().await?) {
+            return Ok(Some(found));
+        }
+        Ok(look(&*self.discovery.refresh().await?))
     }
 }
 

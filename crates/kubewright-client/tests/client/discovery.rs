@@ -8,9 +8,9 @@ use kubewright_core::{DynamicObject, GroupKind, GroupVersion, GroupVersionResour
 use crate::script::{Answer, Script, answer};
 use crate::support::test_client;
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-fn document(groups: &[(&str, &str, &str)]) -> Answer {
+pub fn document(groups: &[(&str, &str, &str)]) -> Answer {
     let items: Vec<String> = groups
         .iter()
         .map(|(group, version, resource)| {
@@ -28,7 +28,7 @@ fn failure(code: u16) -> Answer {
     answer(code, format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","code":{code}}}"#))
 }
 
-fn resource_list(version: &str, resources: &str) -> Answer {
+pub fn resource_list(version: &str, resources: &str) -> Answer {
     answer(200, format!(r#"{{"kind":"APIResourceList","groupVersion":"{version}","resources":[{resources}]}}"#))
 }
 

@@ -3,6 +3,7 @@
 mod applying;
 mod clientset;
 mod discovery;
+mod discovery_memory;
 mod dynamic;
 mod faults;
 mod memory;

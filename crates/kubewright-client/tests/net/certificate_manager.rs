@@ -13,6 +13,7 @@ use kubewright_client::certificate::{
 use kubewright_client::config::CertificateSource;
 use kubewright_client::credentials::{ClientCertificate, KeySource};
 use kubewright_client::{Api, Client, Secret};
+use kubewright_core::Time;
 use kubewright_core::options::WatchOptions;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -22,6 +23,12 @@ use crate::signer::Signer;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const SIGNER: &str = "example.com/test";
+
+/// The system's time at first, which then goes on with the clock of the test.
+fn simulated() -> impl Fn() -> Time + Send + Sync + 'static {
+    let (start, epoch) = (Time::now(), Instant::now());
+    move || start.checked_add(epoch.elapsed()).expect("not that late")
+}
 
 /// A manager at work on an embedded server, and who signs for it.
 struct Bench {
@@ -39,7 +46,7 @@ impl Bench {
         let signer = Signer::new(&client);
         let failures = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&failures);
-        let options = change(ManagerOptions::new(SIGNER))
+        let options = change(ManagerOptions::new(SIGNER).clock(simulated()))
             .on_failure(move |error| told.lock().expect("no panic").push(error.to_string()));
         let template = CertificateTemplate::new("jane").organization("system:masters");
         let client_for = move |_: Option<&IssuedCertificate>| Ok(client.clone());
@@ -125,6 +132,36 @@ async fn a_refusal_is_followed_by_longer_and_longer_pauses_up_to_32_seconds() {
     let request = bench.signer.next().await;
     bench.signer.sign(&request, "jane", HOUR).await;
     assert_eq!(bench.manager.issued().await.common_name(), "jane");
+}
+
+// CM-1
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_ahead_is_believed_again_when_it_is_set_right() {
+    let ahead = Arc::new(Mutex::new(10 * HOUR));
+    let (right, offset) = (simulated(), Arc::clone(&ahead));
+    let clock = move || right().checked_add(*offset.lock().expect("no panic")).expect("not that late");
+    let bench = Bench::start(MemoryStore::default(), |options| options.clock(clock)).await;
+    let request = bench.signer.next().await;
+    bench.signer.sign(&request, "jane", HOUR).await;
+    let request = bench.signer.next().await;
+    assert!(bench.failures()[0].contains("has expired already"), "by this clock");
+    *ahead.lock().expect("no panic") = Duration::ZERO;
+    bench.signer.sign(&request, "jane", HOUR).await;
+    assert_eq!(bench.manager.issued().await.common_name(), "jane");
+
+    // It may be set ahead later as well, and back.
+    *ahead.lock().expect("no panic") = 10 * HOUR;
+    let live = bench.manager.live();
+    let comes = async |wanted: bool| {
+        while live.is_set() != wanted {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    timeout(HOUR / 2, comes(false)).await.expect("it has expired by this clock");
+    assert!(bench.manager.current().is_none());
+    *ahead.lock().expect("no panic") = Duration::ZERO;
+    timeout(HOUR / 2, comes(true)).await.expect("it holds by this clock");
+    assert_eq!(bench.manager.current().expect("it holds").common_name(), "jane");
 }
 
 // CM-1

@@ -2,7 +2,7 @@
 
 use kubewright_client::Config;
 use kubewright_client::config::{
-    AuthInfo, CertificateSource, ConfigError, Context, Environment, InCluster, LoadingRules, Overrides,
+    AuthInfo, CertificateSource, Cluster, ConfigError, Context, Environment, InCluster, LoadingRules, Overrides,
 };
 
 use crate::directory::Directory;
@@ -70,6 +70,28 @@ users: [{name: a}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\ncurre
     directory.write("kubeconfig", text.replace("user: a}", "user: a, namespace: own}"));
     let config = Config::infer_from(&LoadingRules::explicit(&file), &Overrides::default(), &pod).expect("fine");
     assert_eq!(config.default_namespace, "own");
+
+    // What names no cluster configures nothing, whatever else it has.
+    let without_context = text.replace("current-context: a", "");
+    let only_user = "users: [{name: a, user: {token: t}}]\ncontexts: [{name: a, context: {user: a, namespace: own}}]
+current-context: a";
+    for (text, namespace) in [(&*without_context, "shop"), (only_user, "own")] {
+        directory.write("kubeconfig", text);
+        let config = Config::infer_from(&LoadingRules::explicit(&file), &Overrides::default(), &pod).expect("fine");
+        assert_eq!((config.server.host(), config.default_namespace.as_str()), (Some("10.0.0.1"), namespace), "{text}");
+        assert_eq!(config.credentials.token_file, Some(directory.path("token")));
+    }
+    let server = Cluster { server: Some("https://b".into()), ..Cluster::default() };
+    let overrides = Overrides { cluster: server, ..Overrides::default() };
+    let config = Config::infer_from(&LoadingRules::explicit(&file), &overrides, &pod).expect("fine");
+    assert_eq!(config.server.host(), Some("b"), "a server that is asked for counts");
+    // What names one that does not exist is wrong, and a name that is asked for has to exist.
+    directory.write("kubeconfig", text.replace("cluster: a,", "cluster: gone,"));
+    let dangling = Config::infer_from(&LoadingRules::explicit(&file), &Overrides::default(), &pod);
+    assert!(matches!(dangling, Err(ConfigError::Missing { kind: "cluster", .. })));
+    let gone = Overrides { current_context: Some("gone".into()), ..Overrides::default() };
+    let missing = Config::infer_from(&nothing, &gone, &pod);
+    assert!(matches!(missing, Err(ConfigError::Missing { kind: "context", .. })));
 
     directory.write("kubeconfig", "clusters: [");
     let broken = Config::infer_from(&LoadingRules::explicit(&file), &Overrides::default(), &pod);

@@ -96,7 +96,18 @@ fn an_error_names_file_entry_and_field() {
         ("users: [{name: u, user: {client-key-data: '?'}}]", "users[\"u\"].client-key-data: is not base64"),
         ("users: [{name: u, user: {exec: {interactiveMode: Maybe}}}]", "users[\"u\"].exec.interactiveMode: expected"),
         ("users: [{name: u, user: {as-user-extra: {a: b}}}]", "users[\"u\"].as-user-extra.a: expected a list"),
+        (
+            "users: [{name: u, user: {exec: {env: [{name: A, value: x}, {name: B, value: 5}]}}}]",
+            "users[\"u\"].exec.env[1].value: expected text, found",
+        ),
+        ("users: [{name: u, user: {exec: {env: [{name: true}]}}}]", "users[\"u\"].exec.env[0].name: expected text"),
+        ("users: [{name: u, user: {exec: {env: [A]}}}]", "users[\"u\"].exec.env[0]: expected a map"),
+        ("users: [{name: u, user: {exec: {args: [a, 5]}}}]", "users[\"u\"].exec.args[1]: expected text"),
         ("contexts: [{context: {}}]", "contexts[0]: has no name"),
+        ("clusters: [{name: a}, {name: a}]", "clusters[1]: there is another cluster \"a\" in the list"),
+        ("users: [{name: a}, {name: b}, {name: a}]", "users[2]: there is another user \"a\" in the list"),
+        ("contexts: [{name: a}, {name: a}]", "contexts[1]: there is another context \"a\" in the list"),
+        ("extensions: [{name: a}, {name: a}]", "extensions: there are two extensions \"a\""),
         ("contexts: {}", "contexts: expected a list"),
         ("kind: Pod", "kind: expected Config, found"),
         ("apiVersion: v2", "apiVersion: expected v1, found"),
@@ -120,7 +131,12 @@ fn no_debug_form_shows_a_secret() {
     basic.credentials.token = Some("s3cret".into());
     basic.credentials.password = Some("s3cret".into());
     basic.proxy = ProxyChoice::Url("http://user:s3cret@proxy".into());
-    for shown in [format!("{kubeconfig:?}"), format!("{config:#?}"), format!("{basic:?}")] {
+    let proxied = parse("clusters: [{name: a, cluster: {server: 'https://a', proxy-url: 'http://user:s3cret@proxy'}}]");
+    let proxied = proxied.expect("all is well");
+    let overrides = Overrides { cluster: proxied.clusters["a"].clone(), ..Overrides::default() };
+    assert!(proxied.to_yaml().contains("http://user:s3cret@proxy"), "it is written as it was read");
+    let shown = [format!("{kubeconfig:?}"), format!("{config:#?}"), format!("{basic:?}")];
+    for shown in shown.into_iter().chain([format!("{proxied:?}"), format!("{overrides:?}")]) {
         assert!(!shown.contains("s3cret") && !shown.contains("czNjcmV0"), "{shown}");
         assert!(shown.contains("REDACTED"));
     }

@@ -6,7 +6,7 @@ use crate::directory::Directory;
 
 const FIRST: &str = "
 current-context: red
-clusters: [{name: red, cluster: {server: 'https://red.first'}}, {name: red, cluster: {server: 'https://red.later'}}]
+clusters: [{name: red, cluster: {server: 'https://red.first'}}]
 users: [{name: admin, user: {token: first}}]
 contexts: [{name: red, context: {cluster: red, user: admin}}]
 ";

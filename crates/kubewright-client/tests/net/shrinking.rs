@@ -6,7 +6,7 @@ use crate::directory::Directory;
 
 const KUBECONFIG: &str = "
 current-context: red
-clusters: [{name: red, cluster: {server: 'https://red', certificate-authority: ca.pem}}, {name: blue, cluster: {server: b}}]
+clusters: [{name: red, cluster: {server: 'https://red', certificate-authority: ca.pem}}, {name: blue, cluster: {server: b, proxy-url: 'http://user:s3cret@proxy:3128'}}]
 users:
 - {name: admin, user: {client-certificate: c.pem, client-key: k.pem, tokenFile: token}}
 - {name: other, user: {token: s3cret, password: s3cret, client-key-data: czNjcmV0, client-certificate-data: QQ==,
@@ -55,4 +55,5 @@ fn redacted_it_can_be_shown() {
     let shown = kubeconfig.to_yaml();
     assert!(!shown.contains("s3cret") && !shown.contains("czNjcmV0"), "{shown}");
     assert!(shown.contains("client-key-data: DATA+OMITTED") && shown.contains("token: REDACTED"), "{shown}");
+    assert!(shown.contains("http://REDACTED@proxy:3128"), "{shown}");
 }

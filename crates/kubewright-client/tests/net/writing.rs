@@ -55,6 +55,62 @@ fn an_entry_goes_back_to_its_file_and_nothing_else_changes() {
 
 // KC-9
 #[test]
+fn the_current_context_can_be_cleared_wherever_it_is_set() {
+    let directory = Directory::new();
+    directory.write("one", SECOND);
+    directory.write("two", FIRST);
+    let clear = |kubeconfig: &mut Kubeconfig| kubeconfig.current_context = None;
+    rules(&directory).edit(clear).expect("it can be written");
+    assert_eq!(directory.read("one"), SECOND, "it does not name any");
+    assert!(directory.read("two").contains("colour: blue"), "the rest of it stays");
+    assert_eq!(rules(&directory).load().expect("we wrote it").current_context, None);
+
+    // Where several name one, the second must not come to the fore.
+    directory.write("one", "current-context: one\n");
+    directory.write("two", "current-context: two\n");
+    rules(&directory).edit(clear).expect("it can be written");
+    assert_eq!(rules(&directory).load().expect("we wrote it").current_context, None);
+}
+
+// KC-9
+#[test]
+fn what_is_at_the_top_goes_to_the_default_file_and_leaves_all() {
+    let directory = Directory::new();
+    let one =
+        "preferences: {colors: true}\nextensions: [{name: a, weight: 7, extension: 1}, {name: b, extension: 1}]\n";
+    let two =
+        "preferences: {colors: false}\nshape: round\nextensions: [{name: b, extension: 2}, {name: c, extension: 2}]\n";
+    directory.write("one", one);
+    directory.write("two", two);
+    let edit = |kubeconfig: &mut Kubeconfig| {
+        kubeconfig.extensions.insert("a".into(), 9.into());
+        kubeconfig.extensions.insert("d".into(), 9.into());
+        kubeconfig.unknown.insert("shape", "square".into());
+        kubeconfig.unknown.insert("taste", "sweet".into());
+    };
+    rules(&directory).edit(edit).expect("it can be written");
+    assert_eq!(directory.read("two"), two, "the default file is the first");
+    let changed = directory.read("one");
+    for part in ["weight: 7", "shape: square", "taste: sweet", "colors: true"] {
+        assert!(changed.contains(part), "{part} in {changed}");
+    }
+    let again = rules(&directory).load().expect("we wrote it");
+    let shown: Vec<String> = again.extensions.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(shown, ["a=9", "b=1", "c=2", "d=9"]);
+    assert_eq!(again.unknown.get("shape").map(ToString::to_string).as_deref(), Some("\"square\""));
+
+    let edit = |kubeconfig: &mut Kubeconfig| {
+        kubeconfig.extensions.remove("b");
+        kubeconfig.unknown.remove("preferences");
+    };
+    rules(&directory).edit(edit).expect("it can be written");
+    let again = rules(&directory).load().expect("we wrote it");
+    assert_eq!(again.extensions.keys().collect::<Vec<_>>(), ["a", "c", "d"]);
+    assert!(again.unknown.get("preferences").is_none() && again.unknown.get("shape").is_some());
+}
+
+// KC-9
+#[test]
 fn only_the_owner_may_read_what_was_written() {
     let directory = Directory::new();
     let file = directory.write("config", SECOND);

@@ -194,14 +194,19 @@ fn number(text: &str) -> Option<Value> {
         [b'+', ..] => ("", &text[1..]),
         _ => ("", text),
     };
-    let radix = |digits: &str, radix| i64::from_str_radix(&format!("{sign}{digits}"), radix).ok().map(Value::Int);
+    let radix = |digits: &str, radix| {
+        // A second sign behind the prefix, as in `0x-1`, makes it a text.
+        let is_plain = digits.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let whole = is_plain.then(|| i64::from_str_radix(&format!("{sign}{digits}"), radix).ok());
+        whole.flatten().map(Value::Int)
+    };
     match digits.as_bytes() {
         [b'0', b'x', ..] => return radix(&digits[2..], 16),
         [b'0', b'b', ..] => return radix(&digits[2..], 2),
         [b'0', b'o', ..] => return radix(&digits[2..], 8),
         [b'0', b'0'..=b'7', ..] if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
             // A number with a leading zero is octal, unless it has digits that octal has not.
-            return radix(&digits[1..], 8).or_else(|| digits.parse().ok().map(Value::Float));
+            return radix(&digits[1..], 8).or_else(|| text.parse().ok().map(Value::Float));
         }
         [first, ..] if first.is_ascii_digit() || *first == b'.' => {}
         _ => return None,
@@ -240,6 +245,14 @@ mod tests {
         assert_eq!(
             json("k: 100m\nv: 1.2.3\nx: -a\nt: !!str 5\n5: z\ntrue: z"),
             r#"{"5":"z","k":"100m","t":"5","true":"z","v":"1.2.3","x":"-a"}"#
+        );
+    }
+
+    #[test]
+    fn a_leading_zero_leaves_the_sign() {
+        assert_eq!(
+            json("a: -0178\nb: +0178\nc: 0178\nd: -017\ne: -089\nf: -0x1F\ng: 0x-1\nh: -0o-7"),
+            r#"{"a":-178.0,"b":178.0,"c":178.0,"d":-15,"e":-89,"f":-31,"g":"0x-1","h":"-0o-7"}"#
         );
     }
 

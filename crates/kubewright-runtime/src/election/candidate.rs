@@ -46,6 +46,12 @@ impl Candidate {
         self.observed.holder_identity == self.identity
     }
 
+    /// Whether the record that was last seen names somebody else.
+    #[inline]
+    pub(super) fn is_held_by_another(&self) -> bool {
+        !self.observed.holder_identity.is_empty() && !self.is_leader()
+    }
+
     #[inline]
     fn is_lease_valid(&self, now: Instant) -> bool {
         self.observed_at + self.observed.duration() > now
@@ -90,7 +96,7 @@ impl Candidate {
             };
         };
         self.observe(found);
-        if !self.observed.holder_identity.is_empty() && self.is_lease_valid(now) && !self.is_leader() {
+        if self.is_held_by_another() && self.is_lease_valid(now) {
             return None;
         }
         if self.is_leader() {

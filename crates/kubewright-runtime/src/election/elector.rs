@@ -192,7 +192,7 @@ impl Drop for Borrowed {
 }
 
 impl Shared {
-    /// Renews until that fails for too long or the term is over, and releases the lease then.
+    /// Renews until that fails for too long, somebody else has the lease, or the term is over, and releases the lease then.
     #[inline]
     async fn keep(&self, candidate: &mut Candidate, term: &Term) {
         while !term.over.is_cancelled() {
@@ -223,7 +223,7 @@ impl Shared {
         });
     }
 
-    /// Tries to renew until the deadline; true if it did, or need not any more.
+    /// Tries to renew until the deadline, or until the lease is seen to be another's; true if it did, or need not any more.
     #[inline]
     async fn renew(&self, candidate: &mut Candidate, term: &Term, deadline: Instant) -> bool {
         loop {
@@ -237,6 +237,8 @@ impl Shared {
                     return true;
                 }
                 Err(_) => return false,
+                // Somebody else has the lease, as after it was deleted: two would lead until the deadline.
+                Ok(None) if candidate.is_held_by_another() => return false,
                 Ok(None) if next >= deadline => {
                     term.over.run_until_cancelled(sleep_until(deadline)).await;
                     return term.over.is_cancelled();

@@ -9,7 +9,7 @@ use kubewright_api::core::v1::{Event as CoreEvent, EventSource};
 use kubewright_api::events::v1::Event;
 use kubewright_client::Client;
 use kubewright_core::meta::v1::ObjectMeta;
-use kubewright_core::{MicroTime, Str, Time};
+use kubewright_core::{MicroTime, Str, Time, validation};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval_at, timeout};
@@ -20,7 +20,7 @@ use super::new_event::NewEvent;
 use super::recorder::{EventApi, EventRecorder, To, Who};
 use super::series::{self, SeriesCache, Step};
 use super::sink::Sink;
-use crate::random::Random;
+use crate::random::{self, Random};
 
 /// How a broadcaster behaves.
 #[derive(Debug, Clone)]
@@ -167,17 +167,24 @@ impl Writer {
     }
 }
 
-/// In the namespace of the object or else in `default`, named after the object and the time.
+/// In the namespace of the object or else in `default`.
 #[inline]
 fn metadata(event: &NewEvent) -> ObjectMeta {
-    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let object = event.regarding.name.clone().unwrap_or_default();
     ObjectMeta {
-        name: Some(format!("{object}.{nanoseconds:x}").into()),
+        name: Some(name(event.regarding.name.as_deref().unwrap_or_default()).into()),
         namespace: Some(event.regarding.namespace.clone().unwrap_or_else(|| Str::from_static("default"))),
         annotations: event.annotations.clone(),
         ..Default::default()
     }
+}
+
+/// A name after the object and the time. Names of events are DNS subdomains, and those of objects need not be, as
+/// `system:node`, nor leave room for the time: then it is a random uid.
+#[inline]
+fn name(object: &str) -> String {
+    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let name = format!("{object}.{nanoseconds:x}");
+    if validation::dns1123_subdomain(&name).is_empty() { name } else { random::uuid() }
 }
 
 #[inline]

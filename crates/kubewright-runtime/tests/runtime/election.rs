@@ -169,6 +169,28 @@ async fn a_leader_that_cannot_renew_steps_down_before_its_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_that_sees_another_steps_down_at_once() {
+    // LE-6, LE-10
+    let server = server().await;
+    let mut a = elector(&server.client(), "a");
+    let leadership = acquire(&mut a).await;
+    sleep(seconds(5.0)).await;
+    Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
+    let mut b = elector(&server.client(), "b");
+    let other = acquire(&mut b).await;
+    // With the next renewal, which is due after 2 s, and not 10 s after it.
+    let start = Instant::now();
+    leadership.lost().await;
+    assert!(start.elapsed() <= seconds(2.0), "{:?}", start.elapsed());
+    assert!(!leadership.is_leading() && other.is_leading());
+    drop(leadership);
+    eventually("it says who leads", async || a.leader() == "b").await;
+    sleep(seconds(60.0)).await;
+    assert!(other.is_leading(), "nobody has freed the lease of another");
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some("b"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn work_of_a_lost_leadership_is_dropped() {
     // LE-10
     let server = server().await;

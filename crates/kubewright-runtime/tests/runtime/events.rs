@@ -59,6 +59,33 @@ async fn events_lie_in_the_namespace_of_the_object_and_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_whose_names_no_event_can_have_have_events_nevertheless() {
+    // EV-1
+    let server = server().await;
+    let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
+    let role = |name: &str| -> DynamicObject {
+        let text = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{}}"#;
+        let mut role: DynamicObject = text.parse().unwrap();
+        role.set_name(name);
+        role
+    };
+    // A colon, and no room for the time behind the name.
+    let names = ["system:node".to_owned(), "a".repeat(250)];
+    for api in [EventApi::Core, EventApi::Events] {
+        let recorder = broadcaster.recorder("roles", "host-1", api);
+        names.iter().for_each(|name| recorder.normal(&role(name), "Bound", "to somebody"));
+    }
+    sleep(seconds(1.0)).await;
+    let found = core_events(&server).await;
+    for name in &names {
+        let of_it: Vec<_> = found.iter().filter(|event| event.involved_object.name.as_deref() == Some(name)).collect();
+        assert_eq!(of_it.len(), 2, "one in each API: {found:?}");
+        assert!(of_it.iter().all(|event| event.name().len() == 36 && event.name().split('-').count() == 5));
+    }
+    broadcaster.shutdown(seconds(5.0)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_repeats_becomes_a_series_with_its_last_count_written_at_the_end() {
     // EV-7
     let server = server().await;

@@ -1,0 +1,232 @@
+//! What discovery remembers while parts of a server fail, while others ask, and on a disk that forgets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use kubewright_client::Client;
+use kubewright_client::discovery::{CachedDiscovery, DiskCache, RestMapper};
+use kubewright_client::transport::{ResponseFuture, Transport};
+use kubewright_core::GroupVersionResource;
+use tokio::sync::{Barrier, Semaphore, mpsc};
+use tokio::time::timeout;
+
+use crate::discovery::{AGGREGATED, document, resource_list};
+use crate::script::{Answer, Script, answer};
+
+/// Longer than anything here takes, for what would otherwise never end.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A script whose answers are held back where a test says so.
+struct Held<F> {
+    script: Script,
+    hold: F,
+}
+
+impl<F, H> Transport for Held<F>
+where
+    F: Fn(&str) -> H + Send + Sync + 'static,
+    H: Future<Output = ()> + Send + 'static,
+{
+    fn send(&self, request: Request<Bytes>) -> ResponseFuture {
+        let held = (self.hold)(request.uri().path());
+        let answer = self.script.send(request);
+        Box::pin(async move {
+            held.await;
+            answer.await
+        })
+    }
+}
+
+/// A document whose groups are known to the server from earlier times only.
+fn stale(groups: &[&str]) -> Answer {
+    let items: Vec<String> = groups
+        .iter()
+        .map(|group| {
+            format!(r#"{{"metadata":{{"name":"{group}"}},"versions":[{{"version":"v1","freshness":"Stale"}}]}}"#)
+        })
+        .collect();
+    answer(200, format!(r#"{{"items":[{}]}}"#, items.join(","))).header("content-type", AGGREGATED)
+}
+
+fn kind(name: &str) -> String {
+    format!(r#"{{"name":"{name}","singularName":"","namespaced":true,"kind":"{name}","verbs":["get"]}}"#)
+}
+
+#[tokio::test]
+async fn what_is_known_is_found_without_a_request_while_another_group_fails() {
+    // DI-4, DI-5
+    let script = Script::new([
+        document(&[("", "v1", "pods")]),
+        stale(&["example.com"]),
+        document(&[("", "v1", "pods")]),
+        stale(&["example.com"]),
+        // What is not known is asked for where it failed.
+        resource_list("example.com/v1", &kind("foos")),
+    ]);
+    let mapper = script.client().rest_mapper();
+    for _ in 0..5 {
+        assert_eq!(mapper.find("pods").await.unwrap().resource.resource, "pods");
+    }
+    assert_eq!(script.asked().len(), 4, "two attempts at the beginning, and nothing more");
+    assert_eq!(mapper.find("foos").await.unwrap().resource, GroupVersionResource::new("example.com", "v1", "foos"));
+    assert_eq!(mapper.find("foos").await.unwrap().resource.group, "example.com");
+    let more = &script.lines()[4..];
+    assert!(more.len() == 1 && more[0].starts_with("GET /apis/example.com/v1?"), "{more:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_is_asked_for_at_once_and_by_one_for_all() {
+    // DI-4
+    let groups = ["a.example", "b.example", "c.example"];
+    let script = Script::new([
+        document(&[("", "v1", "pods")]),
+        stale(&groups),
+        document(&[("", "v1", "pods")]),
+        stale(&groups),
+        resource_list("a.example/v1", &kind("as")),
+        resource_list("b.example/v1", ""),
+        resource_list("c.example/v1", &kind("cs")),
+    ]);
+    let all = Arc::new(Barrier::new(groups.len()));
+    let hold = move |path: &str| {
+        let all = path.contains(".example").then(|| Arc::clone(&all));
+        async move {
+            if let Some(all) = all {
+                all.wait().await;
+            }
+        }
+    };
+    let client = Client::over(Held { script: script.clone(), hold });
+    let cached = CachedDiscovery::new(client.discovery());
+    assert_eq!(cached.get().await.unwrap().failures.len(), 3);
+    let users = async { tokio::join!(cached.get(), cached.get()) };
+    let (first, second) = timeout(LONG, users).await.expect("none waits for the answer to another");
+    let first = first.unwrap();
+    assert_eq!(*first, *second.unwrap());
+    let found: Vec<&str> = first.resources().map(|(_, one)| one.plural.as_str()).collect();
+    assert_eq!(found, ["pods", "as", "cs"], "in the order of the server");
+    assert_eq!(first.failures.len(), 1);
+    assert_eq!(script.asked().len(), 7);
+}
+
+/// A transport that says when `/api` is asked for, and answers it when it is let.
+fn gated(script: &Script) -> (Client, mpsc::UnboundedReceiver<()>, Arc<Semaphore>) {
+    let (asked, hears) = mpsc::unbounded_channel();
+    let gate = Arc::new(Semaphore::new(0));
+    let pass = Arc::clone(&gate);
+    let hold = move |path: &str| {
+        let pass = (path == "/api").then(|| {
+            asked.send(()).expect("the test listens");
+            Arc::clone(&pass)
+        });
+        async move {
+            if let Some(pass) = pass {
+                pass.acquire().await.expect("it is never closed").forget();
+            }
+        }
+    };
+    (Client::over(Held { script: script.clone(), hold }), hears, gate)
+}
+
+fn both(groups: &[(&str, &str, &str)]) -> [Answer; 2] {
+    [document(&[("", "v1", "pods")]), document(groups)]
+}
+
+#[tokio::test]
+async fn what_was_asked_for_before_it_was_told_to_forget_is_not_remembered() {
+    // DI-4
+    let directory = std::env::temp_dir().join(format!("kubewright-forget-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let script =
+        Script::new(both(&[("example.com", "v1", "foos")]).into_iter().chain(both(&[("example.com", "v1", "bars")])));
+    let (client, mut asked, gate) = gated(&script);
+    let disk = DiskCache::new(&directory, Duration::from_secs(3600));
+    let cached = CachedDiscovery::new(client.discovery()).disk(disk.clone());
+    let first = tokio::spawn({
+        let cached = cached.clone();
+        async move { cached.get().await.unwrap() }
+    });
+    asked.recv().await.unwrap();
+    cached.invalidate().await;
+    let second = tokio::spawn({
+        let cached = cached.clone();
+        async move { cached.get().await.unwrap() }
+    });
+    gate.add_permits(2);
+    let bars = GroupVersionResource::new("example.com", "v1", "bars");
+    assert!(timeout(LONG, first).await.unwrap().unwrap().resource(&bars).is_none());
+    assert!(timeout(LONG, second).await.unwrap().unwrap().resource(&bars).is_some(), "the second asks for itself");
+    assert!(cached.get().await.unwrap().resource(&bars).is_some());
+    let nobody = Script::default();
+    let other = CachedDiscovery::new(nobody.client().discovery()).disk(disk);
+    assert!(other.get().await.unwrap().resource(&bars).is_some(), "the disk has the later one");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_miss_finds_what_was_made_after_another_had_asked_and_holds_up_nobody() {
+    // DI-5
+    let old = || both(&[("example.com", "v1", "foos")]);
+    let new = both(&[("example.com", "v1", "bars")]);
+    let script = Script::new(old().into_iter().chain(old()).chain(new));
+    let (client, mut asked, gate) = gated(&script);
+    let mapper = RestMapper::new(CachedDiscovery::new(client.discovery()));
+    gate.add_permits(1);
+    mapper.find("foos").await.unwrap();
+    asked.recv().await.unwrap();
+    let look_for = |name: &'static str| {
+        let mapper = mapper.clone();
+        tokio::spawn(async move { mapper.find(name).await })
+    };
+    let first = look_for("unicorns");
+    asked.recv().await.unwrap();
+    let known = timeout(LONG, mapper.find("pods")).await.expect("what is known is known while the server is asked");
+    assert_eq!(known.unwrap().resource.resource, "pods");
+    // Here somebody makes bars.
+    let second = look_for("bars");
+    tokio::task::yield_now().await;
+    gate.add_permits(2);
+    assert!(timeout(LONG, first).await.unwrap().unwrap().unwrap_err().is_not_found());
+    assert_eq!(timeout(LONG, second).await.unwrap().unwrap().unwrap().resource.resource, "bars");
+}
+
+fn tags(script: &Script) -> Vec<Option<String>> {
+    let tag = |one: &crate::script::Asked| Some(one.headers.get("if-none-match")?.to_str().unwrap().to_owned());
+    script.asked().iter().map(tag).collect()
+}
+
+#[tokio::test]
+async fn a_document_that_the_disk_has_lost_the_end_of_is_asked_for_again() {
+    // DI-4
+    let directory = std::env::temp_dir().join(format!("kubewright-damaged-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let tagged = || both(&[("example.com", "v1", "foos")]).map(|document| document.header("etag", "\"1\""));
+    let disk = DiskCache::new(&directory, Duration::from_secs(3600));
+    let script = Script::new(tagged());
+    let known = CachedDiscovery::new(script.client().discovery()).disk(disk.clone()).get().await.unwrap();
+    let file = directory.join("api.http");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.len() - 7]).unwrap();
+    std::fs::remove_file(directory.join("discovery.json")).unwrap();
+
+    let [pods, _] = tagged();
+    let script = Script::new([pods, answer(304, "").header("etag", "\"1\"")]);
+    let again = CachedDiscovery::new(script.client().discovery()).disk(disk).get().await.unwrap();
+    assert_eq!(*again, *known);
+    assert_eq!(tags(&script), [None, Some("\"1\"".to_owned())]);
+    assert_eq!(std::fs::read(&file).unwrap(), whole, "it is whole again");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_not_kept_by_its_tag() {
+    // DI-4
+    let half = answer(200, r#"{"items":["#).header("content-type", AGGREGATED).header("etag", "\"1\"");
+    let script = Script::new([half].into_iter().chain(both(&[("example.com", "v1", "foos")])));
+    let discovery = script.client().discovery();
+    assert!(discovery.discover().await.is_err());
+    assert_eq!(discovery.discover().await.unwrap().resources().count(), 2);
+    assert_eq!(tags(&script), [None, None, None]);
+}
