@@ -67,39 +67,47 @@ impl Api<Pod> {
 /// The channels of WebSocket cannot say that we will write no more, so that a port whose writing side is shut down can still be read.
 pub struct PortForward {
     ports: Vec<Option<ForwardedPort>>,
+    /// Whether a port learns that we will write no more.
+    tells_end: bool,
     task: Option<JoinHandle<Result<(), RemoteError>>>,
 }
 
 impl PortForward {
     /// Speaks with `ports` over `stream`, on which channels of WebSocket were agreed. Must be called within a runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
-        Self::start(Channels::web_socket(stream), ports)
+        Self::start(Channels::web_socket(stream), ports, false)
     }
 
     /// Speaks with `ports` over `stream`, on which SPDY was agreed. Must be called within a runtime.
     pub fn over_spdy(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
-        Self::start(std::future::ready(Channels::spdy(stream, openings(ports))), ports)
+        Self::start(std::future::ready(Channels::spdy(stream, openings(ports))), ports, true)
     }
 
     /// Speaks with `ports` over `stream`, on which SPDY inside of WebSocket was agreed. Must be called within a runtime.
     #[doc(alias = "NewSPDYOverWebsocketDialer")]
     pub fn over_tunnel(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
         let openings = openings(ports);
-        Self::start(async move { Channels::spdy(Tunnel::new(stream).await, openings) }, ports)
+        Self::start(async move { Channels::spdy(Tunnel::new(stream).await, openings) }, ports, true)
     }
 
     fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         channels: impl Future<Output = Channels<S>> + Send + 'static,
         ports: &[u16],
+        tells_end: bool,
     ) -> Self {
         let (ours, theirs): (Vec<_>, Vec<_>) = ports.iter().map(|_| duplex(BUFFER)).map(|(a, b)| (Some(a), b)).unzip();
         let task = tokio::spawn(async move { run(channels.await, theirs).await });
-        PortForward { ports: ours, task: Some(task) }
+        PortForward { ports: ours, tells_end, task: Some(task) }
     }
 
     /// The connection to the port that was named at this place. `None` if it was taken before.
     pub fn take(&mut self, index: usize) -> Option<ForwardedPort> {
         self.ports.get_mut(index)?.take()
+    }
+
+    /// Whether a port learns that we will write no more.
+    pub(super) fn tells_end(&self) -> bool {
+        self.tells_end
     }
 
     /// Waits until the server ends the connections, or all readers have gone.
