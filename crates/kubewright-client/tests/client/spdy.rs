@@ -358,12 +358,30 @@ async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
     assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"]);
     assert!(matches!(peer.hear().await, Heard::Opened(1, _)));
 
-    answer(vec![Err(403)]);
-    let error = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap_err();
-    assert!(matches!(&error, Error::Status(status) if status.code == Some(403)), "{error:?}");
-    assert_eq!(asked(), ["GET websocket"], "no protocol gives rights");
+    for code in [403, 404, 405, 501] {
+        let (client, mut peer) = pair();
+        answer(vec![Err(code), Ok(client)]);
+        let _process = pods.attach("web", &AttachOptions::default()).await.unwrap();
+        assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"], "{code}");
+        assert!(matches!(peer.hear().await, Heard::Opened(1, _)));
+    }
 
-    answer(vec![Err(400), Err(503)]);
-    assert!(pods.attach("web", &AttachOptions::default()).await.is_err());
+    let (other, _) = pair();
+    let (client, mut peer) = pair();
+    answer(vec![Ok(other), Ok(client)]);
+    let _process = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap();
+    assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"], "it agreed to something that nobody asked for");
+    assert!(matches!(peer.hear().await, Heard::Opened(1, _)));
+
+    answer(vec![Err(403), Err(503)]);
+    let error = pods.attach("web", &AttachOptions::default()).await.unwrap_err();
+    assert!(matches!(&error, Error::Status(status) if status.code == Some(503)), "the last word counts: {error:?}");
     assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"]);
+
+    for code in [401, 409, 422, 429] {
+        answer(vec![Err(code)]);
+        let error = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap_err();
+        assert!(matches!(&error, Error::Status(status) if status.code == Some(code.into())), "{error:?}");
+        assert_eq!(asked(), ["GET websocket"], "no protocol changes that");
+    }
 }
