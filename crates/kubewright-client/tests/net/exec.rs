@@ -196,6 +196,26 @@ async fn programs_that_hang_are_ended_and_those_that_may_not_run_are_not() {
     }
 }
 
+// AU-1
+#[tokio::test]
+async fn what_the_policy_was_asked_about_is_what_is_run() {
+    let authority = Authority::new();
+    let directory = Directory::new();
+    for name in ["true", "no-such-program"] {
+        let mut exec = plugin(&directory, &print("\"token\":\"stolen\""));
+        std::fs::copy(directory.path("plugin"), directory.path(name)).expect("it is ours");
+        exec.config.command = Some(name.to_owned());
+        // Of a kubeconfig that would have its own program pass for one that is allowed.
+        let path = format!("{}:/usr/bin:/bin", directory.root().display());
+        exec.config.env = vec![ExecEnv { name: "PATH".to_owned(), value: path.into() }];
+        exec.policy = ExecPolicy::Allow(vec![name.into()]);
+        let config = crate::scripted::config("https://127.0.0.1:1", Some(&authority));
+        let error = with(config, exec).send(get("/")).await.expect_err("there are no credentials");
+        assert_eq!(error.kind(), TransportErrorKind::Credentials, "{error:?}");
+        assert!(!directory.path("runs").exists(), "{name} of the directory was run");
+    }
+}
+
 // AU-1, KC-10
 #[tokio::test]
 async fn a_missing_program_comes_with_its_hint() {

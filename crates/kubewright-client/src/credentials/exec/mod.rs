@@ -50,7 +50,8 @@ pub enum ExecPolicy {
     AllowAll,
     /// None.
     DenyAll,
-    /// These: a bare name is looked up in `PATH`, on both sides.
+    /// These: a bare name is looked up in the `PATH` of this process, on both sides, and what was found there is run, whatever
+    /// `PATH` the kubeconfig sets for the program.
     Allow(Vec<PathBuf>),
 }
 
