@@ -10,6 +10,8 @@ use kubewright_client::credentials::{Exec, ExecPolicy};
 use kubewright_client::rest::PrometheusMetrics;
 use kubewright_client::transport::{HttpTransport, Transport, TransportError, TransportErrorKind, TransportObserver};
 use kubewright_core::{ByteString, Value};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
 
 use crate::authorities::pass;
 use crate::directory::Directory;
@@ -121,6 +123,61 @@ async fn a_refused_token_runs_the_program_again() {
     assert_eq!(runs(&directory), 2);
     ask(&transport, get("/")).await;
     assert_eq!(runs(&directory), 2);
+}
+
+// AU-1
+#[tokio::test]
+async fn space_around_a_token_does_not_hide_that_it_is_the_refused_one() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    let once = format!("if [ $(wc -l < '{}') = 1 ]; then T=old; else T=new; fi\n", directory.path("runs").display());
+    let script = once + &print("\"token\":\" $T\\\\n\"");
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &script));
+    let (status, heard) = ask(&transport, get("/")).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(heard.contains("Bearer new\n"), "{heard}");
+}
+
+// AU-1
+#[tokio::test]
+async fn a_program_goes_on_although_the_request_that_needs_it_gives_up() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    // Both ends of the pipes are ours as well, so that nobody waits for the other to open them.
+    let both = || pipe::OpenOptions::new().read_write(true).clone();
+    let mut begun = both().open_receiver(directory.pipe("begun")).expect("a pipe");
+    let mut go = both().open_sender(directory.pipe("go")).expect("a pipe");
+    let script = format!("cd '{}'\necho > begun\nread go < go\n", directory.root().display());
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &(script + &print("\"token\":\"t\""))));
+    let request = tokio::spawn(transport.send(get("/")));
+    begun.read_u8().await.expect("it is being run");
+    request.abort();
+    assert!(request.await.is_err_and(|error| error.is_cancelled()));
+    go.write_all(b"\n").await.expect("it waits");
+    assert!(ask(&transport, get("/")).await.1.contains("authorization: Bearer t\n"));
+    assert_eq!(runs(&directory), 1, "the one that was begun");
+}
+
+// AU-1
+#[tokio::test]
+async fn a_program_ends_with_the_last_who_could_use_what_it_prints() {
+    let (authority, directory) = (Authority::new(), Directory::new());
+    let mut begun = pipe::OpenOptions::new().read_write(true).open_receiver(directory.pipe("begun")).expect("a pipe");
+    let mut life = pipe::OpenOptions::new().open_receiver(directory.pipe("life")).expect("a pipe");
+    let script =
+        format!("cd '{}'\nexec 3> life\necho alive >&3\necho > begun\nexec sleep 300", directory.root().display());
+    let config = crate::scripted::config("https://127.0.0.1:1", Some(&authority));
+    let transport = with(config, plugin(&directory, &script));
+    let request = tokio::spawn(transport.send(get("/")));
+    begun.read_u8().await.expect("it is being run");
+    drop(transport);
+    request.abort();
+    let mut last_words = String::new();
+    let ended = tokio::time::timeout(Duration::from_secs(60), life.read_to_string(&mut last_words)).await;
+    ended.expect("it is gone").expect("it was there");
+    assert_eq!(last_words, "alive\n");
 }
 
 // AU-1
