@@ -2,20 +2,23 @@
 
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use kubewright_client::Config;
 use kubewright_client::config::{ExecConfig, ExecEnv, InteractiveMode};
 use kubewright_client::credentials::{Exec, ExecPolicy};
 use kubewright_client::rest::PrometheusMetrics;
-use kubewright_client::transport::{HttpTransport, Transport, TransportError, TransportErrorKind, TransportObserver};
+use kubewright_client::transport::{
+    HttpTransport, Transport, TransportError, TransportErrorKind, TransportObserver, Upgrade,
+};
 use kubewright_core::{ByteString, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
 use crate::authorities::pass;
 use crate::directory::Directory;
-use crate::scripted::{Authority, Peer, Scripted, echo};
+use crate::scripted::{Authority, Peer, Script, Scripted, echo};
 use crate::talking::{ask, get};
 
 const V1: &str = "client.authentication.k8s.io/v1";
@@ -137,6 +140,34 @@ async fn space_around_a_token_does_not_hide_that_it_is_the_refused_one() {
     let (status, heard) = ask(&transport, get("/")).await;
     assert_eq!(status, StatusCode::OK);
     assert!(heard.contains("Bearer new\n"), "{heard}");
+}
+
+// AU-1
+#[tokio::test]
+async fn a_token_that_is_refused_for_another_protocol_runs_the_program_again() {
+    let authority = Authority::new();
+    let tls = authority.server(&authority.sign("server"));
+    let server = Scripted::start(Some(tls), |request: Request<Incoming>, _: Peer| async move {
+        let code = if request.headers()["authorization"] == "Bearer new" { 101 } else { 401 };
+        let response = Response::builder().status(code).header("connection", "upgrade").header("upgrade", "echo");
+        response.body(Script::default()).expect("fine")
+    })
+    .await;
+    let directory = Directory::new();
+    let once = format!("if [ $(wc -l < '{}') = 1 ]; then T=old; else T=new; fi\n", directory.path("runs").display());
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &(once + &print("\"token\":\"$T\""))));
+    let request = Request::get("/").header("connection", "upgrade").header("upgrade", "echo");
+    let upgrade = transport.upgrade(request.body(Bytes::new()).expect("fine")).await.expect("it answers");
+    assert!(matches!(upgrade, Upgrade::Switched(..)), "{upgrade:?}");
+    assert_eq!(runs(&directory), 2);
+
+    // What is no better the second time is told.
+    let directory = Directory::new();
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &print("\"token\":\"old\"")));
+    let request = Request::get("/").header("connection", "upgrade").header("upgrade", "echo");
+    let upgrade = transport.upgrade(request.body(Bytes::new()).expect("fine")).await.expect("it answers");
+    assert!(matches!(upgrade, Upgrade::Refused(answer) if answer.status() == StatusCode::UNAUTHORIZED));
+    assert_eq!(runs(&directory), 2);
 }
 
 // AU-1
