@@ -9,6 +9,7 @@ mod identity;
 mod impersonation;
 mod live;
 mod oidc;
+mod renewal;
 mod token_file;
 
 use std::path::PathBuf;

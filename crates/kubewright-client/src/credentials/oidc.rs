@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request, Uri};
 use kubewright_core::{ByteString, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::renewal::Renewal;
 use crate::config::{CertificateSource, Config, ConfigError, Kubeconfig, LoadingRules, TlsOptions};
 use crate::secret::Secret;
-use crate::task::BoxFuture;
 use crate::transport::Transport;
 
 /// A token counts as expired this much earlier, for the way to the server.
@@ -53,10 +54,17 @@ pub enum OidcError {
 
 /// A provider at work. One renewal at a time, which all wait for.
 pub(crate) struct OidcProvider {
+    provider: Arc<Provider>,
+    /// Held by whoever renews them.
+    tokens: Arc<Mutex<Tokens>>,
+    renewal: Renewal,
+}
+
+/// What a renewal needs.
+struct Provider {
     oidc: Oidc,
     tls: TlsOptions,
     base: Config,
-    tokens: Mutex<Tokens>,
 }
 
 #[derive(Clone)]
@@ -81,26 +89,32 @@ impl OidcProvider {
         });
         let file = setting("idp-certificate-authority").map(|file| CertificateSource::File(file.expose().into()));
         let tls = TlsOptions { authority: data.transpose()?.or(file), ..TlsOptions::default() };
-        let tokens = Tokens { id: setting("id-token").cloned(), refresh: setting("refresh-token").cloned() };
-        Ok(OidcProvider { oidc: oidc.clone(), tls, base: config.anonymous(), tokens: Mutex::new(tokens) })
+        let id = setting("id-token").map(|token| trimmed(token.expose()));
+        let tokens = Tokens { id, refresh: setting("refresh-token").cloned() };
+        let provider = Provider { oidc: oidc.clone(), tls, base: config.anonymous() };
+        Ok(OidcProvider {
+            provider: Arc::new(provider),
+            tokens: Arc::new(Mutex::new(tokens)),
+            renewal: Renewal::default(),
+        })
     }
 
     /// A token that is not about to expire.
     pub(crate) async fn token(&self) -> Result<Secret<String>, OidcError> {
-        let mut tokens = self.tokens.lock().await;
+        let tokens = Arc::clone(&self.tokens).lock_owned().await;
         if let Some(token) = tokens.id.as_ref().filter(|token| !is_expired(token.expose())) {
             return Ok(token.clone());
         }
-        self.renew(&mut tokens).await
+        self.renew(tokens).await
     }
 
     /// Renews a token that the server has refused, unless that has been done meanwhile.
     pub(crate) async fn refresh(&self, refused: &str) -> bool {
-        let mut tokens = self.tokens.lock().await;
+        let tokens = Arc::clone(&self.tokens).lock_owned().await;
         if tokens.id.as_ref().is_some_and(|token| token.expose() != refused) {
             return true;
         }
-        match self.renew(&mut tokens).await {
+        match self.renew(tokens).await {
             Ok(token) => token.expose() != refused,
             Err(error) => {
                 tracing::warn!(%error, "the server refused the token and no other could be had");
@@ -109,12 +123,20 @@ impl OidcProvider {
         }
     }
 
-    /// Boxed, so that what few need is no part of each request.
-    fn renew<'a>(&'a self, tokens: &'a mut Tokens) -> BoxFuture<'a, Result<Secret<String>, OidcError>> {
-        Box::pin(self.try_renew(tokens))
+    /// Renews the tokens. If the caller gives up, it goes on: the provider may take the refresh token only once, so that what it
+    /// answers has to be kept.
+    async fn renew(&self, mut tokens: OwnedMutexGuard<Tokens>) -> Result<Secret<String>, OidcError> {
+        let provider = Arc::clone(&self.provider);
+        // Boxed, so that what few need is no part of each request.
+        let work = Box::pin(async move { provider.renew(&mut tokens).await });
+        self.renewal.run(work).await.unwrap_or_else(|| {
+            Err(OidcError::Provider { step: "renewal", problem: "its task was broken off".to_owned() })
+        })
     }
+}
 
-    async fn try_renew(&self, tokens: &mut Tokens) -> Result<Secret<String>, OidcError> {
+impl Provider {
+    async fn renew(&self, tokens: &mut Tokens) -> Result<Secret<String>, OidcError> {
         let refresh = tokens.refresh.clone().ok_or(OidcError::Setting("refresh-token"))?;
         let client_id = self.setting("client-id")?;
         let issuer = self.setting("idp-issuer-url")?.trim_end_matches('/').to_owned();
@@ -139,7 +161,7 @@ impl OidcProvider {
         let answer = self.ask("renewal", Method::POST, endpoint, &headers, body.join("&").into()).await?;
         let text = |name: &str| answer.get(name).and_then(Value::as_str).map(Secret::from);
         let missing = || OidcError::Provider { step: "renewal", problem: "no id_token".to_owned() };
-        let id = text("id_token").ok_or_else(missing)?;
+        let id = text("id_token").map(|token| trimmed(token.expose())).ok_or_else(missing)?;
         // A provider that gives no new refresh token lets the old one live.
         *tokens = Tokens { id: Some(id.clone()), refresh: text("refresh_token").or(Some(refresh)) };
         self.keep(tokens.clone()).await;
@@ -212,8 +234,13 @@ impl OidcProvider {
 
 impl fmt::Debug for OidcProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OidcProvider").field("oidc", &self.oidc).finish_non_exhaustive()
+        f.debug_struct("OidcProvider").field("oidc", &self.provider.oidc).finish_non_exhaustive()
     }
+}
+
+/// A token as it will be sent, so that it can be told from the one that was refused.
+fn trimmed(token: &str) -> Secret<String> {
+    Secret::from(token.trim())
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -76,10 +76,10 @@ impl Api<Pod> {
 
     async fn switch(&self, name: &str, (request, handshake): (Request<Bytes>, Handshake)) -> Result<Switched> {
         match self.client().transport().upgrade(request).await? {
-            Upgrade::Switched(head, stream) => {
-                let protocol = handshake.finish(head.headers()).map_err(disagreement)?;
-                Ok(Switched::Agreed(protocol, stream))
-            }
+            Upgrade::Switched(head, stream) => Ok(match handshake.finish(head.headers()) {
+                Ok(protocol) => Switched::Agreed(protocol, stream),
+                Err(error) => Switched::Refused(disagreement(error)),
+            }),
             Upgrade::Refused(answer) => {
                 let (head, mut body) = answer.into_parts();
                 let mut text = BytesMut::new();
@@ -91,10 +91,10 @@ impl Api<Pod> {
                 let pods = GroupResource::from_static("", "pods");
                 let failure = Error::Status(rest::failure(&pods, name, head.status, &head.headers, &text));
                 match head.status {
-                    // Nothing that another protocol would change.
+                    // Nothing that another protocol would change. A 403 is none of these: WebSocket is a GET, for which the verb `get` is
+                    // needed, and SPDY a POST, for which `create` is enough, and all that many have. Nor is a 404, which may be
+                    // from a proxy that knows no WebSocket.
                     StatusCode::UNAUTHORIZED
-                    | StatusCode::FORBIDDEN
-                    | StatusCode::NOT_FOUND
                     | StatusCode::CONFLICT
                     | StatusCode::UNPROCESSABLE_ENTITY
                     | StatusCode::TOO_MANY_REQUESTS => Err(failure),

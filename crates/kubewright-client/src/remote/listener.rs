@@ -1,21 +1,26 @@
 //! Ports of this machine that lead to ports of a pod.
 
 use std::fmt;
+use std::future::pending;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncWriteExt, copy, split};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, split};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{PortForward, RemoteError};
 
-/// How long a port of the pod may still answer somebody who will write no more; not every protocol can tell it so.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long a port of the pod may be silent to somebody who will write no more, where the protocol cannot tell it so: it may
+/// wait for more, and never end.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+/// How much is carried at once.
+const BUFFER: usize = 8 << 10;
 
 /// A port of this machine and the port of a pod that it leads to.
 ///
@@ -47,6 +52,9 @@ impl FromStr for PortPair {
 }
 
 /// Listens on ports of this machine and leads each connection to a port of a pod. Stops when it is dropped.
+///
+/// Who has written all reads on until the pod's side ends. Servers before 1.30 may not tell the port that no more will come; with
+/// them a connection ends after a minute in which the port was silent.
 pub struct PortListener {
     addresses: Vec<(SocketAddr, u16)>,
     /// Its tasks end with it.
@@ -130,30 +138,152 @@ where
     }
 }
 
-/// Carries bytes both ways until both sides, or the pod's, have ended.
-async fn lead(here: TcpStream, connecting: impl Future<Output = Result<PortForward, RemoteError>>) {
+/// Carries bytes both ways until the pod's side has ended, or ours is gone. Who writes no more may still read.
+async fn lead(here: impl AsyncRead + AsyncWrite, connecting: impl Future<Output = Result<PortForward, RemoteError>>) {
     let mut forward = match connecting.await {
         Ok(forward) => forward,
         Err(error) => return tracing::warn!(error = &error as &dyn std::error::Error, "cannot reach the port"),
     };
     let Some(there) = forward.take(0) else { return };
     let ((mut from_here, mut to_here), (mut from_there, mut to_there)) = (split(here), split(there));
+    let tells_end = forward.tells_end();
+    // Whether nothing more will be written, and the port does not know.
+    let (is_untold, mut untold) = watch::channel(false);
     let outward = async {
-        // Whichever way it ends, nothing more will be written.
-        let _ = copy(&mut from_here, &mut to_there).await;
+        match copy(&mut from_here, &mut to_there).await {
+            // The pod's side has ended, and what it said last is still on its way to here.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            copied => drop(copied?),
+        }
         let _ = to_there.shutdown().await;
-        sleep(LAST_WORDS).await;
+        is_untold.send_replace(!tells_end);
+        pending::<io::Result<()>>().await
     };
     let inward = async {
-        let _ = copy(&mut from_there, &mut to_here).await;
-        let _ = to_here.shutdown().await;
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let length = tokio::select! {
+                read = from_there.read(&mut buffer) => read?,
+                () = last_words(&mut untold) => return Err(io::ErrorKind::TimedOut.into()),
+            };
+            if length == 0 {
+                let _ = to_here.shutdown().await;
+                return Ok(());
+            }
+            to_here.write_all(&buffer[..length]).await?;
+        }
     };
-    tokio::select! {
-        () = inward => {
+    let carried = tokio::select! {
+        carried = inward => carried,
+        carried = outward => carried,
+    };
+    match carried {
+        Ok(()) => {
             if let Err(error) = forward.wait().await {
                 tracing::warn!(error = &error as &dyn std::error::Error, "a forwarded connection broke");
             }
         }
-        () = outward => {}
+        // Nobody is there who would read on.
+        Err(error) => tracing::debug!(%error, "a forwarded connection was given up"),
+    }
+}
+
+/// The time that a port has for another word, once it waits for ours in vain. Cancel safe.
+async fn last_words(untold: &mut watch::Receiver<bool>) {
+    let _ = untold.wait_for(|is_untold| *is_untold).await;
+    sleep(LAST_WORDS).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{SinkExt, StreamExt};
+    use tokio::io::{DuplexStream, duplex};
+    use tokio::task::JoinHandle;
+    use tokio::time::{Instant, timeout};
+    use tokio_tungstenite::WebSocketStream;
+    use tokio_tungstenite::tungstenite::Message;
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    use super::*;
+
+    /// A connection to this machine, of which the other end is led to the port.
+    fn led(forward: PortForward) -> (DuplexStream, JoinHandle<()>) {
+        let (ours, theirs) = duplex(1024);
+        (ours, tokio::spawn(lead(theirs, async { Ok(forward) })))
+    }
+
+    /// A frame of SPDY with bytes for a stream.
+    fn data(stream: u8, last: bool, bytes: &[u8]) -> Vec<u8> {
+        [&[0, 0, 0, stream, last.into(), 0, 0, bytes.len() as u8], bytes].concat()
+    }
+
+    // PF-1
+    #[tokio::test(start_paused = true)]
+    async fn a_port_that_knows_that_no_more_will_come_may_take_its_time() {
+        let (client, mut server) = duplex(1 << 16);
+        let (mut ours, leading) = led(PortForward::over_spdy(client, &[80]));
+        ours.write_all(b"question").await.unwrap();
+        ours.shutdown().await.unwrap();
+        // What comes from here: the opening of two streams, and then the last of the second.
+        let end = data(3, true, b"");
+        let mut heard = Vec::new();
+        while !heard.ends_with(&end) {
+            assert_ne!(server.read_buf(&mut heard).await.unwrap(), 0);
+        }
+        let answering = tokio::spawn(async move {
+            for _ in 0..20 {
+                sleep(Duration::from_secs(50)).await;
+                // A sign of life, which is no answer.
+                server.write_all(&[0x80, 3, 0, 6, 0, 0, 0, 4, 0, 0, 0, 1]).await.unwrap();
+            }
+            server.write_all(&[data(3, true, b"answer"), data(1, true, b"")].concat()).await.unwrap();
+            server
+        });
+        let mut answer = String::new();
+        timeout(Duration::from_secs(3600), ours.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert_eq!(answer, "answer");
+        leading.await.unwrap();
+        answering.await.unwrap();
+    }
+
+    // PF-1
+    #[tokio::test(start_paused = true)]
+    async fn a_port_that_cannot_know_is_given_up_after_a_silence() {
+        let (client, server) = duplex(1 << 16);
+        let mut server = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
+        let (mut ours, leading) = led(PortForward::over(client, &[80]));
+        ours.shutdown().await.unwrap();
+        let pause = LAST_WORDS - Duration::from_secs(1);
+        let serving = tokio::spawn(async move {
+            server.send(Message::Binary(vec![0, 80, 0].into())).await.unwrap();
+            for _ in 0..5 {
+                sleep(pause).await;
+                server.send(Message::Binary(b"\0word".to_vec().into())).await.unwrap();
+            }
+            // Answers pings, and says nothing more.
+            while let Some(Ok(_)) = server.next().await {}
+        });
+        let start = Instant::now();
+        let mut answer = String::new();
+        timeout(Duration::from_secs(3600), ours.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert_eq!(answer, "word".repeat(5));
+        assert_eq!(start.elapsed().as_secs(), (5 * pause + LAST_WORDS).as_secs());
+        leading.await.unwrap();
+        serving.await.unwrap();
+    }
+
+    // PF-1
+    #[tokio::test(start_paused = true)]
+    async fn a_port_that_nobody_listens_to_is_left() {
+        let (client, mut server) = duplex(1 << 16);
+        let (ours, leading) = led(PortForward::over_spdy(client, &[80]));
+        let talking = tokio::spawn(async move {
+            while server.write_all(&data(3, false, b"word")).await.is_ok() {
+                sleep(Duration::from_secs(5)).await;
+            }
+        });
+        drop(ours);
+        timeout(Duration::from_secs(3600), leading).await.unwrap().unwrap();
+        talking.await.unwrap();
     }
 }

@@ -3,6 +3,7 @@
 //! Each port has two channels: one for its bytes and one for what is wrong with it. In the channels of WebSocket both begin with the
 //! number of the port; streams of SPDY have headers for it. One connection to the server is one connection to each port.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use http::Method;
@@ -10,9 +11,8 @@ use kubewright_api::core::v1::Pod;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::channel::{Channels, PING};
+use super::channel::{Channels, Receiver, Sender, side_by_side};
 use super::spdy::Opening;
 use super::tunnel::Tunnel;
 use super::{Handshake, RemoteError};
@@ -67,40 +67,47 @@ impl Api<Pod> {
 /// The channels of WebSocket cannot say that we will write no more, so that a port whose writing side is shut down can still be read.
 pub struct PortForward {
     ports: Vec<Option<ForwardedPort>>,
+    /// Whether a port learns that we will write no more.
+    tells_end: bool,
     task: Option<JoinHandle<Result<(), RemoteError>>>,
 }
 
 impl PortForward {
     /// Speaks with `ports` over `stream`, on which channels of WebSocket were agreed. Must be called within a runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
-        Self::start(Channels::web_socket(stream), ports)
+        Self::start(Channels::web_socket(stream), ports, false)
     }
 
     /// Speaks with `ports` over `stream`, on which SPDY was agreed. Must be called within a runtime.
     pub fn over_spdy(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
-        Self::start(std::future::ready(Channels::spdy(stream, openings(ports))), ports)
+        Self::start(std::future::ready(Channels::spdy(stream, openings(ports))), ports, true)
     }
 
     /// Speaks with `ports` over `stream`, on which SPDY inside of WebSocket was agreed. Must be called within a runtime.
     #[doc(alias = "NewSPDYOverWebsocketDialer")]
     pub fn over_tunnel(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
         let openings = openings(ports);
-        Self::start(async move { Channels::spdy(Tunnel::new(stream).await, openings) }, ports)
+        Self::start(async move { Channels::spdy(Tunnel::new(stream).await, openings) }, ports, true)
     }
 
     fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         channels: impl Future<Output = Channels<S>> + Send + 'static,
         ports: &[u16],
+        tells_end: bool,
     ) -> Self {
         let (ours, theirs): (Vec<_>, Vec<_>) = ports.iter().map(|_| duplex(BUFFER)).map(|(a, b)| (Some(a), b)).unzip();
-        let ports = ports.to_vec();
-        let task = tokio::spawn(async move { run(channels.await, &ports, theirs).await });
-        PortForward { ports: ours, task: Some(task) }
+        let task = tokio::spawn(async move { run(channels.await, theirs).await });
+        PortForward { ports: ours, tells_end, task: Some(task) }
     }
 
     /// The connection to the port that was named at this place. `None` if it was taken before.
     pub fn take(&mut self, index: usize) -> Option<ForwardedPort> {
         self.ports.get_mut(index)?.take()
+    }
+
+    /// Whether a port learns that we will write no more.
+    pub(super) fn tells_end(&self) -> bool {
+        self.tells_end
     }
 
     /// Waits until the server ends the connections, or all readers have gone.
@@ -151,11 +158,12 @@ fn openings(ports: &[u16]) -> Vec<Opening> {
 type Input = (usize, Vec<u8>);
 
 async fn run<S: AsyncRead + AsyncWrite + Unpin>(
-    mut channels: Channels<S>,
-    ports: &[u16],
+    channels: Channels<S>,
     streams: Vec<DuplexStream>,
 ) -> Result<(), RemoteError> {
-    let (inputs, mut written) = mpsc::channel::<Input>(1);
+    let is_spdy = channels.is_spdy();
+    let Channels { mut receiver, mut sender } = channels;
+    let (inputs, written) = mpsc::channel::<Input>(1);
     let mut readers = JoinSet::new();
     let mut outputs: Vec<Option<WriteHalf<DuplexStream>>> = Vec::new();
     for (index, stream) in streams.into_iter().enumerate() {
@@ -164,45 +172,65 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
         readers.spawn(read(index, input, inputs.clone()));
     }
     drop(inputs);
+    let speaking = speak(&mut sender, is_spdy, outputs.len(), written);
+    let (heard, broken) = side_by_side(listen(&mut receiver, is_spdy, outputs), speaking).await;
+    sender.end().await;
+    // What the other side has said of its own accord tells more than that it cannot be reached.
+    heard?;
+    broken.map_or(Ok(()), Err)
+}
+
+/// Hands on what ports say, until all have ended or nobody listens to any.
+async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
+    receiver: &mut Receiver<S>,
+    is_spdy: bool,
+    mut outputs: Vec<Option<WriteHalf<DuplexStream>>>,
+) -> Result<(), RemoteError> {
     // The first bytes of each channel of WebSocket are the number of its port.
-    let is_spdy = matches!(channels, Channels::Spdy(_));
-    let mut named = vec![if is_spdy { 2u8 } else { 0 }; ports.len() * 2];
+    let mut named = vec![if is_spdy { 2u8 } else { 0 }; outputs.len() * 2];
+    while outputs.iter().any(Option::is_some) {
+        let Some((channel, mut bytes)) = receiver.receive().await? else { break };
+        let Some(seen) = named.get_mut(usize::from(channel)) else { continue };
+        let head = bytes.len().min(usize::from(2 - *seen));
+        *seen += head as u8;
+        let bytes = bytes.split_off(head);
+        let (index, is_error) = (usize::from(channel / 2), channel % 2 == 1);
+        if is_error && !bytes.is_empty() {
+            return Err(RemoteError::Refused(String::from_utf8_lossy(&bytes).trim().to_owned()));
+        }
+        if let Some(output) = &mut outputs[index]
+            && output.write_all(&bytes).await.is_err()
+        {
+            outputs[index] = None;
+        }
+    }
+    Ok(())
+}
+
+/// Sends what is written to the ports, until that breaks.
+async fn speak<S: AsyncRead + AsyncWrite + Unpin>(
+    sender: &mut Sender<S>,
+    is_spdy: bool,
+    count: usize,
+    mut written: mpsc::Receiver<Input>,
+) -> Result<Infallible, RemoteError> {
+    sender.open().await?;
     if is_spdy {
         // We have no complaints.
-        for index in 0..ports.len() {
-            channels.close((index * 2 + 1) as u8).await?;
+        for index in 0..count {
+            sender.close((index * 2 + 1) as u8).await?;
         }
     }
-    let mut pings = interval_at(Instant::now() + PING, PING);
-    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while outputs.iter().any(Option::is_some) {
+    loop {
         tokio::select! {
-            message = channels.receive() => {
-                let Some((channel, mut bytes)) = message? else { break };
-                let Some(seen) = named.get_mut(usize::from(channel)) else { continue };
-                let head = bytes.len().min(usize::from(2 - *seen));
-                *seen += head as u8;
-                let bytes = bytes.split_off(head);
-                let (index, is_error) = (usize::from(channel / 2), channel % 2 == 1);
-                if is_error && !bytes.is_empty() {
-                    return Err(RemoteError::Refused(String::from_utf8_lossy(&bytes).trim().to_owned()));
-                }
-                if let Some(output) = &mut outputs[index]
-                    && output.write_all(&bytes).await.is_err()
-                {
-                    outputs[index] = None;
-                }
-            }
+            due = sender.due() => sender.live(due).await?,
             Some((index, bytes)) = written.recv() => match &bytes[..] {
-                [] if is_spdy => channels.close((index * 2) as u8).await?,
+                [] if is_spdy => sender.close((index * 2) as u8).await?,
                 [] => {}
-                bytes => channels.send((index * 2) as u8, bytes).await?,
+                bytes => sender.send((index * 2) as u8, bytes).await?,
             },
-            _ = pings.tick() => channels.ping().await?,
         }
     }
-    channels.end().await;
-    Ok(())
 }
 
 /// Hands on what a user writes, until the end.

@@ -1,5 +1,6 @@
 //! A process in a container, as far as it is connected.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use kubewright_core::Decoder;
@@ -7,9 +8,8 @@ use kubewright_core::meta::v1::Status;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::channel::{Channels, PING};
+use super::channel::{Channels, Receiver, Sender, side_by_side};
 use super::exec::{AttachOptions, TerminalSize};
 use super::spdy::Opening;
 use super::{ExitStatus, RemoteError};
@@ -73,11 +73,8 @@ impl Process {
         let (stdout, stdout_in) = pipe(options.stdout);
         let (stderr, stderr_in) = pipe(options.stderr && !options.tty);
         let (sizes, wanted_sizes) = mpsc::unbounded_channel();
-        let task = tokio::spawn(async move {
-            let connection =
-                Connection { channels: channels.await, stdin: stdin_out, stdout: stdout_in, stderr: stderr_in };
-            connection.run(wanted_sizes).await
-        });
+        let pipes = Pipes { stdin: stdin_out, stdout: stdout_in, stderr: stderr_in, sizes: wanted_sizes };
+        let task = tokio::spawn(async move { pipes.run(channels.await).await });
         Process { stdin, stdout, stderr, sizes, task: Some(task) }
     }
 
@@ -133,76 +130,76 @@ impl fmt::Debug for Process {
 }
 
 /// Our side of the streams.
-struct Connection<S> {
-    channels: Channels<S>,
+struct Pipes {
     stdin: Option<DuplexStream>,
     stdout: Option<DuplexStream>,
     stderr: Option<DuplexStream>,
+    sizes: mpsc::UnboundedReceiver<TerminalSize>,
 }
 
-enum Wake {
-    Message(Result<Option<(u8, bytes::Bytes)>, RemoteError>),
-    Input(usize),
-    Size(Option<TerminalSize>),
-    Ping,
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    async fn run(mut self, mut sizes: mpsc::UnboundedReceiver<TerminalSize>) -> Result<ExitStatus, RemoteError> {
-        let mut pings = interval_at(Instant::now() + PING, PING);
-        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut buffer = vec![0; BUFFER];
-        let mut sizes_end = false;
-        let (mut exit, mut broken) = (None, None);
-        loop {
-            // Who cannot be written to may have told how the process ended before going.
-            let writes = broken.is_none();
-            let wake = tokio::select! {
-                message = self.channels.receive() => Wake::Message(message),
-                read = read(&mut self.stdin, &mut buffer), if writes => Wake::Input(read),
-                size = sizes.recv(), if writes && !sizes_end => Wake::Size(size),
-                _ = pings.tick(), if writes => Wake::Ping,
-            };
-            let written = match wake {
-                Wake::Message(Ok(None)) => break,
-                Wake::Message(Err(error)) => {
-                    broken.get_or_insert(error);
-                    break;
-                }
-                Wake::Message(Ok(Some((channel, bytes)))) => {
-                    match channel {
-                        STDOUT => pass_on(&mut self.stdout, &bytes).await,
-                        STDERR => pass_on(&mut self.stderr, &bytes).await,
-                        ERROR if !bytes.is_empty() => exit = Some(exit_status(&bytes)?),
-                        // Servers may have channels that we do not know.
-                        _ => {}
-                    }
-                    Ok(())
-                }
-                Wake::Input(0) => {
-                    self.stdin = None;
-                    self.channels.close(STDIN).await
-                }
-                Wake::Input(length) => self.channels.send(STDIN, &buffer[..length]).await,
-                Wake::Size(None) => {
-                    sizes_end = true;
-                    Ok(())
-                }
-                Wake::Size(Some(TerminalSize { width, height })) => {
-                    let json = format!(r#"{{"Width":{width},"Height":{height}}}"#);
-                    self.channels.send(RESIZE, json.as_bytes()).await
-                }
-                Wake::Ping => self.channels.ping().await,
-            };
-            broken = broken.or(written.err());
-        }
-        self.channels.end().await;
-        if exit.is_none() && self.channels.has_ended(ERROR) {
+impl Pipes {
+    async fn run<S: AsyncRead + AsyncWrite + Unpin>(self, channels: Channels<S>) -> Result<ExitStatus, RemoteError> {
+        let Channels { mut receiver, mut sender } = channels;
+        let mut exit = None;
+        let reading = listen(&mut receiver, self.stdout, self.stderr, &mut exit);
+        let (heard, broken) = side_by_side(reading, speak(&mut sender, self.stdin, self.sizes)).await;
+        sender.end().await;
+        if exit.is_none() && receiver.has_ended(ERROR) {
             // Over SPDY, nothing to complain of is a good end.
-            exit = Some(ExitStatus::new(Box::new(Status::success())));
+            exit = Some(Ok(ExitStatus::new(Box::new(Status::success()))));
         }
         let untold = || RemoteError::Protocol("the connection ended without the status of the process".to_owned());
-        exit.ok_or_else(|| broken.unwrap_or_else(untold))
+        exit.unwrap_or_else(|| Err(broken.or(heard.err()).unwrap_or_else(untold)))
+    }
+}
+
+/// Hands on what the process writes, and keeps what is said of its end.
+async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
+    receiver: &mut Receiver<S>,
+    mut stdout: Option<DuplexStream>,
+    mut stderr: Option<DuplexStream>,
+    exit: &mut Option<Result<ExitStatus, RemoteError>>,
+) -> Result<(), RemoteError> {
+    while let Some((channel, bytes)) = receiver.receive().await? {
+        match channel {
+            STDOUT => pass_on(&mut stdout, &bytes).await,
+            STDERR => pass_on(&mut stderr, &bytes).await,
+            ERROR if !bytes.is_empty() => {
+                let told = exit.insert(exit_status(&bytes));
+                if told.is_err() {
+                    break;
+                }
+            }
+            // Servers may have channels that we do not know.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Sends what the process is to read and the sizes of its terminal, until that breaks.
+async fn speak<S: AsyncRead + AsyncWrite + Unpin>(
+    sender: &mut Sender<S>,
+    mut stdin: Option<DuplexStream>,
+    mut sizes: mpsc::UnboundedReceiver<TerminalSize>,
+) -> Result<Infallible, RemoteError> {
+    sender.open().await?;
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        tokio::select! {
+            due = sender.due() => sender.live(due).await?,
+            length = read(&mut stdin, &mut buffer) => match length {
+                0 => {
+                    stdin = None;
+                    sender.close(STDIN).await?;
+                }
+                length => sender.send(STDIN, &buffer[..length]).await?,
+            },
+            Some(TerminalSize { width, height }) = sizes.recv() => {
+                let json = format!(r#"{{"Width":{width},"Height":{height}}}"#);
+                sender.send(RESIZE, json.as_bytes()).await?;
+            }
+        }
     }
 }
 

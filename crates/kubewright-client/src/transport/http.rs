@@ -283,12 +283,30 @@ impl Shared {
         by(deadline, pin!(self.switch(request, deadline))).await
     }
 
-    /// Asks for another protocol. Once the server has agreed there is no limit; why it does not has to be said by then.
+    /// Asks for another protocol; after a 401 once more, if there are other credentials by then.
     async fn switch(&self, request: Request<Bytes>, deadline: Option<Instant>) -> Result<Upgrade, TransportError> {
         let is_ours = self.may_authenticate && !request.headers().contains_key(AUTHORIZATION);
-        let shown = self.show(is_ours).await?;
+        let mut shown = self.show(is_ours).await?;
+        let upgrade = self.switch_once(&request, &shown, deadline).await?;
+        let is_unauthorized =
+            matches!(&upgrade, Upgrade::Refused(answer) if answer.status() == StatusCode::UNAUTHORIZED);
+        if !is_unauthorized || !is_ours || !self.authenticator.refresh(&shown).await {
+            return Ok(upgrade);
+        }
+        drop(upgrade);
+        shown = self.show(is_ours).await?;
+        self.switch_once(&request, &shown, deadline).await
+    }
+
+    /// Asks on a connection of its own. Once the server has agreed there is no limit; why it does not has to be said by then.
+    async fn switch_once(
+        &self,
+        request: &Request<Bytes>,
+        shown: &Shown,
+        deadline: Option<Instant>,
+    ) -> Result<Upgrade, TransportError> {
         let mut connection = self.pool.private().await?;
-        let request = self.address.outgoing(&request, &shown, Protocol::Http1)?;
+        let request = self.address.outgoing(request, shown, Protocol::Http1)?;
         let mut response = connection.send(request).await.map_err(|error| broken(error.into_error()))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let response = response.map(|incoming| Source::Private(incoming, connection));

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use kubewright_client::remote::{
     AttachOptions, ExecOptions, PortForward, PortListener, PortPair, Process, RemoteError, TerminalSize,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::time::{Instant, sleep};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -38,6 +38,36 @@ async fn hear(server: &mut Server) -> Bytes {
             Message::Ping(_) => {}
             other => panic!("unexpected {other:?}"),
         }
+    }
+}
+
+/// How much is said in a conversation of those who speak and listen at the same time.
+pub const LONG: usize = 1 << 20;
+/// Less than a message: neither side can say more than the other takes.
+pub const NARROW: usize = 1024;
+
+/// Writes a lot, and reads as much at the same time.
+pub async fn converse(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    let (said, mut heard) = (vec![b'x'; LONG], Vec::new());
+    let speaking = async {
+        to.write_all(&said).await?;
+        to.shutdown().await
+    };
+    let mut from = from.take(LONG as u64);
+    let (spoken, listened) = tokio::join!(speaking, from.read_to_end(&mut heard));
+    spoken.unwrap();
+    assert_eq!(listened.unwrap(), LONG);
+    assert!(heard == said);
+}
+
+/// Repeats what comes on channel 0 on another, for a whole conversation.
+async fn repeat(server: &mut Server, channel: u8) {
+    let mut left = LONG;
+    while left > 0 {
+        let message = hear(server).await;
+        assert_eq!(message[0], 0);
+        left -= message.len() - 1;
+        say(server, channel, &message[1..]).await;
     }
 }
 
@@ -182,6 +212,65 @@ async fn silence_ends_a_connection_and_pings_keep_it() {
     });
     assert!(process.wait().await.unwrap().success());
     assert!((115..=120).contains(&serving.await.unwrap()), "one each five seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_heard_while_it_is_spoken_to() {
+    // RX-1
+    let (client, server) = duplex(NARROW);
+    let mut server = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
+    let mut process = Process::over(client, &AttachOptions::default().stdin());
+    let cat = tokio::spawn(async move {
+        repeat(&mut server, 1).await;
+        assert_eq!(hear(&mut server).await, &[255, 0][..]);
+        say(&mut server, 3, SUCCESS).await;
+        server.close(None).await.unwrap();
+    });
+    let (stdin, stdout) = (process.stdin().unwrap(), process.stdout().unwrap());
+    converse(stdout, stdin).await;
+    assert!(process.wait().await.unwrap().success());
+    cat.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_is_heard_while_it_is_spoken_to() {
+    // PF-1
+    let (client, server) = duplex(NARROW);
+    let mut server = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
+    let mut forward = PortForward::over(client, &[80]);
+    let echo = tokio::spawn(async move {
+        for channel in [0, 1] {
+            say(&mut server, channel, &80u16.to_le_bytes()).await;
+        }
+        repeat(&mut server, 0).await;
+        server
+    });
+    let (from, to) = split(forward.take(0).unwrap());
+    converse(from, to).await;
+    echo.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_late_has_not_lost_the_connection() {
+    // RX-1
+    let (client, mut server) = connection().await;
+    let mut process = Process::over(client, &AttachOptions::default());
+    let serving = tokio::spawn(async move {
+        say(&mut server, 1, &[b'x'; 100_000]).await;
+        // The process is quiet for six minutes. Pings are answered on the way.
+        for _ in 0..72 {
+            assert!(matches!(server.next().await, Some(Ok(Message::Ping(_)))));
+        }
+        say(&mut server, 3, SUCCESS).await;
+        server.close(None).await.unwrap();
+    });
+    let mut stdout = process.stdout().unwrap();
+    sleep(Duration::from_secs(300)).await;
+    let mut heard = Vec::new();
+    stdout.read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard.len(), 100_000);
+    assert!(process.wait().await.unwrap().success());
+    serving.await.unwrap();
 }
 
 #[tokio::test]

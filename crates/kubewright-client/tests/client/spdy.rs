@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress};
@@ -10,11 +11,14 @@ use http::{Request, Response};
 use kubewright_client::remote::{AttachOptions, ExecOptions, PortForward, Process, RemoteError, TerminalSize};
 use kubewright_client::transport::{Body, ResponseFuture, Transport, Upgrade, UpgradeFuture, Upgraded};
 use kubewright_client::{Client, Error};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split};
+use tokio::time::sleep;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
+
+use crate::remote::{LONG, NARROW, converse};
 
 const EXIT_3: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NonZeroExitCode",
     "message":"command terminated with exit code 3","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
@@ -82,6 +86,45 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         let head = [first.to_be_bytes(), (u32::from(flags) << 24 | bytes.len() as u32).to_be_bytes()].concat();
         self.stream.write_all(&[&head, bytes].concat()).await.unwrap();
         self.stream.flush().await.unwrap();
+    }
+}
+
+/// SPDY inside of WebSocket, with messages of a few bytes from the server.
+async fn tunnel(size: usize, message: usize) -> (DuplexStream, Peer<DuplexStream>) {
+    let (client, server) = duplex(size);
+    let (ours, theirs) = duplex(size);
+    let (mut sink, mut stream) = WebSocketStream::from_raw_socket(server, Role::Server, None).await.split();
+    let (mut from_peer, mut to_peer) = split(theirs);
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = stream.next().await {
+            if let Message::Binary(bytes) = message
+                && to_peer.write_all(&bytes).await.is_err()
+            {
+                return;
+            }
+        }
+    });
+    tokio::spawn(async move {
+        let mut piece = vec![0; message];
+        while let Ok(length @ 1..) = from_peer.read(&mut piece).await {
+            // Frames are cut wherever a message ends.
+            if sink.send(Message::Binary(Bytes::copy_from_slice(&piece[..length]))).await.is_err() {
+                return;
+            }
+        }
+    });
+    (client, Peer::new(ours))
+}
+
+/// Repeats what comes on one stream on another, for a whole conversation.
+async fn repeat<S: AsyncRead + AsyncWrite + Unpin>(peer: &mut Peer<S>, from: u32, to: u32) {
+    let mut left = LONG;
+    while left > 0 {
+        if let Heard::Data(stream, text) = peer.hear().await {
+            assert_eq!(stream, from);
+            left -= text.len();
+            peer.say(to, text.as_bytes()).await;
+        }
     }
 }
 
@@ -184,27 +227,77 @@ async fn ports_are_streams_of_spdy() {
 #[tokio::test]
 async fn ports_are_streams_of_spdy_inside_of_web_socket() {
     // PF-1
-    let (client, server) = duplex(1 << 20);
-    let (ours, mut theirs) = duplex(1 << 20);
-    tokio::spawn(async move {
-        let mut socket = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
-        let mut piece = [0; 5];
-        loop {
-            tokio::select! {
-                message = socket.next() => match message {
-                    Some(Ok(Message::Binary(bytes))) => theirs.write_all(&bytes).await.unwrap(),
-                    Some(Ok(_)) => {}
-                    _ => return,
-                },
-                read = theirs.read(&mut piece) => match read.unwrap() {
-                    0 => return,
-                    // Frames are cut wherever a message ends.
-                    length => socket.send(Message::Binary(Bytes::copy_from_slice(&piece[..length]))).await.unwrap(),
-                },
+    let (client, peer) = tunnel(1 << 20, 5).await;
+    plays_a_port(peer, PortForward::over_tunnel(client, &[80, 5432])).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_heard_while_it_is_spoken_to() {
+    // RX-1
+    let (client, server) = duplex(NARROW);
+    let mut peer = Peer::new(server);
+    let mut process = Process::over_spdy(client, "v4.channel.k8s.io", &AttachOptions::default().stdin());
+    let cat = tokio::spawn(async move {
+        repeat(&mut peer, 3, 5).await;
+        assert_eq!(peer.hear().await, Heard::Ended(3));
+        for stream in [5, 7, 1] {
+            peer.end(stream).await;
+        }
+        peer
+    });
+    let (stdin, stdout) = (process.stdin().unwrap(), process.stdout().unwrap());
+    converse(stdout, stdin).await;
+    assert!(process.wait().await.unwrap().success());
+    cat.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_is_heard_while_it_is_spoken_to() {
+    // PF-1
+    let (client, server) = duplex(NARROW);
+    let plain = (PortForward::over_spdy(client, &[80]), Peer::new(server));
+    let (client, peer) = tunnel(NARROW, 4096).await;
+    for (mut forward, mut peer) in [plain, (PortForward::over_tunnel(client, &[80]), peer)] {
+        let echo = tokio::spawn(async move {
+            repeat(&mut peer, 3, 3).await;
+            assert_eq!(peer.hear().await, Heard::Ended(3));
+            peer.end(3).await;
+            peer.end(1).await;
+            peer
+        });
+        let (from, to) = split(forward.take(0).unwrap());
+        converse(from, to).await;
+        forward.wait().await.unwrap();
+        echo.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_late_has_not_lost_the_connection() {
+    // RX-1, PF-1
+    let (client, mut peer) = pair();
+    let mut forward = PortForward::over_spdy(client, &[80]);
+    let serving = tokio::spawn(async move {
+        peer.say(3, &[b'x'; 100_000]).await;
+        // The port is quiet for six minutes.
+        let mut pings = 0;
+        while pings < 72 {
+            if let Heard::Ping(number) = peer.hear().await {
+                pings += 1;
+                peer.frame(0x8003_0006, 0, &number.to_be_bytes()).await;
             }
         }
+        peer.end(3).await;
+        peer.end(1).await;
+        peer
     });
-    plays_a_port(Peer::new(ours), PortForward::over_tunnel(client, &[80, 5432])).await;
+    let mut port = forward.take(0).unwrap();
+    sleep(Duration::from_secs(300)).await;
+    let mut heard = Vec::new();
+    port.read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard.len(), 100_000);
+    forward.wait().await.unwrap();
+    serving.await.unwrap();
 }
 
 /// Answers wishes for other protocols one after the other, and keeps what was wished.
@@ -265,12 +358,30 @@ async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
     assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"]);
     assert!(matches!(peer.hear().await, Heard::Opened(1, _)));
 
-    answer(vec![Err(403)]);
-    let error = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap_err();
-    assert!(matches!(&error, Error::Status(status) if status.code == Some(403)), "{error:?}");
-    assert_eq!(asked(), ["GET websocket"], "no protocol gives rights");
+    for code in [403, 404, 405, 501] {
+        let (client, mut peer) = pair();
+        answer(vec![Err(code), Ok(client)]);
+        let _process = pods.attach("web", &AttachOptions::default()).await.unwrap();
+        assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"], "{code}");
+        assert!(matches!(peer.hear().await, Heard::Opened(1, _)));
+    }
 
-    answer(vec![Err(400), Err(503)]);
-    assert!(pods.attach("web", &AttachOptions::default()).await.is_err());
+    let (other, _) = pair();
+    let (client, mut peer) = pair();
+    answer(vec![Ok(other), Ok(client)]);
+    let _process = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap();
+    assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"], "it agreed to something that nobody asked for");
+    assert!(matches!(peer.hear().await, Heard::Opened(1, _)));
+
+    answer(vec![Err(403), Err(503)]);
+    let error = pods.attach("web", &AttachOptions::default()).await.unwrap_err();
+    assert!(matches!(&error, Error::Status(status) if status.code == Some(503)), "the last word counts: {error:?}");
     assert_eq!(asked(), ["GET websocket", "POST SPDY/3.1"]);
+
+    for code in [401, 409, 422, 429] {
+        answer(vec![Err(code)]);
+        let error = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap_err();
+        assert!(matches!(&error, Error::Status(status) if status.code == Some(code.into())), "{error:?}");
+        assert_eq!(asked(), ["GET websocket"], "no protocol changes that");
+    }
 }

@@ -34,6 +34,14 @@ impl Directory {
         path
     }
 
+    /// A pipe with a name.
+    pub fn pipe(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("it is part of every system").success());
+        path
+    }
+
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).expect("the test has written it")
     }

@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use kubewright_client::Config;
 use kubewright_client::config::{ExecConfig, ExecEnv, InteractiveMode};
 use kubewright_client::credentials::{Exec, ExecPolicy};
 use kubewright_client::rest::PrometheusMetrics;
-use kubewright_client::transport::{HttpTransport, Transport, TransportError, TransportErrorKind, TransportObserver};
+use kubewright_client::transport::{
+    HttpTransport, Transport, TransportError, TransportErrorKind, TransportObserver, Upgrade,
+};
 use kubewright_core::{ByteString, Value};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
 
 use crate::authorities::pass;
 use crate::directory::Directory;
-use crate::scripted::{Authority, Peer, Scripted, echo};
+use crate::scripted::{Authority, Peer, Script, Scripted, echo};
 use crate::talking::{ask, get};
 
 const V1: &str = "client.authentication.k8s.io/v1";
@@ -125,6 +130,89 @@ async fn a_refused_token_runs_the_program_again() {
 
 // AU-1
 #[tokio::test]
+async fn space_around_a_token_does_not_hide_that_it_is_the_refused_one() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    let once = format!("if [ $(wc -l < '{}') = 1 ]; then T=old; else T=new; fi\n", directory.path("runs").display());
+    let script = once + &print("\"token\":\" $T\\\\n\"");
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &script));
+    let (status, heard) = ask(&transport, get("/")).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(heard.contains("Bearer new\n"), "{heard}");
+}
+
+// AU-1
+#[tokio::test]
+async fn a_token_that_is_refused_for_another_protocol_runs_the_program_again() {
+    let authority = Authority::new();
+    let tls = authority.server(&authority.sign("server"));
+    let server = Scripted::start(Some(tls), |request: Request<Incoming>, _: Peer| async move {
+        let code = if request.headers()["authorization"] == "Bearer new" { 101 } else { 401 };
+        let response = Response::builder().status(code).header("connection", "upgrade").header("upgrade", "echo");
+        response.body(Script::default()).expect("fine")
+    })
+    .await;
+    let directory = Directory::new();
+    let once = format!("if [ $(wc -l < '{}') = 1 ]; then T=old; else T=new; fi\n", directory.path("runs").display());
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &(once + &print("\"token\":\"$T\""))));
+    let request = Request::get("/").header("connection", "upgrade").header("upgrade", "echo");
+    let upgrade = transport.upgrade(request.body(Bytes::new()).expect("fine")).await.expect("it answers");
+    assert!(matches!(upgrade, Upgrade::Switched(..)), "{upgrade:?}");
+    assert_eq!(runs(&directory), 2);
+
+    // What is no better the second time is told.
+    let directory = Directory::new();
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &print("\"token\":\"old\"")));
+    let request = Request::get("/").header("connection", "upgrade").header("upgrade", "echo");
+    let upgrade = transport.upgrade(request.body(Bytes::new()).expect("fine")).await.expect("it answers");
+    assert!(matches!(upgrade, Upgrade::Refused(answer) if answer.status() == StatusCode::UNAUTHORIZED));
+    assert_eq!(runs(&directory), 2);
+}
+
+// AU-1
+#[tokio::test]
+async fn a_program_goes_on_although_the_request_that_needs_it_gives_up() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    // Both ends of the pipes are ours as well, so that nobody waits for the other to open them.
+    let both = || pipe::OpenOptions::new().read_write(true).clone();
+    let mut begun = both().open_receiver(directory.pipe("begun")).expect("a pipe");
+    let mut go = both().open_sender(directory.pipe("go")).expect("a pipe");
+    let script = format!("cd '{}'\necho > begun\nread go < go\n", directory.root().display());
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &(script + &print("\"token\":\"t\""))));
+    let request = tokio::spawn(transport.send(get("/")));
+    begun.read_u8().await.expect("it is being run");
+    request.abort();
+    assert!(request.await.is_err_and(|error| error.is_cancelled()));
+    go.write_all(b"\n").await.expect("it waits");
+    assert!(ask(&transport, get("/")).await.1.contains("authorization: Bearer t\n"));
+    assert_eq!(runs(&directory), 1, "the one that was begun");
+}
+
+// AU-1
+#[tokio::test]
+async fn a_program_ends_with_the_last_who_could_use_what_it_prints() {
+    let (authority, directory) = (Authority::new(), Directory::new());
+    let mut begun = pipe::OpenOptions::new().read_write(true).open_receiver(directory.pipe("begun")).expect("a pipe");
+    let mut life = pipe::OpenOptions::new().open_receiver(directory.pipe("life")).expect("a pipe");
+    let script =
+        format!("cd '{}'\nexec 3> life\necho alive >&3\necho > begun\nexec sleep 300", directory.root().display());
+    let config = crate::scripted::config("https://127.0.0.1:1", Some(&authority));
+    let transport = with(config, plugin(&directory, &script));
+    let request = tokio::spawn(transport.send(get("/")));
+    begun.read_u8().await.expect("it is being run");
+    drop(transport);
+    request.abort();
+    let mut last_words = String::new();
+    let ended = tokio::time::timeout(Duration::from_secs(60), life.read_to_string(&mut last_words)).await;
+    ended.expect("it is gone").expect("it was there");
+    assert_eq!(last_words, "alive\n");
+}
+
+// AU-1
+#[tokio::test]
 async fn a_new_certificate_makes_new_connections_and_a_new_token_does_not() {
     let authority = Authority::new();
     let tls = authority.server(&authority.sign("server"));
@@ -193,6 +281,26 @@ async fn programs_that_hang_are_ended_and_those_that_may_not_run_are_not() {
     lonely.config.interactive_mode = Some(InteractiveMode::Always);
     if !std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         assert!(failure(lonely).await.contains("needs a terminal"));
+    }
+}
+
+// AU-1
+#[tokio::test]
+async fn what_the_policy_was_asked_about_is_what_is_run() {
+    let authority = Authority::new();
+    let directory = Directory::new();
+    for name in ["true", "no-such-program"] {
+        let mut exec = plugin(&directory, &print("\"token\":\"stolen\""));
+        std::fs::copy(directory.path("plugin"), directory.path(name)).expect("it is ours");
+        exec.config.command = Some(name.to_owned());
+        // Of a kubeconfig that would have its own program pass for one that is allowed.
+        let path = format!("{}:/usr/bin:/bin", directory.root().display());
+        exec.config.env = vec![ExecEnv { name: "PATH".to_owned(), value: path.into() }];
+        exec.policy = ExecPolicy::Allow(vec![name.into()]);
+        let config = crate::scripted::config("https://127.0.0.1:1", Some(&authority));
+        let error = with(config, exec).send(get("/")).await.expect_err("there are no credentials");
+        assert_eq!(error.kind(), TransportErrorKind::Credentials, "{error:?}");
+        assert!(!directory.path("runs").exists(), "{name} of the directory was run");
     }
 }
 

@@ -14,6 +14,7 @@ mod oidc;
 mod overrides;
 mod pooling;
 mod proxies;
+mod remote;
 mod scripted;
 mod shrinking;
 mod signer;

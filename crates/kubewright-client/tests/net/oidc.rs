@@ -10,6 +10,7 @@ use kubewright_client::Config;
 use kubewright_client::config::{Environment, InCluster, Kubeconfig, LoadingRules, Overrides};
 use kubewright_client::transport::{Transport, TransportErrorKind};
 use kubewright_core::ByteString;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::directory::Directory;
 use crate::scripted::{Authority, Script, Scripted, echo};
@@ -30,6 +31,10 @@ struct Setting {
     authority: Authority,
     /// What the provider was sent.
     heard: Arc<Mutex<Vec<String>>>,
+    /// Told of when a renewal is asked for.
+    asked: Arc<Notify>,
+    /// As many renewals are answered.
+    answers: Arc<Semaphore>,
 }
 
 impl Setting {
@@ -37,9 +42,10 @@ impl Setting {
         let authority = Authority::new();
         let tls = authority.server(&authority.sign("server"));
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let log = Arc::clone(&heard);
+        let (asked, answers) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(100)));
+        let shared = (Arc::clone(&heard), Arc::clone(&asked), Arc::clone(&answers));
         let provider = Scripted::start(Some(Arc::clone(&tls)), move |request: Request<Incoming>, _| {
-            let log = Arc::clone(&log);
+            let (log, asked, answers) = shared.clone();
             async move {
                 let uri = request.uri().clone();
                 if uri.path() == "/realm/.well-known/openid-configuration" {
@@ -54,6 +60,8 @@ impl Setting {
                     authorization.map_or(String::new(), |value| { value.to_str().unwrap_or_default().to_owned() })
                 );
                 log.lock().expect("no panic").push(heard);
+                asked.notify_one();
+                answers.acquire().await.expect("it stays open").forget();
                 let mut response = Response::new(Script::text(answer.replace("NEW", &token("new", 3600))));
                 if answer.is_empty() {
                     *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -71,7 +79,7 @@ impl Setting {
             response
         })
         .await;
-        Setting { directory: Directory::new(), provider, server, authority, heard }
+        Setting { directory: Directory::new(), provider, server, authority, heard, asked, answers }
     }
 
     /// The configuration of a kubeconfig with this token.
@@ -122,6 +130,34 @@ async fn a_token_that_is_good_is_used_until_the_server_refuses_it() {
     assert!(setting.heard.lock().expect("no panic").is_empty());
     let transport = setting.config(&token("revoked", 3600)).connect().expect("fine");
     assert!(ask(&transport, get("/")).await.1.contains(".new\n"));
+}
+
+// AU-2
+#[tokio::test]
+async fn space_around_a_token_does_not_hide_that_it_is_the_refused_one() {
+    let setting = Setting::new("{\"id_token\":\" NEW\\n\"}").await;
+    let transport = setting.config(&format!("' {} '", token("revoked", 3600))).connect().expect("fine");
+    assert!(ask(&transport, get("/")).await.1.contains(".new\n"));
+}
+
+// AU-2
+#[tokio::test]
+async fn a_renewal_goes_on_although_the_request_that_needs_it_gives_up() {
+    let setting = Setting::new("{\"id_token\":\"NEW\",\"refresh_token\":\"fresher\"}").await;
+    setting.answers.forget_permits(100);
+    let transport = setting.config(&token("old", 5)).connect().expect("fine");
+    let request = tokio::spawn(transport.send(get("/")));
+    setting.asked.notified().await;
+    request.abort();
+    assert!(request.await.is_err_and(|error| error.is_cancelled()));
+    setting.answers.add_permits(100);
+    let (status, heard) = ask(&transport, get("/")).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(heard.contains(".new\n"), "{heard}");
+    assert_eq!(setting.heard.lock().expect("no panic").len(), 1, "a refresh token is of use once");
+    let kept = Kubeconfig::read(&setting.directory.path("config")).expect("we wrote it");
+    let settings = &kept.users["jane"].auth_provider.as_ref().expect("it is there").config;
+    assert_eq!(settings["refresh-token"].expose(), "fresher");
 }
 
 // AU-2

@@ -33,7 +33,9 @@ pub(super) fn read(version: &str, output: &[u8]) -> Result<ExecCredential, Strin
         return Err(format!("it is of version {found:?}, and {version:?} is configured"));
     }
     let status = answer.get("status").filter(|status| !status.is_null()).ok_or("it has no status")?;
-    let token = text(status.get("token")).map(Secret::new);
+    // As it will be sent, so that it can be told from the one that was refused.
+    let token = status.get("token").and_then(Value::as_str).map(str::trim);
+    let token = token.filter(|token| !token.is_empty()).map(Secret::from);
     let certificate = text(status.get("clientCertificateData"));
     let key = text(status.get("clientKeyData"));
     let identity = match (certificate, key) {

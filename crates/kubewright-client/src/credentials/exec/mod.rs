@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_core::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use super::Identity;
+use super::renewal::Renewal;
 use crate::config::{ConfigError, ExecConfig};
 use crate::secret::Secret;
-use crate::task::BoxFuture;
 use crate::transport::{ExecOutcome, TransportObserver};
 
 /// The present version of the exchange.
@@ -35,7 +35,8 @@ pub struct Exec {
     pub config: ExecConfig,
     /// What it is told about the cluster, if it wants to know.
     pub cluster: Value,
-    /// How long it may take. Five minutes by default, because somebody may have to log in with a browser.
+    /// How long it may take, whatever limit the request has that needs it. Five minutes by default, because somebody may have
+    /// to log in with a browser.
     pub timeout: Duration,
     /// Which programs may be run. All by default.
     pub policy: ExecPolicy,
@@ -50,7 +51,8 @@ pub enum ExecPolicy {
     AllowAll,
     /// None.
     DenyAll,
-    /// These: a bare name is looked up in `PATH`, on both sides.
+    /// These: a bare name is looked up in the `PATH` of this process, on both sides, and what was found there is run, whatever
+    /// `PATH` the kubeconfig sets for the program.
     Allow(Vec<PathBuf>),
 }
 
@@ -138,9 +140,16 @@ pub(crate) struct ExecCredential {
 
 /// A program and what it has printed last. One run at a time, whose result all wait for.
 pub(crate) struct ExecPlugin {
+    program: Arc<Program>,
+    /// Held by whoever runs the program.
+    current: Arc<Mutex<Option<ExecCredential>>>,
+    renewal: Renewal,
+}
+
+/// What a run needs.
+struct Program {
     exec: Exec,
     observer: Option<TransportObserver>,
-    current: Mutex<Option<ExecCredential>>,
 }
 
 impl ExecPlugin {
@@ -152,27 +161,52 @@ impl ExecPlugin {
         if !exec.config.api_version.as_deref().is_some_and(is_supported) {
             return refuse("the version of the exchange is neither v1 nor v1beta1");
         }
-        Ok(ExecPlugin { exec, observer, current: Mutex::new(None) })
+        let program = Arc::new(Program { exec, observer });
+        Ok(ExecPlugin { program, current: Arc::default(), renewal: Renewal::default() })
     }
 
     /// What the program has printed, run again if that has expired.
     pub(crate) async fn credential(&self) -> Result<ExecCredential, ExecError> {
-        let mut current = self.current.lock().await;
+        let current = Arc::clone(&self.current).lock_owned().await;
         if let Some(credential) = current.as_ref().filter(|credential| !credential.is_expired()) {
             return Ok(credential.clone());
         }
-        // If the caller gives up here, the program is ended, and the next caller runs it again.
-        let credential = self.run().await?;
-        self.replace(&mut current, credential.clone());
-        Ok(credential)
+        self.run(current).await
     }
 
-    /// Boxed, so that what few need is no part of each request.
-    fn run(&self) -> BoxFuture<'_, Result<ExecCredential, ExecError>> {
-        Box::pin(self.run_once())
+    /// Runs the program after a refusal, unless somebody has done so meanwhile. Whether its word is another now.
+    pub(crate) async fn refresh(&self, token: Option<&str>, identity: Option<&Arc<Identity>>) -> bool {
+        let current = Arc::clone(&self.current).lock_owned().await;
+        if current.as_ref().is_some_and(|credential| credential.differs(token, identity)) {
+            return true;
+        }
+        match self.run(current).await {
+            Ok(credential) => credential.differs(token, identity),
+            Err(error) => {
+                tracing::warn!(%error, "the server refused the credentials and no others could be had");
+                false
+            }
+        }
     }
 
-    async fn run_once(&self) -> Result<ExecCredential, ExecError> {
+    /// Runs the program. If the caller gives up, it goes on: somebody may be logging in, and the next caller takes what it prints.
+    async fn run(&self, mut current: OwnedMutexGuard<Option<ExecCredential>>) -> Result<ExecCredential, ExecError> {
+        let program = Arc::clone(&self.program);
+        // Boxed, so that what few need is no part of each request.
+        let work = Box::pin(async move {
+            let credential = program.run().await?;
+            program.replace(&mut current, credential.clone());
+            Ok(credential)
+        });
+        self.renewal.run(work).await.unwrap_or_else(|| {
+            let command = self.program.exec.config.command.clone().unwrap_or_default();
+            Err(ExecError::Start { command, source: std::io::Error::other("its task was broken off") })
+        })
+    }
+}
+
+impl Program {
+    async fn run(&self) -> Result<ExecCredential, ExecError> {
         let ended = run::run(&self.exec).await;
         if let Some(observer) = &self.observer {
             observer.exec_plugin_called(match &ended {
@@ -198,25 +232,6 @@ impl ExecPlugin {
         }
         *current = Some(credential);
     }
-
-    /// Runs the program after a refusal, unless somebody has done so meanwhile. Whether its word is another now.
-    pub(crate) async fn refresh(&self, token: Option<&str>, identity: Option<&Arc<Identity>>) -> bool {
-        let mut current = self.current.lock().await;
-        if current.as_ref().is_some_and(|credential| credential.differs(token, identity)) {
-            return true;
-        }
-        match self.run().await {
-            Ok(credential) => {
-                let is_new = credential.differs(token, identity);
-                self.replace(&mut current, credential);
-                is_new
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the server refused the credentials and no others could be had");
-                false
-            }
-        }
-    }
 }
 
 impl ExecCredential {
@@ -231,6 +246,6 @@ impl ExecCredential {
 
 impl fmt::Debug for ExecPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExecPlugin").field("exec", &self.exec).finish_non_exhaustive()
+        f.debug_struct("ExecPlugin").field("exec", &self.program.exec).finish_non_exhaustive()
     }
 }

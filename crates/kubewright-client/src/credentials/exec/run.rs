@@ -1,6 +1,6 @@
 //! One run of the program.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -19,7 +19,14 @@ const OUTPUT_MAX: u64 = 1 << 20;
 pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
     let config = &exec.config;
     let command = config.command.clone().unwrap_or_default();
-    if !is_allowed(&exec.policy, &command) {
+    let missing =
+        |command| ExecError::NotFound { command, install_hint: config.install_hint.as_deref().map(printable) };
+    if exec.policy == ExecPolicy::DenyAll {
+        return Err(ExecError::Denied { command });
+    }
+    // Looked up once: what is run is the file that the policy was asked about.
+    let Some(program) = found(Path::new(&command)) else { return Err(missing(command)) };
+    if !is_allowed(&exec.policy, &program) {
         return Err(ExecError::Denied { command });
     }
     let is_interactive = match config.interactive_mode.unwrap_or(InteractiveMode::IfAvailable) {
@@ -30,7 +37,7 @@ pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
     };
     let version = config.api_version.as_deref().unwrap_or(V1);
     let cluster = config.provide_cluster_info.then_some(&exec.cluster);
-    let mut process = Command::new(&command);
+    let mut process = Command::new(program);
     process
         .args(config.args.expose())
         .envs(config.env.iter().map(|variable| (&variable.name, variable.value.expose())))
@@ -42,9 +49,7 @@ pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
         .kill_on_drop(true);
     let (status, output) = match tokio::time::timeout(exec.timeout, finish(process)).await {
         Err(_) => return Err(ExecError::Timeout { command, limit: exec.timeout }),
-        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => {
-            return Err(ExecError::NotFound { command, install_hint: config.install_hint.as_deref().map(printable) });
-        }
+        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => return Err(missing(command)),
         Ok(Err(source)) => return Err(ExecError::Start { command, source }),
         Ok(Ok(finished)) => finished,
     };
@@ -66,25 +71,40 @@ fn finish(mut process: Command) -> BoxFuture<'static, io::Result<(ExitStatus, Ve
     })
 }
 
-fn is_allowed(policy: &ExecPolicy, command: &str) -> bool {
+fn is_allowed(policy: &ExecPolicy, program: &Path) -> bool {
     match policy {
         ExecPolicy::AllowAll => true,
         ExecPolicy::DenyAll => false,
-        ExecPolicy::Allow(list) => {
-            let wanted = found(Path::new(command));
-            list.iter().any(|allowed| found(allowed) == wanted)
-        }
+        ExecPolicy::Allow(list) => list.iter().any(|allowed| found(allowed).is_some_and(|allowed| allowed == program)),
     }
 }
 
-/// The file that a command stands for.
-fn found(command: &Path) -> PathBuf {
+/// The file that a command stands for, by the `PATH` of this process: a kubeconfig may set another for the program, but not to choose it.
+fn found(command: &Path) -> Option<PathBuf> {
+    found_in(&std::env::var_os("PATH").unwrap_or_default(), command)
+}
+
+fn found_in(search: &OsStr, command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 || command.is_absolute() {
-        return std::path::absolute(command).unwrap_or_else(|_| command.to_owned());
+        return std::path::absolute(command).ok().and_then(program_at);
     }
-    let search: OsString = std::env::var_os("PATH").unwrap_or_default();
-    let candidates = std::env::split_paths(&search).map(|directory| directory.join(command));
-    candidates.into_iter().find(|file| file.is_file()).unwrap_or_else(|| command.to_owned())
+    // A directory that depends on where we are is nobody's choice of programs.
+    let directories = std::env::split_paths(search).filter(|directory| directory.is_absolute());
+    directories.map(|directory| directory.join(command)).find_map(program_at)
+}
+
+#[cfg(unix)]
+fn program_at(file: PathBuf) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = file.metadata().ok()?;
+    (metadata.is_file() && metadata.permissions().mode() & 0o111 != 0).then_some(file)
+}
+
+#[cfg(not(unix))]
+fn program_at(file: PathBuf) -> Option<PathBuf> {
+    // As the system does with names that do not say what they are.
+    let file = if file.extension().is_none() { file.with_extension(std::env::consts::EXE_EXTENSION) } else { file };
+    file.is_file().then_some(file)
 }
 
 /// A text without what could move a terminal's cursor or change its colours.
@@ -105,11 +125,33 @@ mod tests {
     // AU-1
     #[test]
     fn policies_name_programs_by_name_or_path() {
-        assert!(is_allowed(&ExecPolicy::AllowAll, "sh"));
-        assert!(!is_allowed(&ExecPolicy::DenyAll, "sh"));
-        let shell = found(Path::new("sh"));
-        assert!(is_allowed(&ExecPolicy::Allow(vec![shell.clone()]), "sh"));
-        assert!(is_allowed(&ExecPolicy::Allow(vec!["sh".into()]), &shell.to_string_lossy()));
-        assert!(!is_allowed(&ExecPolicy::Allow(vec![shell]), "/elsewhere/sh"));
+        let shell = found(Path::new("sh")).expect("there is a shell");
+        assert!(is_allowed(&ExecPolicy::AllowAll, &shell));
+        assert!(!is_allowed(&ExecPolicy::DenyAll, &shell));
+        assert!(is_allowed(&ExecPolicy::Allow(vec![shell.clone()]), &shell));
+        assert!(is_allowed(&ExecPolicy::Allow(vec!["sh".into()]), &shell));
+        assert!(!is_allowed(&ExecPolicy::Allow(vec!["sh".into()]), Path::new("/elsewhere/sh")));
+        assert!(!is_allowed(&ExecPolicy::Allow(vec!["/elsewhere/sh".into()]), &shell));
+        // Two names that stand for nothing are not the same program.
+        assert!(!is_allowed(&ExecPolicy::Allow(vec!["no-such-program".into()]), Path::new("no-such-program")));
+    }
+
+    // AU-1
+    #[test]
+    #[cfg(unix)]
+    fn only_files_that_can_be_run_are_found() {
+        let shell = found(Path::new("sh")).expect("there is a shell");
+        let directory = shell.parent().expect("it is in a directory");
+        let found_in = |search: &[&Path], command: &str| {
+            found_in(&std::env::join_paths(search).expect("no colons"), Path::new(command))
+        };
+        assert_eq!(found_in(&[directory], "sh"), Some(shell.clone()));
+        assert_eq!(found_in(&[Path::new("/elsewhere"), directory], "sh"), Some(shell));
+        assert_eq!(found_in(&[Path::new("/elsewhere")], "sh"), None);
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(found_in(&[here], "Cargo.toml"), None, "a file, but no program");
+        assert_eq!(found_in(&[], &here.join("Cargo.toml").to_string_lossy()), None);
+        assert_eq!(found_in(&[here], "src"), None, "a directory");
+        assert_eq!(found_in(&[Path::new(""), Path::new(".")], "sh"), None, "wherever we happen to be");
     }
 }

@@ -6,17 +6,21 @@
 
 mod frame;
 
-use std::time::Duration;
+use std::future::pending;
 
 use bytes::{Bytes, BytesMut};
 use flate2::{Compress, Compression, FlushCompress};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::RemoteError;
-use super::channel::{SILENCE, WRITE, lost};
+use super::channel::{FAREWELL, SILENCE, WRITE, lost};
 use crate::transport::TransportErrorKind;
 use frame::Frame;
+
+/// How many pings of theirs may wait for an answer.
+const PINGS_MAX: usize = 16;
 
 /// A stream to be opened.
 pub(super) struct Opening {
@@ -28,16 +32,14 @@ pub(super) struct Opening {
     pub(super) headers: Vec<(&'static str, String)>,
 }
 
-/// Both directions of a connection, as channels.
-pub(super) struct Spdy<S> {
-    stream: S,
+/// What the other side says, by channels.
+pub(super) struct Receiver<S> {
+    stream: ReadHalf<S>,
     incoming: BytesMut,
     /// In the order of their numbers: 1, 3, 5, …
     streams: Vec<Opened>,
-    /// What goes before the next thing we write: the opening of streams, answers to pings.
-    outgoing: BytesMut,
-    pings: u32,
-    heard: Instant,
+    /// The numbers of their pings, for the other half to answer.
+    pinged: mpsc::Sender<u32>,
 }
 
 struct Opened {
@@ -46,25 +48,37 @@ struct Opened {
     has_ended: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Spdy<S> {
-    /// Opens streams over `stream`, on which SPDY was agreed. All are open before anything is read.
-    pub(super) fn new(stream: S, openings: Vec<Opening>) -> Self {
-        let (mut compress, mut outgoing) = (Compress::new(Compression::fast(), true), BytesMut::new());
-        let mut streams = Vec::new();
-        for Opening { channel, is_read, headers } in openings {
-            let number = 2 * streams.len() as u32 + 1;
-            outgoing.extend_from_slice(&frame::syn_stream(number, &header_block(&headers, &mut compress)));
-            streams.push(Opened { channel, is_read, has_ended: false });
-        }
-        Spdy { stream, incoming: BytesMut::new(), streams, outgoing, pings: 1, heard: Instant::now() }
-    }
+/// What we say, by channels.
+pub(super) struct Sender<S> {
+    stream: WriteHalf<S>,
+    /// The channels of the streams 1, 3, 5, …
+    channels: Vec<u8>,
+    /// What goes before the next thing we write: the opening of streams, or the rest of a frame.
+    outgoing: BytesMut,
+    pings: u32,
+    pinged: mpsc::Receiver<u32>,
+}
 
-    /// The next bytes and their channel; none when all that is read has ended. Cancel safe.
+/// Both halves of a connection over `stream`, on which SPDY was agreed. Streams are opened by the first thing that is sent.
+pub(super) fn halves<S: AsyncRead + AsyncWrite>(stream: S, openings: Vec<Opening>) -> (Receiver<S>, Sender<S>) {
+    let (mut compress, mut outgoing) = (Compress::new(Compression::fast(), true), BytesMut::new());
+    let (mut streams, mut channels) = (Vec::new(), Vec::new());
+    for Opening { channel, is_read, headers } in openings {
+        let number = 2 * streams.len() as u32 + 1;
+        outgoing.extend_from_slice(&frame::syn_stream(number, &header_block(&headers, &mut compress)));
+        streams.push(Opened { channel, is_read, has_ended: false });
+        channels.push(channel);
+    }
+    let (from, to) = split(stream);
+    let (asking, asked) = mpsc::channel(PINGS_MAX);
+    let receiver = Receiver { stream: from, incoming: BytesMut::new(), streams, pinged: asking };
+    (receiver, Sender { stream: to, channels, outgoing, pings: 1, pinged: asked })
+}
+
+impl<S: AsyncRead> Receiver<S> {
+    /// The next bytes and their channel; none when all that is read has ended.
     pub(super) async fn receive(&mut self) -> Result<Option<(u8, Bytes)>, RemoteError> {
         loop {
-            if !self.outgoing.is_empty() {
-                self.flush().await?;
-            }
             while let Some(frame) = Frame::take(&mut self.incoming)? {
                 if let Some(message) = self.hear(frame)? {
                     return Ok(Some(message));
@@ -73,10 +87,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spdy<S> {
             if self.streams.iter().all(|stream| !stream.is_read || stream.has_ended) {
                 return Ok(None);
             }
-            match timeout_at(self.heard + SILENCE, self.stream.read_buf(&mut self.incoming)).await {
+            match timeout(SILENCE, self.stream.read_buf(&mut self.incoming)).await {
                 Err(elapsed) => return Err(lost(TransportErrorKind::Timeout, elapsed)),
                 Ok(Ok(0)) => return Ok(None),
-                Ok(Ok(_)) => self.heard = Instant::now(),
+                Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(lost(TransportErrorKind::Disconnected, error)),
             }
         }
@@ -98,8 +112,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spdy<S> {
                     return Err(RemoteError::Refused(format!("the server broke a stream off, status {status}")));
                 }
             }
-            // Numbers of our own pings are odd.
-            Frame::Ping(id) if id % 2 == 0 => self.outgoing.extend_from_slice(&frame::ping(id)),
+            // Numbers of our own pings are odd. Who asks on and on without taking answers needs no more of them.
+            Frame::Ping(id) if id % 2 == 0 => drop(self.pinged.try_send(id)),
             Frame::GoAway => self.streams.iter_mut().for_each(|stream| stream.has_ended = true),
             Frame::Ping(_) | Frame::Other => {}
         }
@@ -115,7 +129,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spdy<S> {
     pub(super) fn has_ended(&self, channel: u8) -> bool {
         self.streams.iter().any(|stream| stream.channel == channel && stream.has_ended)
     }
+}
 
+impl<S: AsyncWrite> Sender<S> {
     pub(super) async fn send(&mut self, channel: u8, bytes: &[u8]) -> Result<(), RemoteError> {
         self.data(channel, false, bytes).await
     }
@@ -126,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spdy<S> {
     }
 
     async fn data(&mut self, channel: u8, last: bool, bytes: &[u8]) -> Result<(), RemoteError> {
-        let Some(at) = self.streams.iter().position(|stream| stream.channel == channel) else { return Ok(()) };
+        let Some(at) = self.channels.iter().position(|have| *have == channel) else { return Ok(()) };
         self.outgoing.extend_from_slice(&frame::data(2 * at as u32 + 1, last, bytes));
         self.flush().await
     }
@@ -137,18 +153,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spdy<S> {
         self.flush().await
     }
 
+    /// The number of a ping of theirs that is to be answered. Cancel safe.
+    pub(super) async fn asked(&mut self) -> u32 {
+        match self.pinged.recv().await {
+            Some(number) => number,
+            // Nobody listens any more.
+            None => pending().await,
+        }
+    }
+
+    pub(super) async fn answer(&mut self, number: u32) -> Result<(), RemoteError> {
+        self.outgoing.extend_from_slice(&frame::ping(number));
+        self.flush().await
+    }
+
     /// Ends the connection; whether the other side hears of it makes no difference.
     pub(super) async fn end(&mut self) {
         self.outgoing.extend_from_slice(&frame::go_away());
-        let _ = timeout(Duration::from_secs(1), async {
+        let _ = timeout(FAREWELL, async {
             let _ = self.flush().await;
             self.stream.shutdown().await
         })
         .await;
     }
 
-    /// Cancel safe: what has left is no longer in the way.
-    async fn flush(&mut self) -> Result<(), RemoteError> {
+    /// Sends what is to go first. Cancel safe: what has left is no longer in the way.
+    pub(super) async fn flush(&mut self) -> Result<(), RemoteError> {
         let writing = async {
             while !self.outgoing.is_empty() {
                 self.stream.write_buf(&mut self.outgoing).await?;
