@@ -10,6 +10,7 @@ use kubewright_client::rest::Request;
 use kubewright_core::{GroupVersion, Selector, Value, yaml};
 
 use crate::connection::Connection;
+use crate::output::print;
 use crate::table::Table;
 
 /// The server's own tables, or objects from one that has none.
@@ -62,8 +63,7 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
             Output::Json => text = format!("{object}\n"),
             _ => yaml::write(&object, &mut text),
         }
-        print!("{text}");
-        return Ok(());
+        return Ok(print(text)?);
     }
     let answer = request.header(ACCEPT, TABLES).send().await?;
     let mut table = Table::of_server(options.output == Some(Output::Wide));
@@ -71,8 +71,8 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
     if table.is_empty() {
         let place =
             options.namespace(&client).map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
-        println!("No resources found{}.", if mapping.namespaced { place } else { String::new() });
-        return Ok(());
+        let place = if mapping.namespaced { place } else { String::new() };
+        return Ok(print(format!("No resources found{place}.\n"))?);
     }
     Ok(table.print()?)
 }

@@ -34,7 +34,7 @@ pub struct Options {
 pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let listener = TcpListener::bind(SocketAddr::new(options.address, options.port)).await?;
-    println!("Starting to serve on {}", listener.local_addr()?);
+    crate::output::print(format!("Starting to serve on {}\n", listener.local_addr()?))?;
     loop {
         let (stream, _) = tokio::select! {
             accepted = listener.accept() => accepted?,

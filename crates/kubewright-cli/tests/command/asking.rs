@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::process::{Cluster, Serving, kubewright, text};
 
@@ -71,5 +71,25 @@ fn shells_complete_the_command() {
             Command::new(env!("CARGO_BIN_EXE_kubewright")).args(["completion", shell]).output().expect("built");
         let script = text(&output.stdout);
         assert!(output.status.success() && script.contains(sign) && script.contains("write-kubeconfig"), "{script}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_away_has_read_enough() {
+    let cluster = Cluster::start(&["apiserver"]);
+    for arguments in [
+        &["get", "services", "-A", "-o", "json"][..],
+        &["get", "services", "-A", "-o", "yaml"],
+        &["get", "services", "-A"],
+        &["get", "pods"],
+        &["api-versions"],
+        &["api-resources"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("two more descriptors");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubewright"));
+        command.args(arguments).args(["--kubeconfig", cluster.kubeconfig.path()]);
+        let output = command.stdout(writer).stderr(Stdio::piped()).output().expect("built");
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}");
     }
 }
