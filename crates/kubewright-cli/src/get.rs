@@ -54,7 +54,10 @@ enum Output {
 pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let mapping = options.mapping(&client).await?;
-    let request = options.request(&client, &mapping);
+    let mut request = options.collection(&client, &mapping);
+    if let Some(name) = &options.name {
+        request = request.name(name.as_str());
+    }
     if let Some(output @ (Output::Json | Output::Yaml)) = options.output {
         let answer = request.send().await?;
         let object = Value::from_json(&answer.bytes())?;
@@ -81,7 +84,8 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
 pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let mapping = options.mapping(&client).await?;
-    let mut request = options.request(&client, &mapping).parameter("watch", "true").header(ACCEPT, TABLES);
+    let mut request = options.collection(&client, &mapping).parameter("watch", "true").header(ACCEPT, TABLES);
+    // Only a collection can be watched: a request for one object is answered with it, whatever else it asks for.
     if let Some(name) = &options.name {
         request = request.parameter("fieldSelector", format!("metadata.name={name}"));
     }
@@ -118,7 +122,8 @@ impl Options {
         })
     }
 
-    fn request(&self, client: &Client, mapping: &RestMapping) -> Request<'static> {
+    /// Asks for all objects that have the labels.
+    fn collection(&self, client: &Client, mapping: &RestMapping) -> Request<'static> {
         let resource = &mapping.resource;
         let version = GroupVersion::new(resource.group.clone(), resource.version.clone());
         let mut request = client.rest().group_version(version).get().resource(resource.resource.clone());
@@ -130,10 +135,7 @@ impl Options {
         if let Some(selector) = &self.selector {
             request = request.parameter("labelSelector", selector);
         }
-        match &self.name {
-            Some(name) => request.name(name.as_str()),
-            None => request,
-        }
+        request
     }
 
     fn show(&self, answer: &Value, mapping: &RestMapping, table: &mut Table) {

@@ -1,10 +1,14 @@
 //! `get`, `watch`, `api-resources`, `api-versions` and `proxy` against `apiserver`.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use crate::process::{Cluster, Serving, kubewright, text};
+use kubewright_api::core::v1::ConfigMap;
+use kubewright_client::Api;
+use kubewright_core::options::Patch;
+
+use crate::process::{Cluster, PATIENCE, Serving, kubewright, text};
 
 #[test]
 fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
@@ -74,6 +78,31 @@ fn shells_complete_the_command() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_is_watched_by_its_name() {
+    let cluster = Cluster::start(&["apiserver"]);
+    let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "default");
+    for name in ["other", "wanted"] {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.into());
+        maps.create(&map).await.expect("it is new");
+    }
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_kubewright"));
+    watch.args(["watch", "configmaps", "wanted", "--kubeconfig", cluster.kubeconfig.path()]);
+    let mut watch = Killed(watch.stdout(Stdio::piped()).spawn().expect("built"));
+    let lines = BufReader::new(watch.0.stdout.take().expect("piped")).lines();
+    let (sender, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let next = || said.recv_timeout(PATIENCE).expect("it goes on to say what it sees");
+    assert!(next().starts_with("NAME "));
+    assert!(next().starts_with("wanted   0 "));
+    let filled = || Patch::Merge(br#"{"data":{"key":"value"}}"#.to_vec());
+    maps.patch("other", filled()).await.expect("it is there");
+    maps.patch("wanted", filled()).await.expect("it is there");
+    assert!(next().starts_with("wanted   1 "));
+    assert!(watch.0.try_wait().expect("it is our child").is_none(), "it still watches");
+}
+
 #[test]
 fn a_reader_that_has_gone_away_has_read_enough() {
     let cluster = Cluster::start(&["apiserver"]);
@@ -91,5 +120,15 @@ fn a_reader_that_has_gone_away_has_read_enough() {
         command.args(arguments).args(["--kubeconfig", cluster.kubeconfig.path()]);
         let output = command.stdout(writer).stderr(Stdio::piped()).output().expect("built");
         assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+/// Ends with its test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
