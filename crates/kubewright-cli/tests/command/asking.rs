@@ -8,7 +8,7 @@ use kubewright_api::core::v1::ConfigMap;
 use kubewright_client::Api;
 use kubewright_core::options::Patch;
 
-use crate::process::{Cluster, PATIENCE, Serving, kubewright, text};
+use crate::process::{Cluster, PATIENCE, Serving, eventually, kubewright, text};
 
 #[test]
 fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
@@ -121,6 +121,37 @@ fn a_reader_that_has_gone_away_has_read_enough() {
         let output = command.stdout(writer).stderr(Stdio::piped()).output().expect("built");
         assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}");
     }
+}
+
+/// Linux, since it says how many files a process has open.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_that_had_too_many_connections_serves_on() {
+    const FILES: usize = 48;
+    let cluster = Cluster::start(&["apiserver"]);
+    let mut limited = Command::new("sh");
+    let kubewright = format!("ulimit -n {FILES}; exec {} proxy --port 0", env!("CARGO_BIN_EXE_kubewright"));
+    limited.args(["-c", &format!("{kubewright} --kubeconfig {}", cluster.kubeconfig.path())]);
+    let mut proxy = Killed(limited.stdout(Stdio::piped()).spawn().expect("there is a shell"));
+    let mut line = String::new();
+    BufReader::new(proxy.0.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it serves");
+    let address = line.trim().strip_prefix("Starting to serve on ").expect("it serves").to_owned();
+    let crowd: Vec<_> = (0..2 * FILES).map(|_| TcpStream::connect(&address).expect("there is a queue")).collect();
+    let files = format!("/proc/{}/fd", proxy.0.id());
+    eventually("a proxy that can take no more", async || {
+        std::fs::read_dir(&files).is_ok_and(|files| files.count() >= FILES)
+    })
+    .await;
+    drop(crowd);
+    eventually("an answer", async || {
+        let Ok(mut stream) = TcpStream::connect(&address) else { return false };
+        let mut answer = String::new();
+        stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+        write!(stream, "GET /version HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").is_ok()
+            && stream.read_to_string(&mut answer).is_ok()
+            && answer.contains("gitVersion")
+    })
+    .await;
 }
 
 /// Ends with its test.
