@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use kubewright_api::batch::v1::{Job, JobSpec};
 use kubewright_api::core::v1::Pod;
+use kubewright_apiserver::Fault;
 use kubewright_client::Api;
 use kubewright_controllers::NodeOptions;
 use kubewright_controllers::nodes::EXIT_CODE_ANNOTATION;
 use kubewright_core::Object;
-use kubewright_core::options::{DeleteOptions, PropagationPolicy};
+use kubewright_core::options::{DeleteOptions, Patch, PropagationPolicy};
 use tokio::time::sleep;
 
 use crate::job::{is_over, job};
@@ -107,5 +108,27 @@ async fn pods_of_a_job_that_was_replaced_by_another_of_its_name_are_let_go() {
         cluster.until_all_pods(|pods| running(pods) == 1 && pods.iter().all(|pod| owner(pod) != *first.uid())).await;
     assert_eq!(owner(&pods[0]), *cluster.get::<Job>("sum").await.uid());
     assert_eq!(cluster.get::<Job>("sum").await.status.unwrap().failed, None);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_end_is_counted_once_on_a_server_that_fails() {
+    let cluster = Cluster::with_nodes(2).await;
+    for (verb, code, share) in
+        [("create", 500, 0.2), ("update", 409, 0.2), ("update", 500, 0.1), ("delete", 500, 0.2), ("patch", 500, 0.2)]
+    {
+        cluster.faults().inject(Fault::answer(code).verb(verb).probability(share));
+    }
+    let sum = job("sum", JobSpec { parallelism: Some(4), completions: Some(12), ..Default::default() });
+    while cluster.api::<Job>().create(&sum).await.is_err() {}
+    cluster.until_pods(|pods| running(pods) == 4).await;
+    // Those that are in the middle of it go, and are nobody's failure.
+    let suspend = |word: bool| Patch::Merge(format!(r#"{{"spec":{{"suspend":{word}}}}}"#).into_bytes());
+    while cluster.api::<Job>().patch("sum", suspend(true)).await.is_err() {}
+    cluster.until::<Job>("sum", |job| is_over(job, "Suspended", "JobSuspended")).await;
+    while cluster.api::<Job>().patch("sum", suspend(false)).await.is_err() {}
+    let done = cluster.until::<Job>("sum", |job| is_over(job, "Complete", "CompletionsReached")).await;
+    let status = done.status.unwrap();
+    assert_eq!((status.succeeded, status.failed, status.active), (Some(12), None, None), "{status:#?}");
     cluster.stop().await;
 }
