@@ -77,10 +77,7 @@ pub fn announce(options: &Options, server: &RunningServer) -> Result<(), Box<dyn
     if let Some(path) = &options.write_kubeconfig {
         write_private(path, &server.kubeconfig()).map_err(|error| about(path, &error))?;
     }
-    let mut out = std::io::stdout();
-    writeln!(out, "ready {}", server.url().unwrap_or_default())?;
-    out.flush()?;
-    Ok(())
+    Ok(crate::output::print(format!("ready {}\n", server.url().unwrap_or_default()))?)
 }
 
 /// Writes a file that only its owner can read, even while it is written.

@@ -1,7 +1,6 @@
 //! `kubewright completion`: scripts that complete commands in a shell.
 
 use std::error::Error;
-use std::io::Write;
 
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::shells;
@@ -36,5 +35,5 @@ pub fn print(options: &Options) -> Result<(), Box<dyn Error>> {
         Shell::Fish => clap_complete::generate(shells::Fish, &mut command, "kubewright", &mut script),
     }
     // Not written by `generate` itself, which panics when nobody reads to the end.
-    Ok(std::io::stdout().write_all(&script)?)
+    Ok(crate::output::print(script)?)
 }

@@ -10,6 +10,7 @@ use kubewright_client::rest::Request;
 use kubewright_core::{GroupVersion, Selector, Value, yaml};
 
 use crate::connection::Connection;
+use crate::output::print;
 use crate::table::Table;
 
 /// The server's own tables, or objects from one that has none.
@@ -53,7 +54,10 @@ enum Output {
 pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let mapping = options.mapping(&client).await?;
-    let request = options.request(&client, &mapping);
+    let mut request = options.collection(&client, &mapping);
+    if let Some(name) = &options.name {
+        request = request.name(name.as_str());
+    }
     if let Some(output @ (Output::Json | Output::Yaml)) = options.output {
         let answer = request.send().await?;
         let object = Value::from_json(&answer.bytes())?;
@@ -62,8 +66,7 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
             Output::Json => text = format!("{object}\n"),
             _ => yaml::write(&object, &mut text),
         }
-        print!("{text}");
-        return Ok(());
+        return Ok(print(text)?);
     }
     let answer = request.header(ACCEPT, TABLES).send().await?;
     let mut table = Table::of_server(options.output == Some(Output::Wide));
@@ -71,8 +74,8 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
     if table.is_empty() {
         let place =
             options.namespace(&client).map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
-        println!("No resources found{}.", if mapping.namespaced { place } else { String::new() });
-        return Ok(());
+        let place = if mapping.namespaced { place } else { String::new() };
+        return Ok(print(format!("No resources found{place}.\n"))?);
     }
     Ok(table.print()?)
 }
@@ -81,7 +84,8 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
 pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let mapping = options.mapping(&client).await?;
-    let mut request = options.request(&client, &mapping).parameter("watch", "true").header(ACCEPT, TABLES);
+    let mut request = options.collection(&client, &mapping).parameter("watch", "true").header(ACCEPT, TABLES);
+    // Only a collection can be watched: a request for one object is answered with it, whatever else it asks for.
     if let Some(name) = &options.name {
         request = request.parameter("fieldSelector", format!("metadata.name={name}"));
     }
@@ -118,7 +122,8 @@ impl Options {
         })
     }
 
-    fn request(&self, client: &Client, mapping: &RestMapping) -> Request<'static> {
+    /// Asks for all objects that have the labels.
+    fn collection(&self, client: &Client, mapping: &RestMapping) -> Request<'static> {
         let resource = &mapping.resource;
         let version = GroupVersion::new(resource.group.clone(), resource.version.clone());
         let mut request = client.rest().group_version(version).get().resource(resource.resource.clone());
@@ -130,10 +135,7 @@ impl Options {
         if let Some(selector) = &self.selector {
             request = request.parameter("labelSelector", selector);
         }
-        match &self.name {
-            Some(name) => request.name(name.as_str()),
-            None => request,
-        }
+        request
     }
 
     fn show(&self, answer: &Value, mapping: &RestMapping, table: &mut Table) {

@@ -1,5 +1,8 @@
 //! The `kubewright` command.
 
+// It panics when nobody reads; `output::print` tells.
+#![warn(clippy::print_stdout)]
+
 mod apiserver;
 mod completion;
 mod connection;
@@ -7,6 +10,7 @@ mod failure;
 mod get;
 mod log;
 mod new;
+mod output;
 mod progress;
 mod proxy;
 mod resources;
@@ -101,8 +105,8 @@ async fn main() -> ExitCode {
         Command::Proxy(options) => proxy::run(&options).await,
         Command::Completion(options) => completion::print(&options),
         Command::Version => {
-            println!("kubewright v{} (Kubernetes {})", env!("CARGO_PKG_VERSION"), kubewright_apiserver::GIT_VERSION);
-            Ok(())
+            let (own, served) = (env!("CARGO_PKG_VERSION"), kubewright_apiserver::GIT_VERSION);
+            output::print(format!("kubewright v{own} (Kubernetes {served})\n")).map_err(Into::into)
         }
     };
     failure::report(result)

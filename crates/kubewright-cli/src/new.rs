@@ -78,9 +78,9 @@ pub fn new(options: &Options) -> Result<(), Box<dyn Error>> {
         fs::write(folder.join(name), names.fill(&template.replace("KUBEWRIGHT", &dependency)))?;
     }
     let Names { kind, group, .. } = &names;
-    println!("made {}: a controller of {kind} objects ({}.{group})", folder.display(), plural_of(kind));
-    println!("next:  cd {} && cargo test", folder.display());
-    Ok(())
+    let (folder, plural) = (folder.display(), plural_of(kind));
+    let made = format!("made {folder}: a controller of {kind} objects ({plural}.{group})\n");
+    Ok(crate::output::print(format!("{made}next:  cd {folder} && cargo test\n"))?)
 }
 
 /// How the manifest of the project names this library.

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
@@ -16,6 +17,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use kubewright_client::Client;
 use tokio::net::TcpListener;
+
+use crate::signals::Signals;
+
+/// How long to wait when the system has no more sockets to give.
+const EXHAUSTED: Duration = Duration::from_millis(50);
 
 /// Where to serve which cluster.
 #[derive(Debug, Args)]
@@ -32,13 +38,19 @@ pub struct Options {
 
 /// Serves until it is told to stop.
 pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let mut signals = Signals::new()?;
     let client = options.connection.client()?;
     let listener = TcpListener::bind(SocketAddr::new(options.address, options.port)).await?;
-    println!("Starting to serve on {}", listener.local_addr()?);
+    crate::output::print(format!("Starting to serve on {}\n", listener.local_addr()?))?;
     loop {
-        let (stream, _) = tokio::select! {
-            accepted = listener.accept() => accepted?,
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = signals.wait() => return Ok(()),
+        };
+        // One connection that could not be made, or too many at a time, is no reason to leave all others.
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(EXHAUSTED).await;
+            continue;
         };
         let client = client.clone();
         tokio::spawn(async move {

@@ -30,8 +30,7 @@ pub async fn resources(connection: &Connection) -> Result<(), Box<dyn Error>> {
 /// Prints groups with their versions.
 pub async fn versions(connection: &Connection) -> Result<(), Box<dyn Error>> {
     let found = connection.client()?.discovery().discover().await?;
-    let mut versions: Vec<String> = found.group_versions().map(|version| version.to_string()).collect();
+    let mut versions: Vec<String> = found.group_versions().map(|version| format!("{version}\n")).collect();
     versions.sort();
-    versions.iter().for_each(|version| println!("{version}"));
-    Ok(())
+    Ok(crate::output::print(versions.concat())?)
 }

@@ -1,6 +1,9 @@
 //! Disruption budgets: how many pods may be evicted now.
+//!
+//! How many pods there should be is what their controllers say: replica sets and deployments by the caches, all others by their
+//! `scale`. Where one of them cannot say, nothing may be evicted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +11,12 @@ use kubewright_api::apps::v1::{Deployment, ReplicaSet};
 use kubewright_api::core::v1::Pod;
 use kubewright_api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use kubewright_cache::{Event, Lister};
-use kubewright_client::{Api, Client};
-use kubewright_core::meta::v1::Condition;
-use kubewright_core::{IntOrString, Object, ObjectKey, Selector, Str, condition};
+use kubewright_client::discovery::RestMapper;
+use kubewright_client::{Api, Client, ScaleClient};
+use kubewright_core::meta::v1::{Condition, OwnerReference};
+use kubewright_core::{
+    GroupKind, GroupResource, GroupVersionKind, IntOrString, Object, ObjectKey, Selector, Str, condition,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::selects;
@@ -19,13 +25,16 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::owner_events::controller;
 use crate::pods::{is_active, is_finished, is_ready};
-use crate::worker::{self, Reconcile, Synced, work};
+use crate::worker::{self, Reconcile, Synced, chain, work};
 
+/// A budget whose controllers could not be asked is looked at again after so long.
+const RETRY: Duration = Duration::from_secs(10);
 /// An eviction that has not led to a deletion after so long is forgotten.
 const EVICTION_PATIENCE: Duration = Duration::from_secs(120);
 
 struct Disruption {
     client: Client,
+    mapper: RestMapper,
     budgets: Lister<PodDisruptionBudget>,
     pods: Lister<Pod>,
     sets: Lister<ReplicaSet>,
@@ -62,6 +71,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     if of_budgets.synced().await && of_pods.synced().await && sets.synced().await && deployments.synced().await {
         let reconcile = Disruption {
             client: client.clone(),
+            mapper: client.rest_mapper(),
             budgets: budgets.lister(),
             pods: pods.lister(),
             sets: sets.lister(),
@@ -86,20 +96,15 @@ impl Reconcile for Disruption {
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(budget) = self.budgets.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         let Some(spec) = &budget.spec else { return Ok(None) };
-        let mut pods = self.pods.namespace(key.namespace().clone()).list(&selector(&budget)?);
-        pods.retain(|pod| !is_finished(pod));
-        let now = self.clock.now();
         let mut status = budget.status.clone().unwrap_or_default();
-        let is_awaited = |name: &str| pods.iter().any(|pod| pod.name() == name && !pod.is_being_deleted());
-        status.disrupted_pods.retain(|name, since| {
-            is_awaited(name) && now.duration_since(*since).unwrap_or_default() < EVICTION_PATIENCE
-        });
-        let is_healthy =
-            |pod: &&Arc<Pod>| is_active(pod) && is_ready(pod) && !status.disrupted_pods.contains_key(pod.name());
-        let healthy = number(pods.iter().filter(is_healthy).count());
-        let (expected, desired) = self.expect(spec, &pods);
-        tell(&mut status, healthy, expected, desired, budget.generation());
-        let again = (!status.disrupted_pods.is_empty()).then_some(EVICTION_PATIENCE);
+        let again = match self.account(&budget, spec, &mut status).await {
+            Ok(again) => again,
+            Err(error) => {
+                tracing::warn!(budget = %key, cause = &error as &dyn std::error::Error, "nothing may be evicted");
+                fail_safe(&mut status, &error, budget.generation());
+                Some(RETRY)
+            }
+        };
         if budget.status.as_ref() != Some(&status) {
             let changed = PodDisruptionBudget { status: Some(status), ..(*budget).clone() };
             match Api::<PodDisruptionBudget>::namespaced(&self.client, budget.namespace()).update_status(&changed).await
@@ -113,44 +118,101 @@ impl Reconcile for Disruption {
 }
 
 impl Disruption {
+    /// Counts the pods of a budget into its status; returns when to look again.
+    #[doc(alias = "trySync")]
+    async fn account(
+        &self,
+        budget: &PodDisruptionBudget,
+        spec: &PodDisruptionBudgetSpec,
+        status: &mut PodDisruptionBudgetStatus,
+    ) -> Synced {
+        let mut pods = self.pods.namespace(budget.namespace()).list(&selector(budget)?);
+        pods.retain(|pod| !is_finished(pod));
+        let (expected, desired) = self.expect(spec, &pods).await?;
+        let now = self.clock.now();
+        let is_awaited = |name: &str| pods.iter().any(|pod| pod.name() == name && !pod.is_being_deleted());
+        status.disrupted_pods.retain(|name, since| {
+            is_awaited(name) && now.duration_since(*since).unwrap_or_default() < EVICTION_PATIENCE
+        });
+        let is_healthy =
+            |pod: &&Arc<Pod>| is_active(pod) && is_ready(pod) && !status.disrupted_pods.contains_key(pod.name());
+        let healthy = number(pods.iter().filter(is_healthy).count());
+        tell(status, healthy, expected, desired, budget.generation());
+        Ok((!status.disrupted_pods.is_empty()).then_some(EVICTION_PATIENCE))
+    }
+
     /// How many pods there should be, and how many of them have to be healthy.
     #[doc(alias = "getExpectedPodCount")]
-    fn expect(&self, spec: &PodDisruptionBudgetSpec, pods: &[Arc<Pod>]) -> (i32, i32) {
+    async fn expect(&self, spec: &PodDisruptionBudgetSpec, pods: &[Arc<Pod>]) -> Result<(i32, i32), Error> {
         let scaled = |value: &IntOrString, total: i32| {
             let scaled = value.scaled_value_from(i64::from(total), true).unwrap_or_default();
             i32::try_from(scaled).unwrap_or(i32::MAX)
         };
-        match (&spec.max_unavailable, &spec.min_available) {
+        Ok(match (&spec.max_unavailable, &spec.min_available) {
             (Some(unavailable), _) => {
-                let expected = self.expected_scale(pods);
+                let expected = self.expected_scale(pods).await?;
                 (expected, (expected - scaled(unavailable, expected)).max(0))
             }
             (None, Some(IntOrString::Int(minimum))) => (number(pods.len()), *minimum),
             (None, Some(minimum)) => {
-                let expected = self.expected_scale(pods);
+                let expected = self.expected_scale(pods).await?;
                 (expected, scaled(minimum, expected))
             }
             (None, None) => (number(pods.len()), 1),
-        }
+        })
     }
 
-    /// The sizes of all that control these pods; a pod that nothing known controls counts for itself.
-    fn expected_scale(&self, pods: &[Arc<Pod>]) -> i32 {
-        let mut scale_of: HashMap<Str, i32> = HashMap::new();
+    /// The sizes of all that control these pods. Nobody would bring back a pod that nobody controls, so none is expected.
+    #[doc(alias = "getExpectedScale")]
+    async fn expected_scale(&self, pods: &[Arc<Pod>]) -> Result<i32, Error> {
+        let (mut asked, mut scale_of) = (HashSet::new(), HashMap::new());
         for pod in pods {
-            let (uid, scale) = self.scale_of(pod).unwrap_or_else(|| (pod.uid().into(), 1));
-            scale_of.insert(uid, scale);
+            let Some(owner) = controller(pod) else { continue };
+            if asked.insert(owner.uid.clone()) {
+                let (uid, scale) = self.scale_of(pod.namespace(), &owner).await?;
+                scale_of.insert(uid, scale);
+            }
         }
-        scale_of.values().sum()
+        Ok(scale_of.into_values().fold(0, i32::saturating_add))
     }
 
-    fn scale_of(&self, pod: &Arc<Pod>) -> Option<(Str, i32)> {
-        let set = self.sets.namespace(pod.namespace()).get(&controller(pod)?.name)?;
-        let of_set = (Str::from(set.uid()), set.spec.as_ref()?.replicas.unwrap_or(1));
-        let Some(owner) = controller(&set).filter(|owner| owner.kind == "Deployment") else { return Some(of_set) };
-        let deployment = self.deployments.namespace(pod.namespace()).get(&owner.name)?;
-        Some((owner.uid, deployment.spec.as_ref()?.replicas.unwrap_or(1)))
+    /// What a controller is in the end, by its uid, and its size.
+    async fn scale_of(&self, namespace: &str, owner: &OwnerReference) -> Result<(Str, i32), Error> {
+        let unknown = || Error::NoController { controller: format!("{} {}", owner.kind, owner.name) };
+        let kind = GroupVersionKind::from_api_version(&owner.api_version, owner.kind.clone()).map_err(|_| unknown())?;
+        if kind.group == "apps"
+            && kind.kind == "ReplicaSet"
+            && let Some(known) = self.known_scale(namespace, owner)
+        {
+            return Ok(known);
+        }
+        let mapping = self.mapper.kind(&GroupKind::new(kind.group.clone(), kind.kind.clone()), &[]).await?;
+        let resource = GroupResource::new(mapping.resource.group, mapping.resource.resource);
+        let scale = ScaleClient::new(&self.client, self.mapper.clone(), namespace).get(&resource, &owner.name).await?;
+        if scale.uid() != owner.uid {
+            return Err(unknown());
+        }
+        Ok((owner.uid.clone(), scale.spec.and_then(|spec| spec.replicas).unwrap_or_default()))
     }
+
+    /// The size of a replica set, or of the deployment that has it, if the caches know.
+    fn known_scale(&self, namespace: &str, owner: &OwnerReference) -> Option<(Str, i32)> {
+        let set = self.sets.namespace(namespace).get(&owner.name).filter(|set| set.uid() == owner.uid)?;
+        let Some(deployment) = controller(&set).filter(|owner| owner.kind == "Deployment") else {
+            return Some((owner.uid.clone(), set.spec.as_ref()?.replicas.unwrap_or(1)));
+        };
+        let found = self.deployments.namespace(namespace).get(&deployment.name);
+        let found = found.filter(|found| found.uid() == deployment.uid)?;
+        Some((deployment.uid, found.spec.as_ref()?.replicas.unwrap_or(1)))
+    }
+}
+
+/// Allows nothing, since nobody can say how much would be safe.
+#[doc(alias = "failSafe")]
+fn fail_safe(status: &mut PodDisruptionBudgetStatus, error: &Error, generation: Option<i64>) {
+    status.disruptions_allowed = None;
+    status.observed_generation = generation;
+    say(status, "False", "SyncFailed", &chain(error), generation);
 }
 
 fn tell(status: &mut PodDisruptionBudgetStatus, healthy: i32, expected: i32, desired: i32, generation: Option<i64>) {
@@ -164,10 +226,15 @@ fn tell(status: &mut PodDisruptionBudgetStatus, healthy: i32, expected: i32, des
     status.disruptions_allowed = told(allowed);
     status.observed_generation = generation;
     let (word, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    say(status, word, reason, "", generation);
+}
+
+fn say(status: &mut PodDisruptionBudgetStatus, word: &str, reason: &str, message: &str, generation: Option<i64>) {
     let condition = Condition {
         type_: "DisruptionAllowed".into(),
         status: word.into(),
         reason: reason.into(),
+        message: message.into(),
         observed_generation: generation,
         ..Default::default()
     };

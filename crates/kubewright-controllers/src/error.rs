@@ -34,6 +34,12 @@ pub enum Error {
         /// The owner, by kind and name.
         owner: String,
     },
+    /// What controls some pods is not known, or is another one than they name.
+    #[error("found no controller {controller}")]
+    NoController {
+        /// The controller that the pods name, by kind and name.
+        controller: String,
+    },
     /// An object of the right name belongs to somebody else.
     #[error("{object} exists and is not managed by {owner}")]
     NotControlled {

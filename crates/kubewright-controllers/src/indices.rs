@@ -1,11 +1,15 @@
-//! Indices of caches that several controllers share: by controller, and by node.
+//! Indices of caches that several controllers share: by controller, by the name of the job, and by address.
 
 use kubewright_api::core::v1::Pod;
 use kubewright_cache::{Indexers, InformerHandle, Lister};
-use kubewright_core::{Object, Str};
+use kubewright_core::{Object, ObjectKey, Str};
 use std::sync::Arc;
 
+use crate::job;
+use crate::pods::is_finished;
+
 const CONTROLLER: &str = "kubewright.controller-uid";
+const JOB: &str = "kubewright.job";
 const ADDRESS: &str = "kubewright.pod-ip";
 
 /// Indexes objects by the uid of their controller, those without one by namespace.
@@ -32,12 +36,34 @@ fn orphans_in(namespace: &str) -> Str {
     format!("orphans/{namespace}").into()
 }
 
-/// Indexes pods by their address.
-pub(crate) fn by_address(informer: &InformerHandle<Pod>) {
-    ensure(informer, ADDRESS, |pod: &Pod| pod.status.as_ref().and_then(|status| status.pod_ip.clone()));
+/// Indexes pods by the key of the job that controls them, whatever its uid; only those that count.
+pub(crate) fn by_job(informer: &InformerHandle<Pod>, counts: impl Fn(&Pod) -> bool + Send + Sync + 'static) {
+    ensure(informer, JOB, move |pod: &Pod| {
+        let is_job = |api_version: &str, kind: &str| kind == job::KIND.kind && api_version == "batch/v1";
+        let references = pod.owner_references();
+        let controller = references.iter().find(|reference| reference.controller == Some(true));
+        let job = controller.filter(|reference| is_job(&reference.api_version, &reference.kind));
+        job.filter(|_| counts(pod)).map(|job| job_key(pod.namespace(), &job.name))
+    });
 }
 
-/// Whether a pod has this address.
+/// Pods that count whose controller is a job with this key, be it the present one or one before.
+pub(crate) fn of_job(pods: &Lister<Pod>, job: &ObjectKey) -> Vec<Arc<Pod>> {
+    pods.by_index(JOB, &job_key(job.namespace(), job.name())).unwrap_or_default()
+}
+
+fn job_key(namespace: &str, name: &str) -> Str {
+    format!("{namespace}/{name}").into()
+}
+
+/// Indexes pods by their address, which one that has ended has given back.
+pub(crate) fn by_address(informer: &InformerHandle<Pod>) {
+    ensure(informer, ADDRESS, |pod: &Pod| {
+        pod.status.as_ref().filter(|_| !is_finished(pod)).and_then(|status| status.pod_ip.clone())
+    });
+}
+
+/// Whether a pod that has not ended has this address.
 pub(crate) fn has_address(pods: &Lister<Pod>, address: &str) -> bool {
     pods.by_index(ADDRESS, address).is_ok_and(|pods| !pods.is_empty())
 }

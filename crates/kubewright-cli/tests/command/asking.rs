@@ -1,10 +1,14 @@
 //! `get`, `watch`, `api-resources`, `api-versions` and `proxy` against `apiserver`.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::process::{Cluster, Serving, kubewright, text};
+use kubewright_api::core::v1::ConfigMap;
+use kubewright_client::Api;
+use kubewright_core::options::Patch;
+
+use crate::process::{Cluster, PATIENCE, Serving, eventually, kubewright, text};
 
 #[test]
 fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
@@ -71,5 +75,91 @@ fn shells_complete_the_command() {
             Command::new(env!("CARGO_BIN_EXE_kubewright")).args(["completion", shell]).output().expect("built");
         let script = text(&output.stdout);
         assert!(output.status.success() && script.contains(sign) && script.contains("write-kubeconfig"), "{script}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_is_watched_by_its_name() {
+    let cluster = Cluster::start(&["apiserver"]);
+    let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "default");
+    for name in ["other", "wanted"] {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.into());
+        maps.create(&map).await.expect("it is new");
+    }
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_kubewright"));
+    watch.args(["watch", "configmaps", "wanted", "--kubeconfig", cluster.kubeconfig.path()]);
+    let mut watch = Killed(watch.stdout(Stdio::piped()).spawn().expect("built"));
+    let lines = BufReader::new(watch.0.stdout.take().expect("piped")).lines();
+    let (sender, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let next = || said.recv_timeout(PATIENCE).expect("it goes on to say what it sees");
+    assert!(next().starts_with("NAME "));
+    assert!(next().starts_with("wanted   0 "));
+    let filled = || Patch::Merge(br#"{"data":{"key":"value"}}"#.to_vec());
+    maps.patch("other", filled()).await.expect("it is there");
+    maps.patch("wanted", filled()).await.expect("it is there");
+    assert!(next().starts_with("wanted   1 "));
+    assert!(watch.0.try_wait().expect("it is our child").is_none(), "it still watches");
+}
+
+#[test]
+fn a_reader_that_has_gone_away_has_read_enough() {
+    let cluster = Cluster::start(&["apiserver"]);
+    for arguments in [
+        &["get", "services", "-A", "-o", "json"][..],
+        &["get", "services", "-A", "-o", "yaml"],
+        &["get", "services", "-A"],
+        &["get", "pods"],
+        &["api-versions"],
+        &["api-resources"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("two more descriptors");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubewright"));
+        command.args(arguments).args(["--kubeconfig", cluster.kubeconfig.path()]);
+        let output = command.stdout(writer).stderr(Stdio::piped()).output().expect("built");
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+/// Linux, since it says how many files a process has open.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_that_had_too_many_connections_serves_on() {
+    const FILES: usize = 48;
+    let cluster = Cluster::start(&["apiserver"]);
+    let mut limited = Command::new("sh");
+    let kubewright = format!("ulimit -n {FILES}; exec {} proxy --port 0", env!("CARGO_BIN_EXE_kubewright"));
+    limited.args(["-c", &format!("{kubewright} --kubeconfig {}", cluster.kubeconfig.path())]);
+    let mut proxy = Killed(limited.stdout(Stdio::piped()).spawn().expect("there is a shell"));
+    let mut line = String::new();
+    BufReader::new(proxy.0.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it serves");
+    let address = line.trim().strip_prefix("Starting to serve on ").expect("it serves").to_owned();
+    let crowd: Vec<_> = (0..2 * FILES).map(|_| TcpStream::connect(&address).expect("there is a queue")).collect();
+    let files = format!("/proc/{}/fd", proxy.0.id());
+    eventually("a proxy that can take no more", async || {
+        std::fs::read_dir(&files).is_ok_and(|files| files.count() >= FILES)
+    })
+    .await;
+    drop(crowd);
+    eventually("an answer", async || {
+        let Ok(mut stream) = TcpStream::connect(&address) else { return false };
+        let mut answer = String::new();
+        stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+        write!(stream, "GET /version HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").is_ok()
+            && stream.read_to_string(&mut answer).is_ok()
+            && answer.contains("gitVersion")
+    })
+    .await;
+}
+
+/// Ends with its test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -53,11 +53,16 @@ pub(super) fn take_superfluous(
     superfluous
 }
 
-/// The lowest numbers that have neither succeeded nor run, so many at the most.
+/// The lowest numbers that have not succeeded and that no pod has, so many at the most.
 #[doc(alias = "firstPendingIndexes")]
-pub(super) fn pending(active: &[Arc<Pod>], completed: &BTreeSet<i32>, completions: i32, count: usize) -> Vec<i32> {
-    let running: BTreeSet<i32> = active.iter().filter_map(|pod| index_of(pod, completions)).collect();
-    (0..completions).filter(|index| !completed.contains(index) && !running.contains(index)).take(count).collect()
+pub(super) fn pending<'a>(
+    pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+    completed: &BTreeSet<i32>,
+    completions: i32,
+    count: usize,
+) -> Vec<i32> {
+    let taken: BTreeSet<i32> = pods.into_iter().filter_map(|pod| index_of(pod, completions)).collect();
+    (0..completions).filter(|index| !completed.contains(index) && !taken.contains(index)).take(count).collect()
 }
 
 /// Gives a pod its number: in its name, its host name, an annotation, a label, and the environment.
@@ -85,7 +90,7 @@ fn tell_containers(containers: &mut List<Container>) {
 }
 
 /// Reads `1,3-5,7`; what makes no sense is passed over.
-fn parse(text: &str, completions: i32) -> BTreeSet<i32> {
+pub(super) fn parse(text: &str, completions: i32) -> BTreeSet<i32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some((first.parse::<i32>().ok()?.max(0), last.parse::<i32>().ok()?.min(completions - 1)))

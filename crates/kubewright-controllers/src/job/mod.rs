@@ -1,23 +1,30 @@
 //! Jobs: pods that run to their end, so many at a time, until enough have succeeded.
 //!
 //! Pods carry a finalizer until their end has been counted, so that none is counted twice, nor lost when it is deleted;
-//! `tracking` counts, `indexed` knows pods with numbers, `pods` creates and deletes, `outcome` decides when a job is over. Limits of
-//! failures for each index are not done.
+//! `tracking` counts, `indexed` knows pods with numbers, `pods` creates and deletes, `outcome` decides how a job ends, with
+//! `failure_policy` and `success_policy`, and `conditions` says so. A job is decided first (`FailureTarget`,
+//! `SuccessCriteriaMet`), then its pods stop, and only then is it over (`Failed`, `Complete`).
+//!
+//! Not done: limits of failures for each index (`backoffLimitPerIndex`, `maxFailedIndexes`, the action `FailIndex`, which counts
+//! as `Count`), and the adoption of pods that nobody controls.
 
+mod conditions;
+mod failure_policy;
 mod indexed;
 mod outcome;
 mod pods;
+mod success_policy;
 mod tracking;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use kubewright_api::batch::v1::{Job, JobSpec};
 use kubewright_api::core::v1::Pod;
 use kubewright_cache::{Event, InformerHandle};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
-use kubewright_core::{GroupVersionKind, Object, ObjectKey, Str};
+use kubewright_core::{GroupVersionKind, Object, ObjectKey};
 use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
@@ -27,11 +34,16 @@ use crate::error::Error;
 use crate::indices;
 use crate::own_writes::OwnWrites;
 use crate::owner_events::controller;
-use crate::pods::{is_active, is_ready};
 use crate::worker::{self, Reconcile, Synced, work};
+use conditions::{conclude, finished};
 use outcome::Outcome;
+use pods::Alive;
 
 pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("batch", "v1", "Job");
+
+/// Who looks after a job that names nobody; one that names somebody else is not ours.
+#[doc(alias = "JobControllerName")]
+const MANAGER: &str = "kubernetes.io/job-controller";
 
 struct Jobs {
     client: Client,
@@ -55,6 +67,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let queue = worker::queue(context, Jobs::NAME);
     let (jobs, pods) = (factory.informer::<Job>(), factory.informer::<Pod>());
     indices::by_controller(&pods);
+    indices::by_job(&pods, tracking::is_tracked);
     let reconcile = Arc::new(Jobs {
         client: client.clone(),
         jobs: jobs.clone(),
@@ -102,9 +115,13 @@ impl Reconcile for Jobs {
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let job = self.jobs.lister().namespace(key.namespace().clone()).get(key.name());
-        self.let_go_of_strangers(key, job.as_deref()).await?;
+        self.let_go_of_strangers(key, job.as_deref().map(Object::uid)).await?;
         let Some(job) = job else { return Ok(None) };
         let Some(spec) = &job.spec else { return Ok(None) };
+        if spec.managed_by.as_ref().is_some_and(|manager| *manager != MANAGER) {
+            // Its time after the end is kept for it all the same, as that is a controller of its own elsewhere.
+            return self.expire(&job, spec).await;
+        }
         let pods = indices::controlled_by(&self.pods.lister(), job.uid());
         if job.is_being_deleted() {
             return self.let_go(&pods, |_| true).await.map(|()| None);
@@ -127,100 +144,76 @@ impl Jobs {
         let now = self.clock.now();
         let is_current = self.own_writes.are_seen(job.uid(), self.pods.store());
         let mut status = job.status.clone().unwrap_or_default();
-        let is_suspended = spec.suspend == Some(true);
-        if status.start_time.is_none() && !is_suspended {
+        if status.start_time.is_none() && spec.suspend != Some(true) {
             status.start_time = Some(now);
         }
-        let indexes = indexed::completions(spec);
-        let completed = indexes.map(|indexes| indexed::note_completed(&mut status, indexes, pods));
-        let counts = tracking::count(&mut status, pods, indexes.is_some());
-        let mut active: Vec<Arc<Pod>> = pods.iter().filter(|pod| is_active(pod)).cloned().collect();
-        let outcome = outcome::decide(spec, &status, counts, active.len(), now);
-        let mut again = None;
-        let mut failure = None;
-        if is_suspended || outcome.is_some() {
-            self.delete(job, &active).await?;
-            active.clear();
-        } else if is_current {
-            match self.manage(job, spec, counts, completed.as_ref(), &mut active, pods).await {
+        let completed = indexed::completions(spec).map(|count| indexed::note_completed(&mut status, count, pods));
+        let counts = tracking::count(&mut status, spec, pods);
+        let mut alive = Alive::of(pods);
+        let decided = Outcome::decided(&status);
+        let is_decided = decided.is_some();
+        let (mut outcome, mut again, mut failure) = (None, None, None);
+        // While the cache is behind, pods that were just created or deleted would be lost; they wake us when they show.
+        if is_current {
+            outcome = decided
+                .or_else(|| outcome::failed(spec, &status, counts, pods, now))
+                .or_else(|| success_policy::met(spec, completed.as_ref()));
+            let done = match &outcome {
+                Some(end) => self.end_pods(job, end, &mut alive).await.map(|()| None),
+                None => self.manage(job, spec, counts, completed.as_ref(), &mut alive, pods).await,
+            };
+            match done {
                 Ok(wait) => again = wait,
-                Err(error) => failure = Some(error),
+                Err(error) => (outcome, failure) = (None, Some(error)),
             }
+            if failure.is_none() && outcome.is_none() {
+                outcome = outcome::completed(spec, counts, alive.active.len());
+            }
+            if outcome.is_none() {
+                self.note_suspension(job, spec, &mut status);
+            }
+            status.active = told(alive.active.len());
+            status.ready = Some(number(alive.ready()));
+            status.terminating = Some(number(alive.terminating.len()));
         }
-        status.active = told(active.len());
-        status.ready = Some(number(active.iter().filter(|pod| is_ready(pod)).count()));
-        status.terminating =
-            Some(number(pods.iter().filter(|pod| pod.is_being_deleted() && !crate::pods::is_finished(pod)).count()));
-        self.note_suspension(job, spec, &mut status).await;
-        // All ends are counted before the job is over, or some would be lost.
-        if let Some(outcome) = outcome.filter(|_| status.uncounted_terminated_pods.is_none()) {
-            self.conclude(job, &mut status, &outcome).await;
+        let mut is_over = false;
+        if let Some(end) = &outcome {
+            if !end.is_success {
+                tracking::count_rest(&mut status, spec, pods);
+            }
+            // All ends are counted before the job is over, or some would be lost.
+            is_over = is_decided && status.uncounted_terminated_pods.is_none() && alive.is_empty();
+            match (is_decided, is_over) {
+                (false, _) => conclude(&mut status, end.decision(), end, now),
+                (true, true) => conclude(&mut status, end.end(), end, now),
+                (true, false) => {}
+            }
         }
         if job.status.as_ref() != Some(&status) {
             let changed = Job { status: Some(status.clone()), ..(**job).clone() };
             let written = Api::<Job>::namespaced(&self.client, job.namespace()).update_status(&changed).await?;
             self.own_statuses.written(job.uid(), &written);
         }
-        let uncounted = status.uncounted_terminated_pods.as_deref();
-        let is_told = |pod: &Pod| {
-            let is_completed = indexes.is_some() && crate::pods::phase(pod) == "Succeeded";
-            is_completed || uncounted.is_some_and(|uncounted| tracking::has(uncounted, pod))
-        };
+        if let Some(end) = outcome.as_ref().filter(|_| is_over) {
+            self.tell_end(job, end);
+        }
+        // Of a job that is decided, nothing is left to be told: what had to be is in the status now.
+        let is_told = |pod: &Pod| outcome.is_some() || tracking::is_told(&status, spec, pod);
         self.let_go(pods, is_told).await?;
         if let Some(failure) = failure {
             return Err(failure);
         }
-        Ok([again, outcome::until_deadline(spec, &status, now)].into_iter().flatten().min())
+        let deadline = outcome::until_deadline(spec, &status, now).filter(|_| outcome.is_none());
+        Ok([again, deadline].into_iter().flatten().min())
     }
 
-    async fn conclude(&self, job: &Job, status: &mut JobStatus, outcome: &Outcome) {
-        let now = self.clock.now();
-        for type_ in outcome.conditions() {
-            status.conditions.push(JobCondition {
-                type_: type_.into(),
-                status: "True".into(),
-                last_probe_time: Some(now),
-                last_transition_time: Some(now),
-                reason: Some(outcome.reason().into()),
-                message: Some(outcome.message().into()),
-            });
+    /// Deletes what a job that is decided still runs: as failed if the job has, else as not needed any more.
+    async fn end_pods(&self, job: &Job, outcome: &Outcome, alive: &mut Alive) -> Result<(), Error> {
+        let running = std::mem::take(&mut alive.active);
+        match outcome.is_success {
+            true => self.dismiss(job, alive, running).await,
+            false => self.delete(job, alive, running).await,
         }
-        match outcome {
-            Outcome::Completed => {
-                status.completion_time = Some(now);
-                self.events.normal(job, "Completed", "Job completed");
-            }
-            _ => self.events.warning(job, outcome.reason(), outcome.message()),
-        }
-    }
-
-    async fn note_suspension(&self, job: &Job, spec: &JobSpec, status: &mut JobStatus) {
-        let is_suspended = spec.suspend == Some(true);
-        let now = self.clock.now();
-        let known = status.conditions.iter_mut().find(|condition| condition.type_ == "Suspended");
-        let word: Str = if is_suspended { "True".into() } else { "False".into() };
-        let (reason, message) =
-            if is_suspended { ("JobSuspended", "Job suspended") } else { ("JobResumed", "Job resumed") };
-        match known {
-            Some(condition) if condition.status == word => return,
-            None if !is_suspended => return,
-            Some(condition) => {
-                condition.status = word;
-                condition.last_transition_time = Some(now);
-                (condition.reason, condition.message) = (Some(reason.into()), Some(message.into()));
-            }
-            None => status.conditions.push(JobCondition {
-                type_: "Suspended".into(),
-                status: word,
-                last_probe_time: Some(now),
-                last_transition_time: Some(now),
-                reason: Some(reason.into()),
-                message: Some(message.into()),
-            }),
-        }
-        // A job that goes on begins anew, as far as its deadline is concerned.
-        status.start_time = (!is_suspended).then_some(now);
-        self.events.normal(job, if is_suspended { "Suspended" } else { "Resumed" }, message);
     }
 
     /// Deletes a job that is over when its time has come.
@@ -228,7 +221,8 @@ impl Jobs {
         let Some(seconds) = spec.ttl_seconds_after_finished.and_then(|seconds| u64::try_from(seconds).ok()) else {
             return Ok(None);
         };
-        let since = finished(job).and_then(|condition| condition.last_transition_time).unwrap_or(self.clock.now());
+        let Some(end) = finished(job) else { return Ok(None) };
+        let since = end.last_transition_time.unwrap_or(self.clock.now());
         let age = self.clock.now().duration_since(since).unwrap_or_default();
         let left = Duration::from_secs(seconds).saturating_sub(age);
         if !left.is_zero() {
@@ -240,12 +234,6 @@ impl Jobs {
             _ => Ok(None),
         }
     }
-}
-
-/// The condition that says that a job is over.
-fn finished(job: &Job) -> Option<&JobCondition> {
-    let conditions = &job.status.as_ref()?.conditions;
-    conditions.iter().find(|one| matches!(&*one.type_, "Complete" | "Failed") && one.status == "True")
 }
 
 fn number(count: usize) -> i32 {

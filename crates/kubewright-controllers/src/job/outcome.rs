@@ -1,9 +1,14 @@
-//! When a job is over, and how.
+//! When a job is decided, and how.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_api::batch::v1::{JobSpec, JobStatus};
-use kubewright_core::Time;
+use kubewright_api::batch::v1::{JobCondition, JobSpec, JobStatus};
+use kubewright_api::core::v1::Pod;
+use kubewright_core::{Str, Time};
+
+use super::failure_policy;
+use crate::pods::phase;
 
 /// How many pods have ended, those not yet in the status included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,54 +17,85 @@ pub(super) struct Counts {
     pub(super) failed: i32,
 }
 
-/// How a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Completed,
-    TooManyFailures,
-    TooLate,
+/// How a job ends. It is decided first, and over when its last pod has stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) is_success: bool,
+    pub(super) reason: Str,
+    pub(super) message: Str,
 }
 
 impl Outcome {
-    /// What is true of the job: that it is decided, and that it is over.
-    pub(super) fn conditions(&self) -> [&'static str; 2] {
-        match self {
-            Outcome::Completed => ["SuccessCriteriaMet", "Complete"],
-            _ => ["FailureTarget", "Failed"],
-        }
+    pub(super) fn success(reason: &str, message: &str) -> Self {
+        Outcome { is_success: true, reason: reason.into(), message: message.into() }
     }
 
-    pub(super) fn reason(&self) -> &'static str {
-        match self {
-            Outcome::Completed => "CompletionsReached",
-            Outcome::TooManyFailures => "BackoffLimitExceeded",
-            Outcome::TooLate => "DeadlineExceeded",
-        }
+    fn failure(reason: &str, message: &str) -> Self {
+        Outcome { is_success: false, reason: reason.into(), message: message.into() }
     }
 
-    pub(super) fn message(&self) -> &'static str {
-        match self {
-            Outcome::Completed => "Reached expected number of succeeded pods",
-            Outcome::TooManyFailures => "Job has reached the specified backoff limit",
-            Outcome::TooLate => "Job was active longer than specified deadline",
-        }
+    /// What was decided before, which stands.
+    pub(super) fn decided(status: &JobStatus) -> Option<Self> {
+        let find = |type_: &str| status.conditions.iter().find(|one| one.type_ == type_ && one.status == "True");
+        let outcome = |condition: &JobCondition, is_success| Outcome {
+            is_success,
+            reason: condition.reason.clone().unwrap_or_default(),
+            message: condition.message.clone().unwrap_or_default(),
+        };
+        let success = find("SuccessCriteriaMet").map(|condition| outcome(condition, true));
+        success.or_else(|| find("FailureTarget").map(|condition| outcome(condition, false)))
+    }
+
+    /// The condition that says that it is decided.
+    pub(super) fn decision(&self) -> &'static str {
+        if self.is_success { "SuccessCriteriaMet" } else { "FailureTarget" }
+    }
+
+    /// The condition that says that it is over.
+    pub(super) fn end(&self) -> &'static str {
+        if self.is_success { "Complete" } else { "Failed" }
     }
 }
 
-/// Whether a job is over.
-pub(super) fn decide(spec: &JobSpec, status: &JobStatus, counts: Counts, active: usize, now: Time) -> Option<Outcome> {
-    if counts.failed > spec.backoff_limit.unwrap_or(6) {
-        return Some(Outcome::TooManyFailures);
+/// Whether a job has failed.
+pub(super) fn failed(
+    spec: &JobSpec,
+    status: &JobStatus,
+    counts: Counts,
+    pods: &[Arc<Pod>],
+    now: Time,
+) -> Option<Outcome> {
+    if let Some(message) = failure_policy::failure(spec, pods) {
+        return Some(Outcome::failure("PodFailurePolicy", &message));
     }
-    if deadline(spec, status).is_some_and(|deadline| now >= deadline) {
-        return Some(Outcome::TooLate);
+    let limit = spec.backoff_limit.unwrap_or(6);
+    if counts.failed > limit || has_restarted_too_often(spec, limit, pods) {
+        return Some(Outcome::failure("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
     }
-    let is_complete = match spec.completions {
-        Some(completions) => counts.succeeded >= completions,
-        // Without a number, the first success is the last pod to be started.
-        None => counts.succeeded > 0 && active == 0,
-    };
-    (is_complete && spec.suspend != Some(true)).then_some(Outcome::Completed)
+    let is_late = deadline(spec, status).is_some_and(|deadline| now >= deadline);
+    is_late.then(|| Outcome::failure("DeadlineExceeded", "Job was active longer than specified deadline"))
+}
+
+/// Whether enough pods have succeeded, and none runs any more.
+pub(super) fn completed(spec: &JobSpec, counts: Counts, active: usize) -> Option<Outcome> {
+    // Without a number, the first success is the last pod to be started.
+    let is_enough = counts.succeeded >= spec.completions.unwrap_or(1);
+    (is_enough && active == 0)
+        .then(|| Outcome::success("CompletionsReached", "Reached expected number of succeeded pods"))
+}
+
+/// Whether containers that are started again in their pods were so too often, which makes no pod fail.
+#[doc(alias = "pastBackoffLimitOnFailure")]
+fn has_restarted_too_often(spec: &JobSpec, limit: i32, pods: &[Arc<Pod>]) -> bool {
+    if spec.template.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) != Some("OnFailure") {
+        return false;
+    }
+    let alive = pods.iter().filter(|pod| matches!(phase(pod), "Running" | "Pending"));
+    let statuses = alive.filter_map(|pod| pod.status.as_ref());
+    let containers =
+        statuses.flat_map(|status| status.init_container_statuses.iter().chain(status.container_statuses.iter()));
+    let restarts = containers.fold(0i32, |sum, container| sum.saturating_add(container.restart_count));
+    restarts >= limit.max(1)
 }
 
 /// How long a job has until it is too late.
@@ -68,32 +104,93 @@ pub(super) fn until_deadline(spec: &JobSpec, status: &JobStatus, now: Time) -> O
     Some(left + Duration::from_secs(1))
 }
 
+/// When it is too late, which it never is while the job is suspended.
 fn deadline(spec: &JobSpec, status: &JobStatus) -> Option<Time> {
-    let seconds = u64::try_from(spec.active_deadline_seconds?).ok()?;
+    let seconds = u64::try_from(spec.active_deadline_seconds.filter(|_| spec.suspend != Some(true))?).ok()?;
     status.start_time?.checked_add(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
 mod tests {
+    use kubewright_api::core::v1::{ContainerStatus, PodStatus};
+
     use super::*;
 
+    fn reason(outcome: Option<Outcome>) -> Option<String> {
+        outcome.map(|outcome| outcome.reason.to_string())
+    }
+
     #[test]
-    fn a_job_ends_by_success_by_failures_or_by_its_deadline() {
+    fn a_job_fails_by_failures_or_by_its_deadline() {
         let now = Time::from_unix(1_700_000_000).unwrap();
         let status = JobStatus { start_time: now.checked_sub(Duration::from_secs(60)), ..Default::default() };
-        let counted = |succeeded, failed| Counts { succeeded, failed };
-        for (completions, deadline, counts, active, want) in [
-            (Some(3), None, counted(2, 0), 1, None),
-            (Some(3), None, counted(3, 6), 0, Some(Outcome::Completed)),
-            (Some(3), None, counted(2, 7), 0, Some(Outcome::TooManyFailures)),
-            (Some(3), Some(60), counted(2, 0), 1, Some(Outcome::TooLate)),
-            (Some(3), Some(61), counted(2, 0), 1, None),
-            (None, None, counted(1, 0), 1, None),
-            (None, None, counted(1, 0), 0, Some(Outcome::Completed)),
-            (None, None, counted(0, 0), 0, None),
+        for (deadline, suspend, failed_pods, want) in [
+            (None, None, 6, None),
+            (None, None, 7, Some("BackoffLimitExceeded")),
+            (Some(60), None, 0, Some("DeadlineExceeded")),
+            (Some(60), Some(true), 0, None),
+            (Some(61), None, 0, None),
         ] {
-            let spec = JobSpec { completions, active_deadline_seconds: deadline, ..Default::default() };
-            assert_eq!(decide(&spec, &status, counts, active, now), want, "{completions:?} {deadline:?} {counts:?}");
+            let spec = JobSpec { active_deadline_seconds: deadline, suspend, ..Default::default() };
+            let counts = Counts { succeeded: 2, failed: failed_pods };
+            let got = reason(failed(&spec, &status, counts, &[], now));
+            assert_eq!(got.as_deref(), want, "{deadline:?} {suspend:?} {failed_pods}");
         }
+    }
+
+    #[test]
+    fn a_job_is_complete_when_enough_have_succeeded_and_none_runs() {
+        for (completions, succeeded, active, want) in [
+            (Some(3), 2, 0, false),
+            (Some(3), 3, 1, false),
+            (Some(3), 3, 0, true),
+            (Some(0), 0, 0, true),
+            (None, 1, 1, false),
+            (None, 1, 0, true),
+            (None, 0, 0, false),
+        ] {
+            let spec = JobSpec { completions, ..Default::default() };
+            let got = completed(&spec, Counts { succeeded, failed: 0 }, active);
+            assert_eq!(got.is_some(), want, "{completions:?} {succeeded} {active}");
+        }
+    }
+
+    #[test]
+    fn restarts_of_all_containers_that_are_alive_count_together() {
+        let pod = |phase: &str, of_init: i32, of_main: i32| {
+            let status = |restart_count| ContainerStatus { restart_count, ..Default::default() };
+            let mut pod_status = PodStatus { phase: Some(phase.into()), ..Default::default() };
+            pod_status.init_container_statuses = [status(of_init)].into();
+            pod_status.container_statuses = [status(of_main)].into();
+            Arc::new(Pod { status: Some(pod_status), ..Default::default() })
+        };
+        let pods = [pod("Running", 1, 1), pod("Pending", 1, 0), pod("Failed", 5, 5)];
+        for (policy, limit, pods, want) in [
+            ("OnFailure", 4, &pods[..], false),
+            ("OnFailure", 3, &pods[..], true),
+            ("OnFailure", 0, &pods[1..], true),
+            ("OnFailure", 0, &pods[2..], false),
+            ("Never", 0, &pods[..], false),
+        ] {
+            let mut spec = JobSpec::default();
+            spec.template.spec.get_or_insert_default().restart_policy = Some(policy.into());
+            assert_eq!(has_restarted_too_often(&spec, limit, pods), want, "{policy} {limit} {}", pods.len());
+        }
+    }
+
+    #[test]
+    fn what_was_decided_stands() {
+        let condition = |type_: &str, status: &str| JobCondition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: Some("Because".into()),
+            ..Default::default()
+        };
+        let decided = |conditions: &[JobCondition]| {
+            Outcome::decided(&JobStatus { conditions: conditions.iter().cloned().collect(), ..Default::default() })
+        };
+        assert_eq!(decided(&[condition("FailureTarget", "False"), condition("Suspended", "True")]), None);
+        assert_eq!(decided(&[condition("FailureTarget", "True")]), Some(Outcome::failure("Because", "")));
+        assert_eq!(decided(&[condition("SuccessCriteriaMet", "True")]), Some(Outcome::success("Because", "")));
     }
 }

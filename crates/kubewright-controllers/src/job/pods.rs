@@ -13,17 +13,40 @@ use kubewright_core::{Object, Time, owner};
 
 use super::indexed;
 use super::outcome::Counts;
-use super::tracking::FINALIZER;
+use super::tracking::{FINALIZER, waits_for_the_end};
 use super::{Jobs, KIND};
 use crate::batches::{all_at_once, slow_start};
 use crate::error::{Error, is_namespace_terminating};
-use crate::pods::{condition, phase};
+use crate::pods::{condition, is_active, is_finished, is_ready, phase};
 
 /// So long a job waits after its first failure, and twice as long after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// So many pods are created at the most before a job is looked at again.
 const BURST: usize = 500;
+
+/// The pods of a job that have not stopped yet, as far as this look at it knows.
+#[derive(Debug, Default)]
+pub(super) struct Alive {
+    pub(super) active: Vec<Arc<Pod>>,
+    /// Those on their way out.
+    pub(super) terminating: Vec<Arc<Pod>>,
+}
+
+impl Alive {
+    pub(super) fn of(pods: &[Arc<Pod>]) -> Self {
+        let (active, rest) = pods.iter().cloned().partition::<Vec<_>, _>(|pod| is_active(pod));
+        Alive { active, terminating: rest.into_iter().filter(|pod| !is_finished(pod)).collect() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.active.is_empty() && self.terminating.is_empty()
+    }
+
+    pub(super) fn ready(&self) -> usize {
+        self.active.iter().filter(|pod| is_ready(pod)).count()
+    }
+}
 
 impl Jobs {
     /// Creates or deletes pods until as many run as should; returns how long to wait where it is too soon.
@@ -33,29 +56,37 @@ impl Jobs {
         spec: &JobSpec,
         counts: Counts,
         completed: Option<&BTreeSet<i32>>,
-        active: &mut Vec<Arc<Pod>>,
+        alive: &mut Alive,
         pods: &[Arc<Pod>],
     ) -> Result<Option<Duration>, Error> {
+        if spec.suspend == Some(true) {
+            let all = std::mem::take(&mut alive.active);
+            return self.dismiss(job, alive, all).await.map(|()| None);
+        }
         let numbers = indexed::completions(spec).zip(completed);
         if let Some((completions, completed)) = numbers {
-            let superfluous = indexed::take_superfluous(active, completed, completions);
-            self.delete(job, &superfluous).await?;
+            let superfluous = indexed::take_superfluous(&mut alive.active, completed, completions);
+            self.dismiss(job, alive, superfluous).await?;
         }
-        let wanted = wanted(spec, counts, active.len());
-        if active.len() > wanted {
-            let surplus: Vec<_> = active.drain(wanted..).collect();
-            self.delete(job, &surplus).await?;
-            return Ok(None);
+        let wanted = wanted(spec, counts, alive.active.len());
+        if alive.active.len() > wanted {
+            let surplus = alive.active.split_off(wanted);
+            return self.dismiss(job, alive, surplus).await.map(|()| None);
         }
-        let missing = (wanted - active.len()).min(BURST);
+        // What is on its way out keeps its place where a job waits for the end of its pods.
+        let leaving = if waits_for_the_end(spec) { &alive.terminating[..] } else { &[] };
+        let missing = wanted.saturating_sub(alive.active.len() + leaving.len()).min(BURST);
         if missing == 0 {
             return Ok(None);
         }
-        if let Some(wait) = pause(counts, last_failure(pods), self.clock.now()) {
+        if let Some(wait) = pause(failures(counts, pods), last_failure(pods), self.clock.now()) {
             return Ok(Some(wait));
         }
         let pod = pod_of(job, spec);
-        let indexes = numbers.map(|(completions, completed)| indexed::pending(active, completed, completions, missing));
+        let indexes = numbers.map(|(completions, completed)| {
+            let taken = alive.active.iter().chain(leaving);
+            indexed::pending(taken, completed, completions, missing)
+        });
         let missing = indexes.as_ref().map_or(missing, Vec::len);
         let next = AtomicUsize::new(0);
         let api = Api::<Pod>::namespaced(&self.client, job.namespace());
@@ -71,7 +102,7 @@ impl Jobs {
         for pod in created {
             self.own_writes.written(job.uid(), &pod);
             self.events.normal(&**job, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
-            active.push(Arc::new(pod));
+            alive.active.push(Arc::new(pod));
         }
         match failed {
             Some(error) if !is_namespace_terminating(&error) => Err(error.into()),
@@ -79,10 +110,21 @@ impl Jobs {
         }
     }
 
-    /// Deletes pods of a job.
-    pub(super) async fn delete(&self, job: &Job, pods: &[Arc<Pod>]) -> Result<(), Error> {
+    /// Deletes pods that the job does not need. Nobody made them fail, so they are let go before that, and do not count.
+    #[doc(alias = "deleteJobPods")]
+    pub(super) async fn dismiss(&self, job: &Job, alive: &mut Alive, pods: Vec<Arc<Pod>>) -> Result<(), Error> {
+        if let Err(error) = self.let_go(&pods, |_| true).await {
+            alive.active.extend(pods);
+            return Err(error);
+        }
+        self.delete(job, alive, pods).await
+    }
+
+    /// Deletes pods of a job, which count as failed if they are still held.
+    #[doc(alias = "deleteActivePods")]
+    pub(super) async fn delete(&self, job: &Job, alive: &mut Alive, pods: Vec<Arc<Pod>>) -> Result<(), Error> {
         let api = Api::<Pod>::namespaced(&self.client, job.namespace());
-        let answers = all_at_once(pods.iter().cloned().map(|pod| {
+        let answers = all_at_once(pods.into_iter().map(|pod| {
             let api = api.clone();
             async move {
                 let answer = api.delete_with(pod.name(), &DeleteOptions::default().uid(pod.uid())).await;
@@ -90,17 +132,22 @@ impl Jobs {
             }
         }))
         .await;
+        let mut failure = None;
         for (pod, answer) in answers {
             match answer {
                 Ok(()) => {
                     self.own_writes.deleted(job.uid(), &*pod);
                     self.events.normal(job, "SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
+                    alive.terminating.push(pod);
                 }
                 Err(error) if error.is_not_found() || error.is_conflict() => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    failure = failure.or(Some(error));
+                    alive.active.push(pod);
+                }
             }
         }
-        Ok(())
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 
@@ -114,9 +161,15 @@ fn wanted(spec: &JobSpec, counts: Counts, active: usize) -> usize {
     }
 }
 
-/// How long it is too soon after a failure.
-fn pause(counts: Counts, last_failure: Option<Time>, now: Time) -> Option<Duration> {
-    let doublings = u32::try_from(counts.failed).ok()?.checked_sub(1)?;
+/// How many pods have failed, also such as do not count.
+fn failures(counts: Counts, pods: &[Arc<Pod>]) -> usize {
+    let seen = pods.iter().filter(|pod| phase(pod) == "Failed").count();
+    seen.max(usize::try_from(counts.failed).unwrap_or_default())
+}
+
+/// How long it is too soon after so many failures.
+fn pause(failures: usize, last_failure: Option<Time>, now: Time) -> Option<Duration> {
+    let doublings = u32::try_from(failures).ok()?.checked_sub(1)?;
     let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_PAUSE);
     let passed = now.duration_since(last_failure?).unwrap_or_default();
     Some(pause.saturating_sub(passed)).filter(|wait| !wait.is_zero())

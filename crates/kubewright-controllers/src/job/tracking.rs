@@ -5,26 +5,36 @@
 
 use std::sync::Arc;
 
-use kubewright_api::batch::v1::{Job, JobStatus, UncountedTerminatedPods};
+use kubewright_api::batch::v1::{JobSpec, JobStatus, UncountedTerminatedPods};
 use kubewright_api::core::v1::Pod;
 use kubewright_client::Api;
 use kubewright_core::options::Patch;
-use kubewright_core::{List, Object, ObjectKey, Selector, Str};
+use kubewright_core::{List, Object, ObjectKey, Str};
 
-use super::Jobs;
 use super::outcome::Counts;
+use super::{Jobs, failure_policy, indexed};
+use crate::batches::all_at_once;
 use crate::error::Error;
+use crate::indices;
 use crate::owner_events::controller;
-use crate::pods::phase;
+use crate::pods::{node_name, phase};
 
 /// What holds a pod until its end has been counted.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
+/// How the end of a pod is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Succeeded,
+    Failed,
+    /// Not by its uid: its number is in the list of those that have succeeded, or its failure is to be ignored.
+    Untold,
+}
+
 /// Moves pods that have ended into the status, and those that were let go since into its numbers. Pods of an indexed job that have
 /// succeeded are in its list of indexes already.
-pub(super) fn count(status: &mut JobStatus, pods: &[Arc<Pod>], is_indexed: bool) -> Counts {
-    let mut uncounted =
-        status.uncounted_terminated_pods.take().map(|uncounted| uncounted.into_inner()).unwrap_or_default();
+pub(super) fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
+    let mut uncounted = take_uncounted(status);
     let is_held = |uid: &Str| pods.iter().any(|pod| pod.uid() == *uid && is_tracked(pod));
     let settle = |uids: &mut List<Str>, number: &mut Option<i32>| {
         let before = uids.len();
@@ -38,14 +48,10 @@ pub(super) fn count(status: &mut JobStatus, pods: &[Arc<Pod>], is_indexed: bool)
         if has(&uncounted, pod) {
             continue;
         }
-        let uid = Str::from(pod.uid());
-        match phase(pod) {
-            "Succeeded" if is_indexed => {}
-            "Succeeded" => uncounted.succeeded.push(uid),
-            "Failed" => uncounted.failed.push(uid),
-            // What is deleted before its end will never succeed.
-            _ if pod.is_being_deleted() => uncounted.failed.push(uid),
-            _ => {}
+        match end_of(pod, spec) {
+            Some(End::Succeeded) => uncounted.succeeded.push(pod.uid().into()),
+            Some(End::Failed) => uncounted.failed.push(pod.uid().into()),
+            Some(End::Untold) | None => {}
         }
     }
     let total = |uids: &List<Str>, number: Option<i32>| {
@@ -55,17 +61,75 @@ pub(super) fn count(status: &mut JobStatus, pods: &[Arc<Pod>], is_indexed: bool)
         succeeded: total(&uncounted.succeeded, status.succeeded),
         failed: total(&uncounted.failed, status.failed),
     };
-    let is_empty = uncounted.succeeded.is_empty() && uncounted.failed.is_empty();
-    status.uncounted_terminated_pods = (!is_empty).then(|| uncounted.into());
+    put_uncounted(status, uncounted);
     counts
 }
 
+/// Moves what a failed job still runs into the status: none of it will be waited for.
+pub(super) fn count_rest(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) {
+    let mut uncounted = take_uncounted(status);
+    for pod in pods.iter().filter(|pod| is_tracked(pod)) {
+        if end_of(pod, spec).is_none() && !has(&uncounted, pod) && failure_of(pod, spec) == End::Failed {
+            uncounted.failed.push(pod.uid().into());
+        }
+    }
+    put_uncounted(status, uncounted);
+}
+
+/// Whether all that has to be told of a pod's end is in the status.
+pub(super) fn is_told(status: &JobStatus, spec: &JobSpec, pod: &Pod) -> bool {
+    let uncounted = status.uncounted_terminated_pods.as_deref();
+    uncounted.is_some_and(|uncounted| has(uncounted, pod)) || end_of(pod, spec) == Some(End::Untold)
+}
+
+/// Whether a pod has failed: also one that is deleted before its end, unless the job waits for that end.
+///
+/// A pod that never had a node will not come to an end that could be waited for.
+#[doc(alias = "isPodFailed")]
+pub(super) fn is_failed(pod: &Pod, spec: &JobSpec) -> bool {
+    match phase(pod) {
+        "Failed" => true,
+        "Succeeded" => false,
+        _ => pod.is_being_deleted() && (!waits_for_the_end(spec) || node_name(pod).is_empty()),
+    }
+}
+
+/// Whether a pod is replaced only when it has failed, not when it begins to stop.
+#[doc(alias = "onlyReplaceFailedPods")]
+pub(super) fn waits_for_the_end(spec: &JobSpec) -> bool {
+    spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some()
+}
+
+fn end_of(pod: &Pod, spec: &JobSpec) -> Option<End> {
+    match phase(pod) {
+        "Succeeded" if indexed::completions(spec).is_some() => Some(End::Untold),
+        "Succeeded" => Some(End::Succeeded),
+        _ => is_failed(pod, spec).then(|| failure_of(pod, spec)),
+    }
+}
+
+/// How a pod counts that has not succeeded. One of no valid number never was of the job.
+fn failure_of(pod: &Pod, spec: &JobSpec) -> End {
+    let belongs = indexed::completions(spec).is_none_or(|count| indexed::index_of(pod, count).is_some());
+    if belongs && failure_policy::is_counted(spec, pod) { End::Failed } else { End::Untold }
+}
+
+fn take_uncounted(status: &mut JobStatus) -> UncountedTerminatedPods {
+    status.uncounted_terminated_pods.take().map(|uncounted| uncounted.into_inner()).unwrap_or_default()
+}
+
+fn put_uncounted(status: &mut JobStatus, uncounted: UncountedTerminatedPods) {
+    let is_empty = uncounted.succeeded.is_empty() && uncounted.failed.is_empty();
+    status.uncounted_terminated_pods = (!is_empty).then(|| uncounted.into());
+}
+
 /// Whether a pod is in the lists.
-pub(super) fn has(uncounted: &UncountedTerminatedPods, pod: &Pod) -> bool {
+fn has(uncounted: &UncountedTerminatedPods, pod: &Pod) -> bool {
     uncounted.succeeded.iter().chain(&uncounted.failed).any(|uid| pod.uid() == *uid)
 }
 
-fn is_tracked(pod: &Pod) -> bool {
+/// Whether a pod is held until its end has been counted.
+pub(super) fn is_tracked(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
 }
 
@@ -73,26 +137,80 @@ impl Jobs {
     /// Takes the finalizer from those pods that are not needed any more.
     pub(super) async fn let_go(&self, pods: &[Arc<Pod>], which: impl Fn(&Pod) -> bool + Send) -> Result<(), Error> {
         let patch = format!(r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{FINALIZER}"]}}}}"#);
-        for pod in pods {
-            if !is_tracked(pod) || !which(pod) {
-                continue;
-            }
-            let api = Api::<Pod>::namespaced(&self.client, pod.namespace());
-            match api.patch(pod.name(), Patch::Strategic(patch.clone().into_bytes())).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => {}
-            }
-        }
-        Ok(())
+        let held: Vec<_> = pods.iter().filter(|pod| is_tracked(pod) && which(pod)).cloned().collect();
+        let answers = all_at_once(held.into_iter().map(|pod| {
+            let (api, patch) = (Api::<Pod>::namespaced(&self.client, pod.namespace()), patch.clone().into_bytes());
+            async move { api.patch(pod.name(), Patch::Strategic(patch)).await.map(drop) }
+        }))
+        .await;
+        let failed = answers.into_iter().filter_map(Result::err).find(|error| !error.is_not_found());
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Lets pods go whose job of this name is gone.
-    pub(super) async fn let_go_of_strangers(&self, key: &ObjectKey, job: Option<&Job>) -> Result<(), Error> {
-        if job.is_some() {
-            return Ok(());
-        }
-        let mut pods = self.pods.lister().namespace(key.namespace().clone()).list(&Selector::everything());
-        pods.retain(|pod| controller(pod).is_some_and(|owner| owner.kind == "Job" && owner.name == **key.name()));
+    /// Lets pods go whose job of this name is gone, whether or not another has its name; the uid is of that one.
+    pub(super) async fn let_go_of_strangers(&self, key: &ObjectKey, uid: Option<&str>) -> Result<(), Error> {
+        let mut pods = indices::of_job(&self.pods.lister(), key);
+        pods.retain(|pod| controller(pod).is_some_and(|owner| uid.is_none_or(|uid| owner.uid != *uid)));
         self.let_go(&pods, |_| true).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_api::core::v1::PodStatus;
+
+    use super::*;
+
+    fn pod(uid: &str, phase: &str, is_going: bool, node: Option<&str>) -> Arc<Pod> {
+        let mut pod = Pod::default();
+        pod.metadata.uid = Some(uid.into());
+        pod.metadata.finalizers = [FINALIZER.into()].into();
+        pod.metadata.deletion_timestamp = is_going.then(kubewright_core::Time::now);
+        pod.spec.get_or_insert_default().node_name = node.map(Into::into);
+        pod.status = Some(PodStatus { phase: Some(phase.into()), ..Default::default() });
+        Arc::new(pod)
+    }
+
+    #[test]
+    fn a_pod_is_counted_once_it_was_let_go() {
+        let (spec, mut status) = (JobSpec::default(), JobStatus::default());
+        let held = [pod("a", "Succeeded", false, Some("n")), pod("b", "Failed", false, Some("n"))];
+        assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
+        assert_eq!((status.succeeded, status.failed), (None, None));
+        assert!(held.iter().all(|pod| is_told(&status, &spec, pod)));
+        // Looked at again before the finalizers are seen to be gone: nothing changes.
+        assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
+        assert_eq!(count(&mut status, &spec, &held[1..]), Counts { succeeded: 1, failed: 1 });
+        assert_eq!((status.succeeded, status.failed), (Some(1), None));
+        assert_eq!(count(&mut status, &spec, &[]), Counts { succeeded: 1, failed: 1 });
+        assert_eq!((status.succeeded, status.failed, status.uncounted_terminated_pods), (Some(1), Some(1), None));
+    }
+
+    #[test]
+    fn a_job_that_waits_for_the_end_counts_no_pod_that_is_only_going() {
+        let waits = JobSpec { pod_replacement_policy: Some("Failed".into()), ..Default::default() };
+        for (spec, phase, is_going, node, want) in [
+            (JobSpec::default(), "Running", false, Some("n"), false),
+            (JobSpec::default(), "Running", true, Some("n"), true),
+            (JobSpec::default(), "Succeeded", true, Some("n"), false),
+            (waits.clone(), "Running", true, Some("n"), false),
+            (waits.clone(), "Failed", true, Some("n"), true),
+            (waits.clone(), "Pending", true, None, true),
+            (waits.clone(), "Pending", false, None, false),
+        ] {
+            let got = is_failed(&pod("a", phase, is_going, node), &spec);
+            assert_eq!(got, want, "{:?} {phase} {is_going}", spec.pod_replacement_policy);
+        }
+    }
+
+    #[test]
+    fn what_a_failed_job_still_runs_has_failed() {
+        let (spec, mut status) = (JobSpec::default(), JobStatus::default());
+        let pods = [pod("a", "Running", false, Some("n")), pod("b", "Succeeded", false, Some("n"))];
+        count(&mut status, &spec, &pods);
+        count_rest(&mut status, &spec, &pods);
+        count_rest(&mut status, &spec, &pods);
+        let uncounted = status.uncounted_terminated_pods.as_deref().unwrap();
+        assert_eq!((&uncounted.succeeded[..], &uncounted.failed[..]), (&["b".into()][..], &["a".into()][..]));
     }
 }

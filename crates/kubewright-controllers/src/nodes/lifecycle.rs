@@ -18,6 +18,13 @@ use crate::owner_events::controller;
 use crate::pods::{is_finished, is_ready, node_name, phase};
 use crate::worker::Synced;
 
+/// How many addresses the network of a node's pods has.
+const ADDRESSES: usize = 256 * 254;
+/// How long a pod waits when all of them are taken.
+const NO_ADDRESS: Duration = Duration::from_secs(5);
+/// How a container ends that is told to stop: by the signal.
+const STOPPED: i32 = 128 + 15;
+
 impl Nodes {
     /// Takes the next step of a pod that has a node, when it is due.
     pub(super) async fn move_on(&self, pod: &Arc<Pod>) -> Synced {
@@ -30,7 +37,7 @@ impl Nodes {
         let mut status = pod.status.clone().unwrap_or_default();
         match step {
             Step::Start => {
-                let (address, host) = self.addresses(pod);
+                let (Some(address), host) = self.addresses(pod) else { return Ok(Some(NO_ADDRESS)) };
                 pod_status::start(spec, &mut status, &address, &host, now);
                 if self.options.ready_delay.is_zero() {
                     pod_status::become_ready(spec, &mut status, now);
@@ -38,7 +45,9 @@ impl Nodes {
             }
             Step::BecomeReady => pod_status::become_ready(spec, &mut status, now),
             Step::End => self.end(pod, &mut status, now),
-            Step::Stop => return self.stop(pod).await,
+            Step::Stop if is_finished(pod) || pod.metadata.finalizers.is_empty() => return self.stop(pod).await,
+            // Whoever holds a pod may be waiting for its end, and would not see it otherwise.
+            Step::Stop => pod_status::end(&mut status, STOPPED, now),
         }
         self.write(pod, status).await
     }
@@ -46,8 +55,9 @@ impl Nodes {
     /// What a pod is to do next, and after how long.
     fn next_step(&self, pod: &Arc<Pod>) -> Option<(Step, Duration)> {
         if pod.is_being_deleted() {
-            // What a finalizer still holds has stopped all the same.
-            if pod.metadata.deletion_grace_period_seconds == Some(0) && !pod.metadata.finalizers.is_empty() {
+            // What a finalizer still holds has stopped all the same, once it has said so.
+            let is_held = pod.metadata.deletion_grace_period_seconds == Some(0) && !pod.metadata.finalizers.is_empty();
+            if is_held && is_finished(pod) {
                 return None;
             }
             let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or_default());
@@ -95,21 +105,48 @@ impl Nodes {
         }
     }
 
-    /// An address for a pod that no other has, and that of its node.
-    fn addresses(&self, pod: &Pod) -> (String, String) {
+    /// An address for a pod that no other has, unless all are taken, and that of its node.
+    fn addresses(&self, pod: &Pod) -> (Option<String>, String) {
         let number = self.options.number_of(node_name(pod)).unwrap_or_default();
-        let address = loop {
-            let next = self.addresses.fetch_add(1, Ordering::Relaxed);
-            let (third, fourth) = (next / 254 % 256, next % 254 + 1);
-            let address = format!("10.{}.{third}.{fourth}", pod_network(number));
-            if !indices::has_address(&self.pods, &address) {
-                break address;
-            }
-        };
+        let next = || self.addresses.fetch_add(1, Ordering::Relaxed);
+        let address = free_address(pod_network(number), next, |address| indices::has_address(&self.pods, address));
         (address, NodeOptions::address_of(number))
     }
 }
 
+/// The next address of a network that is free; none if each of them has been looked at.
+fn free_address(network: u32, next: impl Fn() -> usize, is_taken: impl Fn(&str) -> bool) -> Option<String> {
+    let address = |number: usize| format!("10.{network}.{}.{}", number / 254 % 256, number % 254 + 1);
+    (0..ADDRESSES).map(|_| address(next())).find(|address| !is_taken(address))
+}
+
 fn exit_code(pod: &Pod) -> Option<i32> {
     pod.annotations().get(EXIT_CODE_ANNOTATION)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_network_that_is_full_has_no_address_to_give() {
+        let (numbers, taken) = (Cell::new(1), std::cell::RefCell::new(HashSet::new()));
+        let give = || {
+            let next = || numbers.replace(numbers.get() + 1);
+            let address = free_address(129, next, |address| taken.borrow().contains(address))?;
+            taken.borrow_mut().insert(address.clone());
+            Some(address)
+        };
+        for _ in 0..ADDRESSES {
+            assert!(give().is_some_and(|address| address.parse::<std::net::Ipv4Addr>().is_ok()));
+        }
+        assert_eq!(taken.borrow().len(), ADDRESSES);
+        assert_eq!(give(), None);
+        // One that is given back is found, wherever the count stands.
+        taken.borrow_mut().remove("10.129.17.4");
+        assert_eq!(give().as_deref(), Some("10.129.17.4"));
+    }
 }

@@ -8,6 +8,7 @@ mod options;
 mod pod_status;
 mod registration;
 mod scheduler;
+mod seats;
 mod timers;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::error::Error;
 use crate::indices;
 use crate::pods::{is_finished, node_name};
 use crate::worker::{self, Reconcile, Synced, work};
+use seats::Seats;
 use timers::Timers;
 
 pub use options::{EXIT_CODE_ANNOTATION, NodeOptions};
@@ -38,6 +40,7 @@ struct Nodes {
     clock: Clock,
     events: EventRecorder,
     timers: Timers,
+    seats: Seats,
     /// Counts pods that were given a node, so that each node has its turn.
     turns: AtomicUsize,
     /// Counts addresses that were given to pods.
@@ -64,17 +67,28 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
         clock,
         events: context.recorder("default-scheduler"),
         timers: Timers::default(),
+        seats: Seats::default(),
         turns: AtomicUsize::new(0),
         addresses: AtomicUsize::new(1),
     });
     let of_pods = pods.add_handler({
         let (queue, controller) = (queue.clone(), controller.clone());
         move |event: &Event<Pod>| {
-            if let Event::Deleted(deleted) = event {
-                controller.timers.forget(&deleted.key());
-            } else {
-                queue.add(event.key());
+            match event {
+                Event::Added { object, .. } => controller.seats.note(object),
+                Event::Updated { old, new } => {
+                    if old.uid() != new.uid() {
+                        controller.seats.release(old);
+                    }
+                    controller.seats.note(new);
+                }
+                Event::Deleted(deleted) => {
+                    controller.timers.forget(&deleted.key());
+                    deleted.object().into_iter().for_each(|pod| controller.seats.release(pod));
+                    return;
+                }
             }
+            queue.add(event.key());
         }
     })?;
     // A node that comes, or changes, may be what waiting pods have been waiting for.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use kubewright_api::core::v1::{Binding, Node, ObjectReference, Pod, PodSpec, PodStatus, Taint, Toleration};
 use kubewright_client::Api;
@@ -13,6 +14,9 @@ use kubewright_core::{Object, Selector, Str};
 use super::Nodes;
 use crate::pods::{condition, new_condition};
 use crate::worker::Synced;
+
+/// How long a pod waits until it is looked at again where nodes are full.
+const FULL: Duration = Duration::from_secs(5);
 
 impl Nodes {
     /// Gives a pod a node, or says that there is none for it.
@@ -25,11 +29,12 @@ impl Nodes {
         let mut fitting: Vec<Arc<Node>> = self.nodes.list(&Selector::everything());
         let all = fitting.len();
         fitting.retain(|node| self.options.is_ours(node.name()) && fits(spec, node));
-        if fitting.is_empty() {
-            return self.refuse(pod, all).await;
-        }
         fitting.sort_by(|a, b| a.name().cmp(b.name()));
-        let node = &fitting[self.turns.fetch_add(1, Ordering::Relaxed) % fitting.len()];
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed) % fitting.len().max(1);
+        fitting.rotate_left(turn);
+        let Some(node) = fitting.iter().find(|node| self.seats.reserve(pod, node.name(), capacity(node))) else {
+            return self.refuse(pod, all, fitting.len()).await;
+        };
         let mut binding = Binding {
             target: ObjectReference {
                 kind: Some("Node".into()),
@@ -47,17 +52,28 @@ impl Nodes {
                 self.events.normal(&**pod, "Scheduled", message);
                 Ok(None)
             }
-            // Gone, or bound by somebody else: the cache will show it.
-            Err(error) if error.is_not_found() || error.is_conflict() => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                // If it was bound after all, its event says where it sits.
+                self.seats.release(pod);
+                // Gone, or bound by somebody else: the cache will show it.
+                if error.is_not_found() || error.is_conflict() { Ok(None) } else { Err(error.into()) }
+            }
         }
     }
 
-    async fn refuse(&self, pod: &Arc<Pod>, nodes: usize) -> Synced {
-        let message = format!("0/{nodes} nodes are available: none fits the pod's node selector and tolerations.");
-        let is_told = condition(pod, "PodScheduled").is_some_and(|condition| condition.status == "False");
+    /// Says that no node takes a pod: it fits on none, or those that it fits on, so many, are full.
+    async fn refuse(&self, pod: &Arc<Pod>, nodes: usize, full: usize) -> Synced {
+        let why = match full {
+            0 => "none fits the pod's node selector and tolerations".to_owned(),
+            full => format!("{full} Too many pods"),
+        };
+        let message = format!("0/{nodes} nodes are available: {why}.");
+        // A node that changes wakes us by itself; a place on it that becomes free does not.
+        let again = (full > 0).then_some(FULL);
+        let is_told = condition(pod, "PodScheduled")
+            .is_some_and(|condition| condition.status == "False" && condition.message.as_deref() == Some(&*message));
         if is_told {
-            return Ok(None);
+            return Ok(again);
         }
         let mut changed = (**pod).clone();
         let status: &mut PodStatus = changed.status.get_or_insert_default();
@@ -70,10 +86,16 @@ impl Nodes {
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => {
                 self.events.warning(&**pod, "FailedScheduling", message);
-                Ok(None)
+                Ok(again)
             }
         }
     }
+}
+
+/// How many pods a node takes; any number where it does not say.
+fn capacity(node: &Node) -> usize {
+    let pods = node.status.as_ref().and_then(|status| status.allocatable.get("pods"));
+    pods.map_or(usize::MAX, |pods| usize::try_from(pods.value()).unwrap_or_default())
 }
 
 fn fits(spec: &PodSpec, node: &Node) -> bool {

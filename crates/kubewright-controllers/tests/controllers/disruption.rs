@@ -1,11 +1,57 @@
 //! Disruption budgets.
 
-use kubewright_api::apps::v1::Deployment;
+use kubewright_api::apps::v1::{Deployment, StatefulSet, StatefulSetSpec};
+use kubewright_api::core::v1::{ConfigMap, Pod, ReplicationController, ReplicationControllerSpec};
 use kubewright_api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
-use kubewright_core::IntOrString;
 use kubewright_core::meta::v1::LabelSelector;
+use kubewright_core::{GroupVersionKind, IntOrString, owner};
 
-use crate::support::{Cluster, deployment, is_rolled_out, labels};
+use crate::support::{Cluster, deployment, is_rolled_out, labels, template};
+
+fn budget(app: &str, min_available: Option<IntOrString>, max_unavailable: Option<IntOrString>) -> PodDisruptionBudget {
+    let selector = LabelSelector { match_labels: labels(app), ..Default::default() };
+    let mut budget = PodDisruptionBudget::default();
+    budget.metadata.name = Some(app.into());
+    budget.spec = Some(PodDisruptionBudgetSpec {
+        min_available,
+        max_unavailable,
+        selector: Some(selector.into()),
+        ..Default::default()
+    });
+    budget
+}
+
+/// Three pods of the label `app`, with the controller that is given.
+async fn pods(
+    cluster: &Cluster,
+    app: &str,
+    controller: Option<(&kubewright_core::meta::v1::ObjectMeta, [&'static str; 3])>,
+) {
+    for number in 0..3 {
+        let mut pod = Pod { spec: template(app, "one:1").spec, ..Default::default() };
+        pod.metadata.name = Some(format!("{app}-{number}").into());
+        pod.metadata.labels = labels(app);
+        if let Some((meta, [group, version, kind])) = controller {
+            let kind = GroupVersionKind::from_static(group, version, kind);
+            pod.metadata.owner_references = [owner::new_controller_ref(meta, &kind)].into();
+        }
+        cluster.create(&pod).await;
+    }
+}
+
+/// How many pods of a budget are expected, have to be healthy, and may be evicted, once three are healthy; and why.
+async fn account(cluster: &Cluster, name: &str) -> ((i32, i32, i32), String) {
+    let status = cluster
+        .until::<PodDisruptionBudget>(name, |budget| {
+            budget.status.as_ref().is_some_and(|status| status.current_healthy == Some(3))
+        })
+        .await
+        .status
+        .unwrap();
+    let counts = [status.expected_pods, status.desired_healthy, status.disruptions_allowed];
+    let [expected, desired, allowed] = counts.map(Option::unwrap_or_default);
+    ((expected, desired, allowed), status.conditions[0].reason.to_string())
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_allows_what_is_healthy_beyond_what_has_to_be() {
@@ -17,15 +63,8 @@ async fn a_budget_allows_what_is_healthy_beyond_what_has_to_be() {
         ("missing", None, Some(IntOrString::from(3))),
         ("all", Some("100%".into()), None),
     ] {
-        let mut budget = PodDisruptionBudget::default();
+        let mut budget = budget("web", min_available, max_unavailable);
         budget.metadata.name = Some(name.into());
-        let selector = LabelSelector { match_labels: labels("web"), ..Default::default() };
-        budget.spec = Some(PodDisruptionBudgetSpec {
-            min_available,
-            max_unavailable,
-            selector: Some(selector.into()),
-            ..Default::default()
-        });
         cluster.create(&budget).await;
     }
     cluster.until::<Deployment>("web", is_rolled_out).await;
@@ -42,5 +81,70 @@ async fn a_budget_allows_what_is_healthy_beyond_what_has_to_be() {
         let want = if allowed > 0 { "True" } else { "False" };
         assert_eq!(status.conditions[0].status, want, "{name}");
     }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_nobody_controls_are_not_expected() {
+    let cluster = Cluster::with_nodes(1).await;
+    pods(&cluster, "bare", None).await;
+    cluster.create(&budget("bare", None, Some(1.into()))).await;
+    assert_eq!(account(&cluster, "bare").await, ((0, 0, 0), "InsufficientPods".to_owned()));
+    // A number that has to be available needs no controller.
+    let mut number = budget("bare", Some(2.into()), None);
+    number.metadata.name = Some("number".into());
+    cluster.create(&number).await;
+    assert_eq!(account(&cluster, "number").await, ((3, 2, 1), "SufficientPods".to_owned()));
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_controller_that_has_a_scale_says_how_many_are_expected() {
+    let cluster = Cluster::with_nodes(1).await;
+    let selector = LabelSelector { match_labels: labels("db"), ..Default::default() };
+    let mut set = StatefulSet::default();
+    set.metadata.name = Some("db".into());
+    set.spec =
+        Some(StatefulSetSpec { replicas: Some(4), selector, template: template("db", "one:1"), ..Default::default() });
+    let set = cluster.create(&set).await;
+    pods(&cluster, "db", Some((&set.metadata, ["apps", "v1", "StatefulSet"]))).await;
+    cluster.create(&budget("db", None, Some(2.into()))).await;
+    assert_eq!(account(&cluster, "db").await, ((4, 2, 1), "SufficientPods".to_owned()));
+
+    let mut old = ReplicationController::default();
+    old.metadata.name = Some("old".into());
+    old.spec = Some(ReplicationControllerSpec {
+        replicas: Some(3),
+        selector: labels("old"),
+        template: Some(template("old", "one:1").into()),
+        ..Default::default()
+    });
+    let old = cluster.create(&old).await;
+    pods(&cluster, "old", Some((&old.metadata, ["", "v1", "ReplicationController"]))).await;
+    cluster.create(&budget("old", Some("50%".into()), None)).await;
+    assert_eq!(account(&cluster, "old").await, ((3, 2, 1), "SufficientPods".to_owned()));
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_may_be_evicted_while_a_controller_cannot_be_asked() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("odd".into());
+    let map = cluster.create(&map).await;
+    pods(&cluster, "odd", Some((&map.metadata, ["", "v1", "ConfigMap"]))).await;
+    cluster.create(&budget("odd", None, Some(2.into()))).await;
+    let condition = |budget: &PodDisruptionBudget| budget.status.as_ref()?.conditions.first().cloned();
+    let failed = cluster
+        .until::<PodDisruptionBudget>("odd", |budget| {
+            condition(budget).is_some_and(|condition| condition.reason == "SyncFailed")
+        })
+        .await;
+    assert_eq!(failed.status.as_ref().unwrap().disruptions_allowed, None);
+    let condition = condition(&failed).unwrap();
+    assert!(condition.status == "False" && condition.message.contains("request failed"), "{condition:?}");
+    // What is counted by itself needs nobody to be asked.
+    cluster.patch::<PodDisruptionBudget>("odd", r#"{"spec":{"maxUnavailable":null,"minAvailable":2}}"#).await;
+    assert_eq!(account(&cluster, "odd").await, ((3, 2, 1), "SufficientPods".to_owned()));
     cluster.stop().await;
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{Cluster, template};
 
-fn job(name: &str, spec: JobSpec) -> Job {
+pub fn job(name: &str, spec: JobSpec) -> Job {
     let mut job = Job { spec: Some(spec), ..Default::default() };
     job.metadata.name = Some(name.into());
     let template_of_job = &mut job.spec.as_mut().unwrap().template;
@@ -22,7 +22,7 @@ fn job(name: &str, spec: JobSpec) -> Job {
     job
 }
 
-fn is_over(job: &Job, type_: &str, reason: &str) -> bool {
+pub fn is_over(job: &Job, type_: &str, reason: &str) -> bool {
     let conditions = job.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
     conditions.iter().any(|one| one.type_ == type_ && one.status == "True" && one.reason.as_deref() == Some(reason))
 }

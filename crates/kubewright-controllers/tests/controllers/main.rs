@@ -8,6 +8,8 @@ mod going;
 mod hooks;
 mod ingress_manager;
 mod job;
+mod job_ends;
+mod job_policies;
 mod nodes;
 mod replicaset;
 mod sample;

@@ -84,6 +84,49 @@ async fn a_pod_goes_where_it_fits_and_waits_if_that_is_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_takes_no_more_pods_than_it_says() {
+    let cluster = Cluster::with_nodes(1).await;
+    let nodes = Api::<Node>::all(&cluster.client);
+    sleep(Duration::from_secs(1)).await;
+    let name = nodes.list(&ListOptions::default()).await.unwrap().items[0].name().to_owned();
+    nodes.patch_status(&name, Patch::Merge(r#"{"status":{"allocatable":{"pods":"2"}}}"#.into())).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    // All at once, so that the cache is behind.
+    for number in 0..5 {
+        cluster.create(&pod(&format!("web-{number}"))).await;
+    }
+    let count =
+        |pods: &[Pod], type_: &str, status: &str| pods.iter().filter(|pod| condition(pod, type_) == status).count();
+    let is_settled = |pods: &[Pod]| count(pods, "PodScheduled", "False") == 3 && count(pods, "Ready", "True") == 2;
+    let pods = cluster.until_pods(is_settled).await;
+    let waiting = pods.iter().find(|pod| condition(pod, "PodScheduled") == "False").unwrap();
+    let message = waiting.status.as_ref().unwrap().conditions[0].message.clone();
+    assert_eq!(message.as_deref(), Some("0/1 nodes are available: 1 Too many pods."));
+    sleep(Duration::from_secs(600)).await;
+    assert!(is_settled(&cluster.pods().await));
+    // A place that becomes free is taken.
+    let ready = pods.iter().find(|pod| condition(pod, "Ready") == "True").unwrap();
+    cluster.api::<Pod>().delete(ready.name()).await.unwrap();
+    cluster.until_pods(|pods| count(pods, "PodScheduled", "False") == 2 && count(pods, "Ready", "True") == 2).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_held_shows_that_it_has_stopped() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut held = pod("held");
+    held.metadata.finalizers = ["example.com/held".into()].into();
+    cluster.create(&held).await;
+    cluster.until::<Pod>("held", |pod| condition(pod, "Ready") == "True").await;
+    cluster.api::<Pod>().delete("held").await.unwrap();
+    let stopped = cluster.until::<Pod>("held", |pod| phase(pod) == "Failed").await;
+    let state = stopped.status.as_ref().unwrap().container_statuses[0].state.clone().unwrap();
+    assert_eq!(state.terminated.unwrap().exit_code, 143);
+    cluster.until::<Pod>("held", |pod| pod.metadata.deletion_grace_period_seconds == Some(0)).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_ends_is_started_again_as_its_policy_says() {
     let cluster = Cluster::with_nodes(1).await;
     for (name, policy) in [("always", "Always"), ("never", "Never")] {

@@ -96,6 +96,28 @@ impl Cluster {
         }
     }
 
+    /// Waits until all pods, those on their way out included, are as they should be.
+    pub async fn until_all_pods(&self, holds: impl Fn(&[Pod]) -> bool) -> Vec<Pod> {
+        let start = Instant::now();
+        loop {
+            let pods: Vec<Pod> = self.list().await;
+            if holds(&pods) {
+                return pods;
+            }
+            assert!(start.elapsed() < Duration::from_secs(3600), "pods are still {pods:#?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Stops the controllers, lets something happen behind their back, and starts them again.
+    pub async fn while_away(self, options: NodeOptions, happens: impl AsyncFnOnce(&Client)) -> Self {
+        let Cluster { server, controllers, client } = self;
+        controllers.stop().await.unwrap();
+        happens(&client).await;
+        let controllers = ControllerSet::new(&client).nodes(options).start();
+        Cluster { server, controllers, client }
+    }
+
     /// Stops the controllers only, and gives the server.
     pub async fn stop_controllers(self) -> RunningServer {
         self.controllers.stop().await.unwrap();

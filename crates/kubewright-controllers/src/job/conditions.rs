@@ -1,0 +1,63 @@
+//! What a job's conditions say: that it is suspended, decided, over.
+
+use kubewright_api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use kubewright_core::{Str, Time};
+
+use super::Jobs;
+use super::outcome::Outcome;
+
+/// The condition that says that a job is over.
+#[doc(alias = "IsJobFinished")]
+pub(super) fn finished(job: &Job) -> Option<&JobCondition> {
+    let conditions = &job.status.as_ref()?.conditions;
+    conditions.iter().find(|one| matches!(&*one.type_, "Complete" | "Failed") && one.status == "True")
+}
+
+/// Says that a job is decided, or that it is over.
+pub(super) fn conclude(status: &mut JobStatus, type_: &str, outcome: &Outcome, now: Time) {
+    status.conditions.retain(|condition| condition.type_ != type_);
+    status.conditions.push(condition(type_, "True", &outcome.reason, &outcome.message, now));
+    if type_ == "Complete" {
+        status.completion_time = Some(now);
+    }
+}
+
+impl Jobs {
+    /// Says whether a job is suspended, once it ever was.
+    pub(super) fn note_suspension(&self, job: &Job, spec: &JobSpec, status: &mut JobStatus) {
+        let is_suspended = spec.suspend == Some(true);
+        let now = self.clock.now();
+        let known = status.conditions.iter_mut().find(|condition| condition.type_ == "Suspended");
+        let word = if is_suspended { "True" } else { "False" };
+        let (reason, message) =
+            if is_suspended { ("JobSuspended", "Job suspended") } else { ("JobResumed", "Job resumed") };
+        match known {
+            Some(known) if known.status == word => return,
+            None if !is_suspended => return,
+            Some(known) => *known = condition("Suspended", word, reason, message, now),
+            None => status.conditions.push(condition("Suspended", word, reason, message, now)),
+        }
+        // A job that goes on begins anew, as far as its deadline is concerned.
+        status.start_time = (!is_suspended).then_some(now);
+        self.events.normal(job, if is_suspended { "Suspended" } else { "Resumed" }, message);
+    }
+
+    /// Tells that a job is over.
+    pub(super) fn tell_end(&self, job: &Job, outcome: &Outcome) {
+        match outcome.is_success {
+            true => self.events.normal(job, "Completed", "Job completed"),
+            false => self.events.warning(job, outcome.reason.clone(), outcome.message.clone()),
+        }
+    }
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str, now: Time) -> JobCondition {
+    JobCondition {
+        type_: type_.into(),
+        status: status.into(),
+        last_probe_time: Some(now),
+        last_transition_time: Some(now),
+        reason: Some(Str::from(reason)),
+        message: Some(Str::from(message)),
+    }
+}
