@@ -135,8 +135,18 @@ fn no_debug_form_shows_a_secret() {
     let proxied = proxied.expect("all is well");
     let overrides = Overrides { cluster: proxied.clusters["a"].clone(), ..Overrides::default() };
     assert!(proxied.to_yaml().contains("http://user:s3cret@proxy"), "it is written as it was read");
+    let with_plugin = parse(
+        "clusters: [{name: a, cluster: {server: 'https://a', proxy-url: 'http://user:s3cret@proxy'}}]
+users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, interactiveMode: Never, provideClusterInfo: true}}}]
+contexts: [{name: a, context: {cluster: a, user: a}}]
+current-context: a",
+    );
+    let with_plugin = with_plugin.expect("all is well");
+    let with_plugin = Config::from_kubeconfig(&with_plugin, &Overrides::default()).expect("all is well");
+    assert!(with_plugin.credentials.exec.is_some());
     let shown = [format!("{kubeconfig:?}"), format!("{config:#?}"), format!("{basic:?}")];
-    for shown in shown.into_iter().chain([format!("{proxied:?}"), format!("{overrides:?}")]) {
+    for shown in shown.into_iter().chain([format!("{proxied:?}"), format!("{overrides:?}"), format!("{with_plugin:?}")])
+    {
         assert!(!shown.contains("s3cret") && !shown.contains("czNjcmV0"), "{shown}");
         assert!(shown.contains("REDACTED"));
     }

@@ -29,7 +29,7 @@ pub(crate) fn is_supported(version: &str) -> bool {
 }
 
 /// A program that prints credentials, and under which conditions it is run.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Exec {
     /// The program.
     pub config: ExecConfig,
@@ -40,6 +40,15 @@ pub struct Exec {
     pub timeout: Duration,
     /// Which programs may be run. All by default.
     pub policy: ExecPolicy,
+}
+
+/// Without what it is told about the cluster: the address of a proxy may have a password in it.
+impl fmt::Debug for Exec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Exec { config, cluster: _, timeout, policy } = self;
+        let mut shown = f.debug_struct("Exec");
+        shown.field("config", config).field("timeout", timeout).field("policy", policy).finish_non_exhaustive()
+    }
 }
 
 /// Which programs may be run. A kubeconfig from a stranger could name any.
