@@ -50,7 +50,7 @@ fn call(address: &str, method: &str, path: &str, body: &str) -> Option<(u16, Str
     let mut stream = TcpStream::connect(address).ok()?;
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
          content-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).ok()?;

@@ -130,7 +130,7 @@ async fn declared_controllers_are_installed_and_tell_what_they_lack() {
 
 fn ask(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it serves");
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").expect("it reads");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
     answer
