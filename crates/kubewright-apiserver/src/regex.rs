@@ -51,6 +51,14 @@ impl Rewriter<'_> {
                 self.rest = rest;
                 self.out.push_str(&regex_lite::escape(text));
             }
+            // A character by its number, or a class by its name.
+            Some(letter @ ('x' | 'p' | 'P')) if self.rest.starts_with('{') => {
+                let end = self.rest.find('}').map_or(self.rest.len(), |end| end + 1);
+                let (name, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                self.out.extend(['\\', letter]);
+                self.out.push_str(name);
+            }
             Some(letter) if letter.is_ascii_punctuation() && !META.contains(letter) => self.out.push(letter),
             Some(letter) => self.out.extend(['\\', letter]),
             None => self.out.push('\\'),
@@ -78,8 +86,9 @@ impl Rewriter<'_> {
                     may_range = false;
                 }
                 other => {
+                    // No range begins with a class of its own.
+                    may_range = other != '\\' || !self.rest.starts_with(['d', 'D', 's', 'S', 'w', 'W', 'p', 'P']);
                     self.item(other);
-                    may_range = true;
                 }
             }
             is_first = false;
@@ -140,6 +149,8 @@ mod tests {
             (r"^\d{1,3}(\.\d{1,3}){3}$", &["10.0.0.1"], &["10.0.0"]),
             (r"^(?P<name>[\w.-]+)$", &["a-b.c"], &["a b"]),
             (r"^[\d\-x]+$", &["1-x"], &["a"]),
+            (r"^[\w-.]+$", &["a-b.c"], &["a b", ","]),
+            (r"^\x{FEFF}?[\x{61}-\x{7A}]+$", &["abc", "\u{feff}abc"], &["A"]),
         ] {
             let regex = compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
             assert!(matches.iter().all(|text| regex.is_match(text)), "{pattern} matches {matches:?}");

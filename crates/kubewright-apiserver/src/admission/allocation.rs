@@ -154,7 +154,9 @@ impl Taken {
             }
             _ => false,
         };
-        let mut given = HashSet::new();
+        let asked_ports = tree::items(service, &["spec", "ports"]).iter().map(|port| tree::int(port, &["nodePort"]));
+        let mut given: HashSet<i64> =
+            asked_ports.chain([tree::int(service, &["spec", HEALTH_PORT])]).flatten().collect();
         let mut causes = Vec::new();
         let ports = match tree::object(service, &["spec"]).get_mut("ports") {
             Some(Value::Array(ports)) => ports.iter_mut().enumerate().collect(),
@@ -168,7 +170,6 @@ impl Taken {
             }
             if asked != 0 {
                 causes.extend(self.complaint(&format!("spec.ports[{index}].nodePort"), asked));
-                given.insert(asked);
             } else if has_node_ports && let Some(free) = self.free_port(&given) {
                 given.insert(free);
                 tree::set(port, &["nodePort"], free);
@@ -183,6 +184,10 @@ impl Taken {
             && tree::text(service, &["spec", "externalTrafficPolicy"]) == "Local";
         match tree::int(service, &["spec", HEALTH_PORT]).filter(|port| *port != 0) {
             _ if !is_needed => drop(tree::remove(service, &["spec", HEALTH_PORT])),
+            Some(asked) if has_node_port(service, asked) => {
+                let why = "provided port is already allocated";
+                return Some(StatusCause::invalid("spec.healthCheckNodePort", asked, why));
+            }
             Some(asked) => return self.complaint("spec.healthCheckNodePort", asked),
             None => {
                 if let Some(free) = self.free_port(given) {
@@ -209,4 +214,9 @@ impl Taken {
         let mut all = (0..count).map(|step| FIRST_PORT + (start + step) % count);
         all.find(|port| !self.ports.contains(port) && !given.contains(port))
     }
+}
+
+/// Whether one of the ports of a Service has this number on all nodes.
+fn has_node_port(service: &Value, number: i64) -> bool {
+    tree::items(service, &["spec", "ports"]).iter().any(|port| tree::int(port, &["nodePort"]) == Some(number))
 }

@@ -15,7 +15,7 @@ const OLD_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const OLD_INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Gives a new object the class that is the default for its kind, or what its class says.
-pub(super) fn complete(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
+pub(crate) fn complete(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
     let (field, annotation, classes, mark) = match (&*resource.group, &*resource.plural) {
         ("", "persistentvolumeclaims") => (
             "storageClassName",
@@ -38,6 +38,15 @@ pub(super) fn complete(registry: &Registry, resource: &Resource, value: &mut Val
         tree::set(value, &["spec", field], name);
     }
     Ok(())
+}
+
+/// Lets a pod pass that is still what its runtime wants, whatever became of it since.
+pub(crate) fn check(registry: &Registry, resource: &Resource, value: &Value) -> Result<(), Rejection> {
+    let spec = |field: &str| tree::get(value, &["spec", field]).is_some();
+    if !resource.is("", "pods") || !(spec("runtimeClassName") || spec("overhead")) {
+        return Ok(());
+    }
+    run(registry, resource, &mut value.clone())
 }
 
 /// The latest of the classes that are marked as the default.

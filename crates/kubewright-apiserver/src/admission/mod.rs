@@ -30,7 +30,6 @@ use crate::rejection::Rejection;
 
 /// Completes and checks an object that is to be created.
 pub(crate) fn create(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
-    classes::complete(registry, resource, value)?;
     defaulting::apply(resource, value);
     strategy::prepare_create(resource, value);
     if resource.is("", "pods") {

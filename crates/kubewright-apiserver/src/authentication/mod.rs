@@ -93,7 +93,7 @@ pub(crate) enum Peer {
     Trusted,
     /// Plain HTTP, which is trusted as far as no web page uses it.
     Plain {
-        /// Whether only this machine can reach the server.
+        /// Whether it is made on this machine.
         is_on_loopback: bool,
     },
     /// TLS without a client certificate.

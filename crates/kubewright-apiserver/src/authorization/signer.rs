@@ -19,14 +19,14 @@ pub(crate) fn check(
     old: &Value,
     new: &Value,
 ) -> Result<(), Rejection> {
-    const CERTIFICATE: [&str; 2] = ["status", "certificate"];
+    let differs = |field: &str| tree::get(old, &["status", field]) != tree::get(new, &["status", field]);
     let verb = match part {
         _ if !resource.is("certificates.k8s.io", "certificatesigningrequests") => return Ok(()),
         Part::Approval => "approve",
-        Part::Status if tree::get(old, &CERTIFICATE) != tree::get(new, &CERTIFICATE) => "sign",
+        Part::Status if differs("certificate") || differs("conditions") => "sign",
         _ => return Ok(()),
     };
-    let signer = tree::text(new, &["spec", "signerName"]);
+    let signer = tree::text(old, &["spec", "signerName"]);
     let (group, resource_name) = ("certificates.k8s.io", "signers");
     let may = |name: &str| {
         let resource = resource_name;

@@ -5,154 +5,129 @@
 
 use kubewright_core::{Str, Value};
 
+use crate::catalog;
+use crate::decoding::{self, Expected};
 use crate::object::{to_json, tree};
 
-const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
-const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
-const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
-const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+/// A kind of metric: its type, the field it is in, and its fields, each with its name in the first version and the path to it in the second. For
+/// `@` stands what is wanted or what there is, `target` or `current`.
+type Kind = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// A field of a metric: its name in the first version, and the path to it in the second.
-type Field = (&'static str, &'static [&'static str]);
-
-/// Kinds of metrics: their types, the names of their fields, and what they want.
-const WANTED: [(&str, &str, &[Field]); 5] = [
+const KINDS: [Kind; 5] = [
     (
         "Resource",
         "resource",
-        &[
-            ("name", &["name"]),
-            ("targetAverageUtilization", &["target", "averageUtilization"]),
-            ("targetAverageValue", &["target", "averageValue"]),
-        ],
+        &[("name", "name"), ("@AverageUtilization", "@.averageUtilization"), ("@AverageValue", "@.averageValue")],
     ),
     (
         "ContainerResource",
         "containerResource",
         &[
-            ("name", &["name"]),
-            ("container", &["container"]),
-            ("targetAverageUtilization", &["target", "averageUtilization"]),
-            ("targetAverageValue", &["target", "averageValue"]),
+            ("name", "name"),
+            ("container", "container"),
+            ("@AverageUtilization", "@.averageUtilization"),
+            ("@AverageValue", "@.averageValue"),
         ],
     ),
     (
         "Pods",
         "pods",
-        &[
-            ("metricName", &["metric", "name"]),
-            ("selector", &["metric", "selector"]),
-            ("targetAverageValue", &["target", "averageValue"]),
-        ],
+        &[("metricName", "metric.name"), ("selector", "metric.selector"), ("@AverageValue", "@.averageValue")],
     ),
     (
         "Object",
         "object",
         &[
-            ("target", &["describedObject"]),
-            ("metricName", &["metric", "name"]),
-            ("selector", &["metric", "selector"]),
-            ("targetValue", &["target", "value"]),
-            ("averageValue", &["target", "averageValue"]),
+            ("target", "describedObject"),
+            ("metricName", "metric.name"),
+            ("selector", "metric.selector"),
+            ("@Value", "@.value"),
+            ("averageValue", "@.averageValue"),
         ],
     ),
     (
         "External",
         "external",
         &[
-            ("metricName", &["metric", "name"]),
-            ("metricSelector", &["metric", "selector"]),
-            ("targetValue", &["target", "value"]),
-            ("targetAverageValue", &["target", "averageValue"]),
+            ("metricName", "metric.name"),
+            ("metricSelector", "metric.selector"),
+            ("@Value", "@.value"),
+            ("@AverageValue", "@.averageValue"),
         ],
     ),
 ];
 
-/// What they have, likewise.
-const CURRENT: [(&str, &str, &[Field]); 5] = [
-    (
-        "Resource",
-        "resource",
-        &[
-            ("name", &["name"]),
-            ("currentAverageUtilization", &["current", "averageUtilization"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-        ],
-    ),
-    (
-        "ContainerResource",
-        "containerResource",
-        &[
-            ("name", &["name"]),
-            ("container", &["container"]),
-            ("currentAverageUtilization", &["current", "averageUtilization"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-        ],
-    ),
-    (
-        "Pods",
-        "pods",
-        &[
-            ("metricName", &["metric", "name"]),
-            ("selector", &["metric", "selector"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-        ],
-    ),
-    (
-        "Object",
-        "object",
-        &[
-            ("target", &["describedObject"]),
-            ("metricName", &["metric", "name"]),
-            ("selector", &["metric", "selector"]),
-            ("currentValue", &["current", "value"]),
-            ("averageValue", &["current", "averageValue"]),
-        ],
-    ),
-    (
-        "External",
-        "external",
-        &[
-            ("metricName", &["metric", "name"]),
-            ("metricSelector", &["metric", "selector"]),
-            ("currentValue", &["current", "value"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-        ],
-    ),
+/// A list of metrics, and where the first version has the only one that it knows.
+struct Metrics {
+    list: [&'static str; 2],
+    number: [&'static str; 2],
+    /// Where it has all others.
+    annotation: &'static str,
+    /// What a metric holds: `target` or `current`.
+    part: &'static str,
+}
+
+const BOTH: [Metrics; 2] = [
+    Metrics {
+        list: ["spec", "metrics"],
+        number: ["spec", "targetCPUUtilizationPercentage"],
+        annotation: "autoscaling.alpha.kubernetes.io/metrics",
+        part: "target",
+    },
+    Metrics {
+        list: ["status", "currentMetrics"],
+        number: ["status", "currentCPUUtilizationPercentage"],
+        annotation: "autoscaling.alpha.kubernetes.io/current-metrics",
+        part: "current",
+    },
+];
+
+/// What else the first version has no field for, and the annotation that it is in.
+const OTHERS: [([&str; 2], &str); 2] = [
+    (["status", "conditions"], "autoscaling.alpha.kubernetes.io/conditions"),
+    (["spec", "behavior"], "autoscaling.alpha.kubernetes.io/behavior"),
 ];
 
 /// From the version that is stored to the first one.
 pub(super) fn to_v1(value: &mut Value) {
-    let plain =
-        Plain { list: &["spec", "metrics"], number: &["spec", "targetCPUUtilizationPercentage"], part: "target" };
-    plain.take_out(value, METRICS, &WANTED);
-    let plain = Plain {
-        list: &["status", "currentMetrics"],
-        number: &["status", "currentCPUUtilizationPercentage"],
-        part: "current",
-    };
-    plain.take_out(value, CURRENT_METRICS, &CURRENT);
-    for (path, annotation) in [(&["status", "conditions"], CONDITIONS), (&["spec", "behavior"], BEHAVIOR)] {
-        if let Some(field) = tree::remove(value, path) {
+    BOTH.iter().for_each(|metrics| metrics.take_out(value));
+    for (path, annotation) in OTHERS {
+        if let Some(field) = tree::remove(value, &path) {
             annotate(value, annotation, &field);
         }
     }
 }
 
-/// From the first version to the one that is stored.
+/// From the first version to the one that is stored. Anybody can write annotations: where they do not make a proper autoscaler, they count for nothing.
 pub(super) fn from_v1(value: &mut Value) {
-    let plain =
-        Plain { list: &["spec", "metrics"], number: &["spec", "targetCPUUtilizationPercentage"], part: "target" };
-    plain.put_in(value, METRICS, &WANTED);
-    let plain = Plain {
-        list: &["status", "currentMetrics"],
-        number: &["status", "currentCPUUtilizationPercentage"],
-        part: "current",
-    };
-    plain.put_in(value, CURRENT_METRICS, &CURRENT);
-    for (path, annotation) in [(&["status", "conditions"], CONDITIONS), (&["spec", "behavior"], BEHAVIOR)] {
+    let mut whole = value.clone();
+    restore(&mut whole);
+    if !is_proper(&whole) {
+        whole = value.clone();
+        for annotation in BOTH.iter().map(|metrics| metrics.annotation).chain(OTHERS.map(|(_, annotation)| annotation))
+        {
+            tree::remove(&mut whole, &["metadata", "annotations", annotation]);
+        }
+        restore(&mut whole);
+    }
+    *value = whole;
+}
+
+/// Whether the type of the stored version can hold this, and all of it.
+fn is_proper(value: &Value) -> bool {
+    let (api_version, kind) = ("autoscaling/v2", "HorizontalPodAutoscaler");
+    let expected = Expected { api_version, kind, entry: catalog::type_entry(api_version, kind), schema: None };
+    let mut value = value.clone();
+    tree::set(&mut value, &["apiVersion"], api_version);
+    tree::set(&mut value, &["kind"], kind);
+    decoding::normalize(expected, &value).is_ok_and(|decoded| decoded.findings.is_empty())
+}
+
+fn restore(value: &mut Value) {
+    BOTH.iter().for_each(|metrics| metrics.put_in(value));
+    for (path, annotation) in OTHERS {
         if let Some(field) = annotated(value, annotation) {
-            tree::set(value, path, field);
+            tree::set(value, &path, field);
         }
     }
     // Who had no annotations has none afterwards.
@@ -161,17 +136,9 @@ pub(super) fn from_v1(value: &mut Value) {
     }
 }
 
-/// A list of metrics, and the one of them that the first version has a field for.
-struct Plain {
-    list: &'static [&'static str],
-    number: &'static [&'static str],
-    /// What holds the number in a metric.
-    part: &'static str,
-}
-
-impl Plain {
-    fn take_out(&self, value: &mut Value, annotation: &str, kinds: &[(&str, &str, &[Field])]) {
-        let metrics = tree::remove(value, self.list).unwrap_or_default();
+impl Metrics {
+    fn take_out(&self, value: &mut Value) {
+        let metrics = tree::remove(value, &self.list).unwrap_or_default();
         let utilization = |metric: &Value| {
             let is_cpu = tree::text(metric, &["resource", "name"]) == "cpu";
             tree::int(metric, &["resource", self.part, "averageUtilization"]).filter(|_| is_cpu)
@@ -181,63 +148,63 @@ impl Plain {
         for metric in metrics.as_array().map_or(&[][..], |list| &list[..]) {
             match utilization(metric) {
                 Some(percent) if found.is_none() => found = Some(percent),
-                _ => others.extend(older(metric, kinds)),
+                _ => others.extend(self.older(metric)),
             }
         }
         if let Some(percent) = found {
-            tree::set(value, self.number, percent);
+            tree::set(value, &self.number, percent);
         }
         if !others.is_empty() {
-            annotate(value, annotation, &Value::from(others));
+            annotate(value, self.annotation, &Value::from(others));
         }
     }
 
-    fn put_in(&self, value: &mut Value, annotation: &str, kinds: &[(&str, &str, &[Field])]) {
+    fn put_in(&self, value: &mut Value) {
         let mut metrics = Vec::new();
-        if let Some(percent) = tree::remove(value, self.number) {
-            let mut amount = tree::map([("averageUtilization", percent)]);
-            if self.part == "target" {
-                tree::set(&mut amount, &["type"], "Utilization");
-            }
-            let resource = tree::map([("name", "cpu".into()), (self.part, amount)]);
-            metrics.push(tree::map([("type", "Resource".into()), ("resource", resource)]));
+        if let Some(percent) = tree::remove(value, &self.number) {
+            let old = tree::map([("name", "cpu".into()), (&*self.name("@AverageUtilization"), percent)]);
+            metrics.extend(self.newer(&tree::map([("type", "Resource".into()), ("resource", old)])));
         }
-        let others = annotated(value, annotation).unwrap_or_default();
-        metrics.extend(others.as_array().map_or(&[][..], |list| &list[..]).iter().filter_map(|old| newer(old, kinds)));
+        let others = annotated(value, self.annotation).unwrap_or_default();
+        metrics.extend(others.as_array().map_or(&[][..], |list| &list[..]).iter().filter_map(|old| self.newer(old)));
         if !metrics.is_empty() {
-            tree::set(value, self.list, Value::from(metrics));
+            tree::set(value, &self.list, Value::from(metrics));
         }
     }
-}
 
-/// A metric in the words of the first version.
-fn older(metric: &Value, kinds: &[(&str, &str, &[Field])]) -> Option<Value> {
-    let (name, part, fields) = kinds.iter().find(|(name, ..)| *name == tree::text(metric, &["type"]))?;
-    let mut old = Value::default();
-    let source = metric.get(part)?;
-    for (field, path) in *fields {
-        if let Some(found) = tree::get(source, path) {
-            tree::set(&mut old, &[field], found.clone());
-        }
+    fn name(&self, pattern: &str) -> String {
+        pattern.replace('@', self.part)
     }
-    Some(tree::map([("type", (*name).into()), (part, old)]))
-}
 
-/// A metric in the words of the stored version.
-fn newer(old: &Value, kinds: &[(&str, &str, &[Field])]) -> Option<Value> {
-    let (name, part, fields) = kinds.iter().find(|(name, ..)| *name == tree::text(old, &["type"]))?;
-    let mut metric = Value::default();
-    let source = old.get(part)?;
-    for (field, path) in *fields {
-        if let Some(found) = source.get(field) {
-            tree::set(&mut metric, path, found.clone());
+    /// A metric in the words of the first version.
+    fn older(&self, metric: &Value) -> Option<Value> {
+        let (name, part, fields) = KINDS.iter().find(|(name, ..)| *name == tree::text(metric, &["type"]))?;
+        let (mut old, source) = (Value::default(), metric.get(part)?);
+        for (field, path) in *fields {
+            let path = self.name(path);
+            if let Some(found) = tree::get(source, &path.split('.').collect::<Vec<_>>()) {
+                tree::set(&mut old, &[&self.name(field)], found.clone());
+            }
         }
+        Some(tree::map([("type", (*name).into()), (part, old)]))
     }
-    let kind = [("averageUtilization", "Utilization"), ("averageValue", "AverageValue"), ("value", "Value")];
-    if let Some((_, kind)) = kind.iter().find(|(field, _)| tree::get(&metric, &["target", field]).is_some()) {
-        tree::set(&mut metric, &["target", "type"], *kind);
+
+    /// A metric in the words of the stored version.
+    fn newer(&self, old: &Value) -> Option<Value> {
+        let (name, part, fields) = KINDS.iter().find(|(name, ..)| *name == tree::text(old, &["type"]))?;
+        let (mut metric, source) = (Value::default(), old.get(part)?);
+        for (field, path) in *fields {
+            let path = self.name(path);
+            if let Some(found) = source.get(&self.name(field)) {
+                tree::set(&mut metric, &path.split('.').collect::<Vec<_>>(), found.clone());
+            }
+        }
+        let kinds = [("averageUtilization", "Utilization"), ("averageValue", "AverageValue"), ("value", "Value")];
+        if let Some((_, kind)) = kinds.iter().find(|(field, _)| tree::get(&metric, &["target", field]).is_some()) {
+            tree::set(&mut metric, &["target", "type"], *kind);
+        }
+        Some(tree::map([("type", (*name).into()), (part, metric)]))
     }
-    Some(tree::map([("type", (*name).into()), (part, metric)]))
 }
 
 fn annotate(value: &mut Value, name: &str, content: &Value) {
@@ -279,13 +246,27 @@ mod tests {
         assert!(
             tree::get(&value, &["spec", "metrics"]).is_none() && tree::get(&value, &["spec", "behavior"]).is_none()
         );
-        let metrics = tree::text(&value, &["metadata", "annotations", METRICS]);
+        let metrics = tree::text(&value, &["metadata", "annotations", BOTH[0].annotation]);
         assert!(
             metrics.starts_with(r#"[{"resource":{"name":"memory","targetAverageValue":"1Gi"},"type":"Resource"}"#),
             "{metrics}"
         );
         from_v1(&mut value);
         assert_eq!(value, stored);
+    }
+
+    #[test]
+    fn annotations_that_make_no_autoscaler_count_for_nothing() {
+        for behavior in [r#"{\"scaleUp\":{\"stabilizationWindowSeconds\":\"x\"}}"#, r#"{\"bogus\":1}"#] {
+            let text = format!(
+                r#"{{"metadata":{{"annotations":{{"autoscaling.alpha.kubernetes.io/behavior":"{behavior}"}}}},
+                "spec":{{"maxReplicas":3,"targetCPUUtilizationPercentage":70}}}}"#
+            );
+            let mut value: Value = text.parse().expect("valid JSON");
+            from_v1(&mut value);
+            assert_eq!(tree::items(&value, &["spec", "metrics"]).len(), 1, "{value}");
+            assert!(tree::get(&value, &["spec", "behavior"]).is_none(), "{value}");
+        }
     }
 
     #[test]

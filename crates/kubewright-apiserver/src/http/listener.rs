@@ -30,7 +30,6 @@ pub(crate) async fn listen(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut connections = Connections::new(service, stop.clone());
-    let is_on_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let acceptor = tls.map(TlsAcceptor::from);
     loop {
         let accepted = tokio::select! {
@@ -43,6 +42,8 @@ pub(crate) async fn listen(
         };
         // Events should arrive when they happen, not when a packet is full.
         let _ = socket.set_nodelay(true);
+        // Of this connection: who listens on all addresses is asked on that of this machine as well.
+        let is_on_loopback = socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let acceptor = acceptor.clone();
         connections.serve(async move {
             let Some(acceptor) = acceptor else {

@@ -74,6 +74,7 @@ impl Registry {
         admission::create(self, resource, &mut value)?;
         if let Some(control) = control {
             authorization::check_escalation(self, control.user, resource, &value)?;
+            admission::classes::check(self, resource, &value)?;
             admission::limits::check(self, resource, &value)?;
             admission::security::check(self, control, resource, None, &value)?;
             control.validate(self, &new_object(resource, namespace, &value, dry_run))?;
@@ -148,6 +149,7 @@ impl Registry {
             check_namespace(namespace, value)?;
             value.set_meta("namespace", namespace);
         }
+        admission::classes::complete(self, resource, value)?;
         admission::limits::set_defaults(self, resource, namespace, value);
         admission::accounts::assign(self, resource, namespace, value, control)?;
         control.mutate(self, attributes, Some(value))

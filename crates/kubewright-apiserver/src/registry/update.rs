@@ -169,7 +169,8 @@ impl Registry {
         authorization::check_escalation_by(self, control.user, resource, old, new)?;
         authorization::check_signer(self, control.user, resource, part, old, new)?;
         // What a pod asks for changes in one way only; a claim may grow.
-        if part == Part::Resize || (part == Part::Main && !resource.is("", "pods")) {
+        let is_limited = part == Part::Resize || (part == Part::Main && !resource.is("", "pods"));
+        if is_limited && !old.is_being_deleted() {
             admission::limits::check(self, resource, new)?;
         }
         if part == Part::Main {

@@ -408,6 +408,8 @@ async fn who_approves_a_request_has_to_be_trusted_with_its_signer() {
     assert!(text(&refused, "message").contains(want), "{refused}");
     let signed = with_status(&format!(r#"{{"certificate":"{certificate}"}}"#));
     assert_eq!(call_as(&mut client, "alice", "PUT", &format!("{requests}/r/status"), &signed).await.0, 403);
+    let failed = with_status(r#"{"conditions":[{"type":"Failed","status":"True","reason":"r","message":"m"}]}"#);
+    assert_eq!(call_as(&mut client, "alice", "PUT", &format!("{requests}/r/status"), &failed).await.0, 403);
     let signers = r#""verbs":["approve","sign"],"resources":["signers"],"resourceNames":["example.com/*"]"#;
     create(&mut client, &format!("{RBAC}/clusterroles"), &role("signers", signers)).await;
     let bound = binding("ClusterRoleBinding", "signers", "ClusterRole", "signers", ALICE);

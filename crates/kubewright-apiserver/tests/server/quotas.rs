@@ -160,7 +160,7 @@ async fn a_claim_does_not_grow_beyond_its_limit() {
     let class = r#"{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"s"},"provisioner":"p","allowVolumeExpansion":true}"#;
     assert_eq!(client.call("POST", "/apis/storage.k8s.io/v1/storageclasses", class).await.0, 201);
     let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
-    let claim = r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c"},"spec":{"accessModes":["ReadWriteOnce"],
+    let claim = r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c","finalizers":["example.com/hold"]},"spec":{"accessModes":["ReadWriteOnce"],
         "storageClassName":"s","resources":{"requests":{"storage":"5Gi"}}},"status":{"phase":"Bound"}}"#;
     assert_eq!(client.call("POST", claims, claim).await.0, 201);
     assert_eq!(client.call("PATCH", &format!("{claims}/c/status"), r#"{"status":{"phase":"Bound"}}"#).await.0, 200);
@@ -171,4 +171,11 @@ async fn a_claim_does_not_grow_beyond_its_limit() {
         let (code, answer) = client.call("PATCH", &format!("{claims}/c"), &patch).await;
         assert_eq!(code, want, "{answer}");
     }
+    // What is being deleted may go, whatever the limits have become.
+    let lower = range.replace("10Gi", "1Gi").replace(r#""name":"l""#, r#""name":"lower""#);
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/limitranges", &lower).await.0, 201);
+    assert_eq!(client.call("DELETE", &format!("{claims}/c"), "").await.0, 200);
+    let (code, answer) = client.call("PATCH", &format!("{claims}/c"), r#"{"metadata":{"finalizers":null}}"#).await;
+    assert_eq!(code, 200, "{answer}");
+    assert_eq!(client.call("GET", &format!("{claims}/c"), "").await.0, 404);
 }

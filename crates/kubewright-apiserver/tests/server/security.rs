@@ -63,6 +63,11 @@ async fn a_baseline_namespace_keeps_pods_off_their_node() {
             r#"seccompProfile (pod must not set securityContext.seccompProfile.type to "Unconfined")"#,
         ),
         (
+            "",
+            r#","livenessProbe":{"httpGet":{"port":80,"host":"169.254.169.254"}}"#,
+            r#"probe or lifecycle host (container "c" must not set probe or lifecycle host)"#,
+        ),
+        (
             r#""securityContext":{"sysctls":[{"name":"kernel.msgmax","value":"1"}]},"#,
             "",
             r#"forbidden sysctls ("kernel.msgmax")"#,
@@ -102,4 +107,18 @@ async fn labels_that_name_no_standard_are_refused() {
     let message = text(&refused, "message");
     assert!(message.contains(r#"metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, baseline, restricted"#), "{message}");
     assert!(message.contains("pod-security.kubernetes.io/warn-version"), "{message}");
+}
+
+#[tokio::test]
+async fn a_pod_that_was_there_before_may_change_what_does_no_harm() {
+    let (_server, mut client) = server().await;
+    namespace(&mut client, r#""a":"b""#).await;
+    assert_eq!(client.call("POST", PODS, &pod("p", "", r#","securityContext":{"privileged":true}"#)).await.0, 201);
+    let label = r#"{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}"#;
+    assert_eq!(client.call("PATCH", "/api/v1/namespaces/n", label).await.0, 200);
+    let (code, answer) = client.call("PATCH", &format!("{PODS}/p"), r#"{"spec":{"activeDeadlineSeconds":60}}"#).await;
+    assert_eq!(code, 200, "{answer}");
+    let image = r#"{"spec":{"containers":[{"name":"c","image":"other","securityContext":{"privileged":true}}]}}"#;
+    let (code, answer) = client.call("PATCH", &format!("{PODS}/p"), image).await;
+    assert_eq!(code, 403, "{answer}");
 }

@@ -3,7 +3,7 @@
 use kubewright_core::Value;
 
 use super::Violation;
-use super::pod::{Pod, containers, context, counted, plural, quoted};
+use super::pod::{Pod, containers, context, counted, offenders, plural, quoted};
 use crate::object::tree;
 
 /// What containers may be given beyond what they have anyway.
@@ -55,7 +55,8 @@ pub(super) fn check(pod: &Pod<'_>, is_restricted: bool, found: &mut Found) {
     }
     host_namespaces(pod, found);
     volumes_and_ports(pod, found);
-    flags(pod, found);
+    flags(pod, is_restricted, found);
+    hosts(pod, found);
     selinux(pod, found);
     let sysctls = pod.context(&["sysctls"]).and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
     let names = sysctls.iter().map(|sysctl| tree::text(sysctl, &["name"]));
@@ -146,7 +147,7 @@ fn volumes_and_ports(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn flags(pod: &Pod<'_>, found: &mut Found) {
+fn flags(pod: &Pod<'_>, is_restricted: bool, found: &mut Found) {
     let is_true = |value: Option<&Value>| value == Some(&Value::Bool(true));
     let names = pod.names(|one| is_true(context(one, &["privileged"])));
     if !names.is_empty() {
@@ -160,22 +161,33 @@ fn flags(pod: &Pod<'_>, found: &mut Found) {
     };
     let names = pod.names(unmasked);
     // In a user namespace of its own the mount shows nothing of the node.
-    if !names.is_empty() && !(tree::get(pod.spec, &["hostUsers"]) == Some(&Value::Bool(false))) {
+    let is_apart = !is_restricted && tree::get(pod.spec, &["hostUsers"]) == Some(&Value::Bool(false));
+    if !names.is_empty() && !is_apart {
         let who = format!("{} must not set securityContext.procMount to \"Unmasked\"", containers(&names));
         found.push(("procMount", Violation::new("procMount", who)));
     }
     const HOST_PROCESS: [&str; 2] = ["windowsOptions", "hostProcess"];
     let names = pod.names(|one| is_true(context(one, &HOST_PROCESS)));
-    let mut who = Vec::new();
-    if is_true(pod.context(&HOST_PROCESS)) {
-        who.push("pod".to_owned());
-    }
-    if !names.is_empty() {
-        who.push(containers(&names));
-    }
-    if !who.is_empty() {
-        let who = format!("{} must not set securityContext.windowsOptions.hostProcess=true", who.join(" and "));
+    if let Some(who) = offenders(is_true(pod.context(&HOST_PROCESS)), &names) {
+        let who = format!("{who} must not set securityContext.windowsOptions.hostProcess=true");
         found.push(("windowsHostProcess", Violation::new("hostProcess", who)));
+    }
+}
+
+/// Requests of the kubelet to somewhere else, in the name of a pod.
+fn hosts(pod: &Pod<'_>, found: &mut Found) {
+    let has_host = |action: Option<&Value>| {
+        let kinds = ["httpGet", "tcpSocket"].into_iter();
+        action.is_some_and(|action| kinds.into_iter().any(|kind| !tree::text(action, &[kind, "host"]).is_empty()))
+    };
+    let names = pod.names(|one| {
+        let probes = ["livenessProbe", "readinessProbe", "startupProbe"].into_iter().map(|probe| one.get(probe));
+        let hooks = ["postStart", "preStop"].into_iter().map(|hook| tree::get(one, &["lifecycle", hook]));
+        probes.chain(hooks).any(has_host)
+    });
+    if !names.is_empty() {
+        let who = format!("{} must not set probe or lifecycle host", containers(&names));
+        found.push(("hostProbesAndHostLifecycle", Violation::new("probe or lifecycle host", who)));
     }
 }
 
@@ -186,32 +198,18 @@ fn selinux(pod: &Pod<'_>, found: &mut Found) {
                 || ["user", "role"].into_iter().any(|field| !tree::text(options, &[field]).is_empty())
         })
     };
-    let mut who = Vec::new();
-    if is_bad(pod.context(&["seLinuxOptions"])) {
-        who.push("pod".to_owned());
-    }
     let names = pod.names(|one| is_bad(context(one, &["seLinuxOptions"])));
-    if !names.is_empty() {
-        who.push(containers(&names));
-    }
-    if !who.is_empty() {
-        let who = format!("{} set forbidden securityContext.seLinuxOptions", who.join(" and "));
+    if let Some(who) = offenders(is_bad(pod.context(&["seLinuxOptions"])), &names) {
+        let who = format!("{who} set forbidden securityContext.seLinuxOptions");
         found.push(("seLinuxOptions", Violation::new("seLinuxOptions", who)));
     }
 }
 
 fn seccomp(pod: &Pod<'_>, found: &mut Found) {
     let is_bad = |kind: Option<&Value>| kind.and_then(Value::as_str) == Some("Unconfined");
-    let mut who = Vec::new();
-    if is_bad(pod.context(&["seccompProfile", "type"])) {
-        who.push("pod".to_owned());
-    }
     let names = pod.names(|one| is_bad(context(one, &["seccompProfile", "type"])));
-    if !names.is_empty() {
-        who.push(containers(&names));
-    }
-    if !who.is_empty() {
-        let who = format!("{} must not set securityContext.seccompProfile.type to \"Unconfined\"", who.join(" and "));
+    if let Some(who) = offenders(is_bad(pod.context(&["seccompProfile", "type"])), &names) {
+        let who = format!("{who} must not set securityContext.seccompProfile.type to \"Unconfined\"");
         found.push(("seccompProfile_baseline", Violation::new("seccompProfile", who)));
     }
 }

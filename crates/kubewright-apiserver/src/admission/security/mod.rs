@@ -79,18 +79,13 @@ pub(crate) fn check(
     old: Option<&Value>,
     new: &Value,
 ) -> Result<(), Rejection> {
-    if resource.is_custom() || old.is_some_and(|old| old.get("spec") == new.get("spec")) {
-        return Ok(());
-    }
     let is_pod = resource.is("", "pods");
-    let template = match (&*resource.group, &*resource.plural) {
-        ("", "pods") => Some(new),
-        ("batch", "cronjobs") => tree::get(new, &["spec", "jobTemplate", "spec", "template"]),
-        ("", "podtemplates") => new.get("template"),
-        ("", "replicationcontrollers") | ("apps", _) | ("batch", "jobs") => tree::get(new, &["spec", "template"]),
-        _ => None,
-    };
-    let Some(pod) = template else { return Ok(()) };
+    let Some(pod) = pod_of(resource, new) else { return Ok(()) };
+    match old.and_then(|old| pod_of(resource, old)) {
+        Some(old) if is_pod && !Pod::new(pod).runs_something_else_than(&Pod::new(old)) => return Ok(()),
+        Some(old) if !is_pod && old == pod => return Ok(()),
+        _ => {}
+    }
     let Some(namespace) = registry.store.get(&Key::cluster("namespaces", new.namespace())) else { return Ok(()) };
     let namespace = &namespace.object.value;
     if is_pod && let Some(complaint) = Standard::read(namespace, "enforce").complaint(pod) {
@@ -101,6 +96,18 @@ pub(crate) fn check(
         control.warn(format!("would {complaint}"));
     }
     Ok(())
+}
+
+/// The pod that an object is, or the template of the pods that it makes.
+fn pod_of<'a>(resource: &Resource, value: &'a Value) -> Option<&'a Value> {
+    match (&*resource.group, &*resource.plural) {
+        _ if resource.is_custom() => None,
+        ("", "pods") => Some(value),
+        ("batch", "cronjobs") => tree::get(value, &["spec", "jobTemplate", "spec", "template"]),
+        ("", "podtemplates") => value.get("template"),
+        ("", "replicationcontrollers") | ("apps", _) | ("batch", "jobs") => tree::get(value, &["spec", "template"]),
+        _ => None,
+    }
 }
 
 /// What is wrong with the labels of a namespace.

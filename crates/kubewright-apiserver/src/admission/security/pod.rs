@@ -20,6 +20,15 @@ impl<'a> Pod<'a> {
         Pod { pod, spec, containers, is_windows: tree::text(spec, &["os", "name"]) == "windows" }
     }
 
+    /// Whether it has other containers than before, or other images in them. All else that can be changed of a pod is harmless.
+    pub(super) fn runs_something_else_than(&self, old: &Pod<'_>) -> bool {
+        let runs = |pod: &Pod<'_>| -> Vec<(String, String)> {
+            let text = |one: &Value, field: &str| tree::text(one, &[field]).to_owned();
+            pod.containers.iter().map(|one| (text(one, "name"), text(one, "image"))).collect()
+        };
+        runs(self) != runs(old)
+    }
+
     /// A field of the pod's security context.
     pub(super) fn context(&self, path: &[&str]) -> Option<&'a Value> {
         tree::get(self.spec.get("securityContext")?, path)
@@ -29,6 +38,15 @@ impl<'a> Pod<'a> {
     pub(super) fn names(&self, is_true: impl Fn(&Value) -> bool) -> Vec<&'a str> {
         self.containers.iter().filter(|one| is_true(one)).map(|one| tree::text(one, &["name"])).collect()
     }
+}
+
+/// Who does something: the pod, some of its containers, or both.
+pub(super) fn offenders(is_pod: bool, names: &[&str]) -> Option<String> {
+    let mut who: Vec<String> = is_pod.then(|| "pod".to_owned()).into_iter().collect();
+    if !names.is_empty() {
+        who.push(containers(names));
+    }
+    (!who.is_empty()).then(|| who.join(" and "))
 }
 
 /// A field of a container's security context.

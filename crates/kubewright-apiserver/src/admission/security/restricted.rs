@@ -4,7 +4,7 @@ use kubewright_core::Value;
 
 use super::Violation;
 use super::baseline::{Found, added};
-use super::pod::{Pod, containers, context, counted, plural, quoted};
+use super::pod::{Pod, containers, context, counted, offenders, plural, quoted};
 use crate::object::tree;
 
 /// Volumes that are not of the node.
@@ -121,17 +121,7 @@ fn users(pod: &Pod<'_>, found: &mut Found) {
     }
     let is_root = |value: Option<&Value>| value == Some(&Value::Int(0));
     let roots = pod.names(|one| is_root(context(one, &["runAsUser"])));
-    let mut who = Vec::new();
-    if is_root(pod.context(&["runAsUser"])) {
-        who.push("pod".to_owned());
-    }
-    if !roots.is_empty() {
-        who.push(containers(&roots));
-    }
-    if !who.is_empty() {
-        found.push((
-            "runAsUser",
-            Violation::new("runAsUser=0", format!("{} must not set runAsUser=0", who.join(" and "))),
-        ));
+    if let Some(who) = offenders(is_root(pod.context(&["runAsUser"])), &roots) {
+        found.push(("runAsUser", Violation::new("runAsUser=0", format!("{who} must not set runAsUser=0"))));
     }
 }
