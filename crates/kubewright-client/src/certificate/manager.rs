@@ -207,6 +207,8 @@ impl Shared {
                 Some(current) if left.is_some() && !self.live.is_set() => {
                     // It was shown before, so that it can be shown.
                     let _ = self.live.set(current.certificate(), current.key());
+                    // For those who wait for one that holds.
+                    self.current.send_modify(|_| {});
                 }
                 _ => {}
             }

@@ -142,8 +142,12 @@ impl CachedDiscovery {
     #[inline]
     async fn discover(&self) -> Result<Arc<Discovery>> {
         let age = self.memory().age;
-        let discovery = self.client.discover().await?;
-        Ok(self.remember(discovery, age).await)
+        let known = self.remember(self.client.discover().await?, age).await;
+        // What is on disk is older than this, of which not all may be kept.
+        if let Some(disk) = self.disk.as_ref().filter(|_| !known.failures.is_empty()) {
+            disk.remove().await;
+        }
+        Ok(known)
     }
 
     /// Remembers an answer of the server of this age, unless it was told to forget meanwhile.

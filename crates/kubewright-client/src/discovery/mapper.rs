@@ -35,6 +35,8 @@ pub struct RestMapping {
 pub struct RestMapper {
     discovery: CachedDiscovery,
     misses: Arc<TokenBucket>,
+    /// The same for what has failed before.
+    mends: Arc<TokenBucket>,
 }
 
 impl Client {
@@ -49,7 +51,8 @@ impl RestMapper {
     /// Finds resources in `discovery`.
     #[inline]
     pub fn new(discovery: CachedDiscovery) -> Self {
-        RestMapper { discovery, misses: Arc::new(TokenBucket::new(1.0, 10)) }
+        let bucket = || Arc::new(TokenBucket::new(1.0, 10));
+        RestMapper { discovery, misses: bucket(), mends: bucket() }
     }
 
     /// What it knows.
@@ -135,15 +138,19 @@ impl RestMapper {
     /// What is found in the first place costs no request, also while parts of the server fail.
     #[inline]
     async fn look_up<R>(&self, look: impl Fn(&Discovery) -> Option<R>) -> Result<Option<R>> {
-        if let Some(found) = look(&*self.discovery.known().await?) {
+        let known = self.discovery.known().await?;
+        if let Some(found) = look(&known) {
+            return Ok(Some(found));
+        }
+        // What failed in passing may be what has it, and is asked for before all the rest. Misses of what is nowhere must not keep it from that.
+        if known.failures.iter().any(|failure| failure.is_transient)
+            && self.mends.try_accept()
+            && let Some(found) = look(&*self.discovery.get().await?)
+        {
             return Ok(Some(found));
         }
         if !self.misses.try_accept() {
             return Ok(None);
-        }
-        // What failed in passing may be what has it, and is asked for before all the rest.
-        if let Some(found) = look(&*self.discovery.get().await?) {
-            return Ok(Some(found));
         }
         Ok(look(&*self.discovery.refresh().await?))
     }

@@ -5,12 +5,15 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::future::pending;
+use std::time::Duration;
 
 use http::Method;
 use kubewright_api::core::v1::Pod;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
 
 use super::channel::{Channels, Receiver, Sender, side_by_side};
 use super::spdy::Opening;
@@ -26,6 +29,8 @@ pub(super) const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
 const SPDY_PROTOCOLS: &[&str] = &["portforward.k8s.io"];
 /// How much is held of a stream whose reader is slow, and sent in one message.
 const BUFFER: usize = 32 << 10;
+/// How long the other side is heard after it could not be written to any more: it may say why.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A connection to a port of a pod.
 pub type ForwardedPort = DuplexStream;
@@ -172,8 +177,27 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
         readers.spawn(read(index, input, inputs.clone()));
     }
     drop(inputs);
+    let (break_off, broke_off) = oneshot::channel();
     let speaking = speak(&mut sender, is_spdy, outputs.len(), written);
-    let (heard, broken) = side_by_side(listen(&mut receiver, is_spdy, outputs), speaking).await;
+    let speaking = async {
+        let broken = speaking.await;
+        let _ = break_off.send(());
+        broken
+    };
+    // Who writes is told of the end by that of its stream, so that it must not be long in coming.
+    let last_words = async {
+        match broke_off.await {
+            Ok(()) => sleep(LAST_WORDS).await,
+            Err(_) => pending().await,
+        }
+    };
+    let listening = async {
+        tokio::select! {
+            heard = listen(&mut receiver, is_spdy, outputs) => heard,
+            () = last_words => Ok(()),
+        }
+    };
+    let (heard, broken) = side_by_side(listening, speaking).await;
     sender.end().await;
     // What the other side has said of its own accord tells more than that it cannot be reached.
     heard?;

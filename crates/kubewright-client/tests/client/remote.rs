@@ -9,7 +9,7 @@ use kubewright_client::remote::{
     AttachOptions, ExecOptions, PortForward, PortListener, PortPair, Process, RemoteError, TerminalSize,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -248,6 +248,30 @@ async fn a_port_is_heard_while_it_is_spoken_to() {
     let (from, to) = split(forward.take(0).unwrap());
     converse(from, to).await;
     echo.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_writes_to_a_port_that_does_not_read_is_told_in_the_end() {
+    // RX-1
+    let (client, server) = duplex(NARROW);
+    let mut server = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
+    let mut forward = PortForward::over(client, &[80]);
+    let talking = tokio::spawn(async move {
+        for channel in [0, 1] {
+            say(&mut server, channel, &80u16.to_le_bytes()).await;
+        }
+        // It is well heard all the time.
+        loop {
+            say(&mut server, 0, b"x").await;
+            sleep(Duration::from_secs(5)).await;
+        }
+    });
+    let (mut from, mut to) = split(forward.take(0).unwrap());
+    let reading = tokio::spawn(async move { from.read_to_end(&mut Vec::new()).await });
+    let writing = async { while to.write_all(&[0; 1024]).await.is_ok() {} };
+    timeout(Duration::from_secs(120), writing).await.expect("the write fails");
+    talking.abort();
+    let _ = reading.await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ use kubewright_client::transport::{
 };
 use kubewright_core::{ByteString, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+#[cfg(target_os = "linux")]
 use tokio::net::unix::pipe;
 
 use crate::authorities::pass;
@@ -171,6 +172,7 @@ async fn a_token_that_is_refused_for_another_protocol_runs_the_program_again() {
 }
 
 // AU-1
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_program_goes_on_although_the_request_that_needs_it_gives_up() {
     let authority = Authority::new();
@@ -192,6 +194,7 @@ async fn a_program_goes_on_although_the_request_that_needs_it_gives_up() {
 }
 
 // AU-1
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_program_ends_with_the_last_who_could_use_what_it_prints() {
     let (authority, directory) = (Authority::new(), Directory::new());
