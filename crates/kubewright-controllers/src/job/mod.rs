@@ -198,8 +198,8 @@ impl Jobs {
             self.tell_end(job, end);
         }
         // Of a job that is decided, nothing is left to be told: what had to be is in the status now.
-        let is_told = |pod: &Pod| outcome.is_some() || tracking::is_told(&status, spec, pod);
-        self.let_go(pods, is_told).await?;
+        let is_told = tracking::is_told(&status, spec);
+        self.let_go(pods, |pod| outcome.is_some() || is_told(pod)).await?;
         if let Some(failure) = failure {
             return Err(failure);
         }

@@ -3,6 +3,7 @@
 //! The uid of an ended pod goes into the status, then the pod's finalizer goes, then the uid turns into a number: whatever is
 //! interrupted can be taken up again from what is written.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use kubewright_api::batch::v1::{JobSpec, JobStatus, UncountedTerminatedPods};
@@ -35,17 +36,18 @@ enum End {
 /// succeeded are in its list of indexes already.
 pub(super) fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
     let mut uncounted = take_uncounted(status);
-    let is_held = |uid: &Str| pods.iter().any(|pod| pod.uid() == *uid && is_tracked(pod));
+    let held: HashSet<&str> = pods.iter().filter(|pod| is_tracked(pod)).map(|pod| pod.uid()).collect();
     let settle = |uids: &mut List<Str>, number: &mut Option<i32>| {
         let before = uids.len();
-        uids.retain(is_held);
+        uids.retain(|uid| held.contains(uid.as_str()));
         let settled = i32::try_from(before - uids.len()).unwrap_or_default();
         *number = Some(number.unwrap_or_default() + settled).filter(|number| *number > 0);
     };
     settle(&mut uncounted.succeeded, &mut status.succeeded);
     settle(&mut uncounted.failed, &mut status.failed);
+    let listed = listed(&uncounted);
     for pod in pods.iter().filter(|pod| is_tracked(pod)) {
-        if has(&uncounted, pod) {
+        if listed.contains(pod.uid()) {
             continue;
         }
         match end_of(pod, spec) {
@@ -68,18 +70,19 @@ pub(super) fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -
 /// Moves what a failed job still runs into the status: none of it will be waited for.
 pub(super) fn count_rest(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) {
     let mut uncounted = take_uncounted(status);
+    let listed = listed(&uncounted);
     for pod in pods.iter().filter(|pod| is_tracked(pod)) {
-        if end_of(pod, spec).is_none() && !has(&uncounted, pod) && failure_of(pod, spec) == End::Failed {
+        if end_of(pod, spec).is_none() && !listed.contains(pod.uid()) && failure_of(pod, spec) == End::Failed {
             uncounted.failed.push(pod.uid().into());
         }
     }
     put_uncounted(status, uncounted);
 }
 
-/// Whether all that has to be told of a pod's end is in the status.
-pub(super) fn is_told(status: &JobStatus, spec: &JobSpec, pod: &Pod) -> bool {
-    let uncounted = status.uncounted_terminated_pods.as_deref();
-    uncounted.is_some_and(|uncounted| has(uncounted, pod)) || end_of(pod, spec) == Some(End::Untold)
+/// Tells of each pod whether all that has to be told of its end is in the status.
+pub(super) fn is_told<'a>(status: &JobStatus, spec: &'a JobSpec) -> impl Fn(&Pod) -> bool + Send + use<'a> {
+    let listed = status.uncounted_terminated_pods.as_deref().map(listed).unwrap_or_default();
+    move |pod| listed.contains(pod.uid()) || end_of(pod, spec) == Some(End::Untold)
 }
 
 /// Whether a pod has failed: also one that is deleted before its end, unless the job waits for that end.
@@ -123,9 +126,9 @@ fn put_uncounted(status: &mut JobStatus, uncounted: UncountedTerminatedPods) {
     status.uncounted_terminated_pods = (!is_empty).then(|| uncounted.into());
 }
 
-/// Whether a pod is in the lists.
-fn has(uncounted: &UncountedTerminatedPods, pod: &Pod) -> bool {
-    uncounted.succeeded.iter().chain(&uncounted.failed).any(|uid| pod.uid() == *uid)
+/// All that is in the lists: there may be thousands, and each pod is looked for.
+fn listed(uncounted: &UncountedTerminatedPods) -> HashSet<String> {
+    uncounted.succeeded.iter().chain(&uncounted.failed).map(|uid| uid.to_string()).collect()
 }
 
 /// Whether a pod is held until its end has been counted.
@@ -177,7 +180,7 @@ mod tests {
         let held = [pod("a", "Succeeded", false, Some("n")), pod("b", "Failed", false, Some("n"))];
         assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed), (None, None));
-        assert!(held.iter().all(|pod| is_told(&status, &spec, pod)));
+        assert!(held.iter().all(|pod| is_told(&status, &spec)(pod)));
         // Looked at again before the finalizers are seen to be gone: nothing changes.
         assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
         assert_eq!(count(&mut status, &spec, &held[1..]), Counts { succeeded: 1, failed: 1 });
