@@ -9,12 +9,17 @@ use tokio_util::sync::CancellationToken;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
-use crate::{deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset, sample, service_accounts};
+use crate::{
+    daemonset, deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset, sample, service_accounts,
+    statefulset,
+};
 
 /// A controller that is in the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Shipped {
+    /// Daemon sets: a pod on each node that fits.
+    DaemonSet,
     /// Deployments: a replica set for each version of the template, and the way from one to the next.
     Deployment,
     /// How many pods of a disruption budget may be evicted now.
@@ -35,11 +40,14 @@ pub enum Shipped {
     Sample,
     /// A service account `default` in each namespace.
     ServiceAccounts,
+    /// Stateful sets: pods with numbers, and storage of their own.
+    StatefulSet,
 }
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 10] = [
+    pub const ALL: [Shipped; 12] = [
+        Shipped::DaemonSet,
         Shipped::Deployment,
         Shipped::Disruption,
         Shipped::Endpoints,
@@ -50,11 +58,13 @@ impl Shipped {
         Shipped::ReplicaSet,
         Shipped::Sample,
         Shipped::ServiceAccounts,
+        Shipped::StatefulSet,
     ];
 
     /// The name, in logs, metrics and on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Shipped::DaemonSet => "daemonset",
             Shipped::Deployment => "deployment",
             Shipped::Disruption => "disruption",
             Shipped::Endpoints => "endpoints",
@@ -65,12 +75,14 @@ impl Shipped {
             Shipped::ReplicaSet => "replicaset",
             Shipped::Sample => "sample",
             Shipped::ServiceAccounts => "service-accounts",
+            Shipped::StatefulSet => "statefulset",
         }
     }
 
     /// What it does, in a few words.
     pub fn about(self) -> &'static str {
         match self {
+            Shipped::DaemonSet => "runs a pod of each daemon set on every node that it fits",
             Shipped::Deployment => "rolls deployments out through replica sets",
             Shipped::Disruption => "says how many pods of a disruption budget may go",
             Shipped::Endpoints => "writes endpoints and endpoint slices of services",
@@ -81,6 +93,7 @@ impl Shipped {
             Shipped::ReplicaSet => "keeps replica sets at their size",
             Shipped::Sample => "owns a deployment for each Foo (samplecontroller.k8s.io)",
             Shipped::ServiceAccounts => "makes the service account `default` in each namespace",
+            Shipped::StatefulSet => "keeps stateful sets at their size and revision, pod by pod",
         }
     }
 
@@ -95,7 +108,7 @@ impl Shipped {
 
     /// Whether it can keep to one namespace; others look at objects of the whole cluster.
     pub fn is_namespaced(self) -> bool {
-        !matches!(self, Shipped::Hooks | Shipped::Nodes | Shipped::ServiceAccounts)
+        !matches!(self, Shipped::DaemonSet | Shipped::Hooks | Shipped::Nodes | Shipped::ServiceAccounts)
     }
 
     /// The definition of the custom resource that it looks after, if there is one.
@@ -113,6 +126,7 @@ impl Shipped {
     /// If it cannot start.
     pub async fn run(self, context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
         let ended = match self {
+            Shipped::DaemonSet => daemonset::run(context, stop).await,
             Shipped::Deployment => deployment::run(context, stop).await,
             Shipped::Disruption => disruption::run(context, stop).await,
             Shipped::Endpoints => endpoints::run(context, stop).await,
@@ -123,6 +137,7 @@ impl Shipped {
             Shipped::ReplicaSet => replicaset::run(context, stop).await,
             Shipped::Sample => sample::run(context, stop).await,
             Shipped::ServiceAccounts => service_accounts::run(context, stop).await,
+            Shipped::StatefulSet => statefulset::run(context, stop).await,
         };
         unless_stopped(ended, stop)
     }
@@ -179,6 +194,6 @@ mod tests {
             assert_eq!(shipped.to_string().parse(), Ok(shipped));
         }
         let unknown = "unicorn".parse::<Shipped>().unwrap_err().to_string();
-        assert!(unknown.starts_with("there is no controller \"unicorn\"; there are deployment, "), "{unknown}");
+        assert!(unknown.starts_with("there is no controller \"unicorn\"; there are daemonset, "), "{unknown}");
     }
 }

@@ -1,5 +1,6 @@
 //! What controllers ask of pods.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_api::core::v1::{Pod, PodCondition};
@@ -60,6 +61,12 @@ pub(crate) fn until_available(pod: &Pod, min_ready_seconds: i32, now: Time) -> O
     let since = ready_since(pod)?;
     let ready_for = now.duration_since(since).unwrap_or_default();
     Some(Duration::from_secs(minimum).saturating_sub(ready_for))
+}
+
+/// When the next ready pod becomes available; a second later, since times in objects have no fractions.
+pub(crate) fn next_available(pods: &[Arc<Pod>], min_ready_seconds: i32, now: Time) -> Option<Duration> {
+    let waits = pods.iter().filter_map(|pod| until_available(pod, min_ready_seconds, now));
+    waits.filter(|wait| !wait.is_zero()).min().map(|wait| wait + Duration::from_secs(1))
 }
 
 /// A condition of a pod that is true or false from now on.

@@ -66,13 +66,15 @@ impl ControllerSet {
 }
 
 /// What a cluster has besides nodes.
-const CLUSTER: [Shipped; 6] = [
+const CLUSTER: [Shipped; 8] = [
+    Shipped::DaemonSet,
     Shipped::Deployment,
     Shipped::Disruption,
     Shipped::Endpoints,
     Shipped::Job,
     Shipped::ReplicaSet,
     Shipped::ServiceAccounts,
+    Shipped::StatefulSet,
 ];
 
 /// How long events that wait may take to be written when all else has stopped.

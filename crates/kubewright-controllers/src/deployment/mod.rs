@@ -12,7 +12,7 @@ mod rolling;
 mod scaling;
 mod sizes;
 mod status;
-mod template;
+pub(crate) mod template;
 
 use std::sync::Arc;
 

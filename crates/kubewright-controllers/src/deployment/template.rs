@@ -13,7 +13,7 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 ///
 /// Go hashes how a debugger prints its structs, which nobody else can; all that matters is that hashes are stable, short and differ.
 #[doc(alias = "ComputeHash")]
-pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
+pub(crate) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let mut bytes = Vec::new();
     Writer::new(&mut bytes).message(template);
     if let Some(collisions) = collisions {

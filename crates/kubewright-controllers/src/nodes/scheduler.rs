@@ -1,17 +1,18 @@
 //! A node for each pod: any that is ready and that the pod fits on, in turn.
 //!
-//! Looks at cordons, taints, node selectors and the number of pods. Affinity, resources and spreading are left out on
-//! purpose: what runs here needs no resources.
+//! Looks at cordons, taints, node selectors, required node affinity and the number of pods. Resources, preferences and the nearness
+//! of other pods are left out on purpose: what runs here needs no resources.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kubewright_api::core::v1::{Binding, Node, ObjectReference, Pod, PodSpec, PodStatus, Taint, Toleration};
+use kubewright_api::core::v1::{Binding, Node, ObjectReference, Pod, PodSpec, PodStatus};
 use kubewright_client::Api;
 use kubewright_core::{Object, Selector, Str};
 
 use super::Nodes;
+use crate::placement;
 use crate::pods::{condition, new_condition};
 use crate::worker::Synced;
 
@@ -64,7 +65,7 @@ impl Nodes {
     /// Says that no node takes a pod: it fits on none, or those that it fits on, so many, are full.
     async fn refuse(&self, pod: &Arc<Pod>, nodes: usize, full: usize) -> Synced {
         let why = match full {
-            0 => "none fits the pod's node selector and tolerations".to_owned(),
+            0 => "none fits the pod's node selector, affinity and tolerations".to_owned(),
             full => format!("{full} Too many pods"),
         };
         let message = format!("0/{nodes} nodes are available: {why}.");
@@ -99,24 +100,8 @@ fn capacity(node: &Node) -> usize {
 }
 
 fn fits(spec: &PodSpec, node: &Node) -> bool {
-    let Some(node_spec) = &node.spec else { return true };
-    let has_labels = spec.node_selector.iter().all(|(key, value)| node.labels().get(key) == Some(value.as_str()));
     let ready = node.status.iter().flat_map(|status| status.conditions.iter()).find(|one| one.type_ == "Ready");
-    let repels = |taint: &Taint| {
-        taint.effect != "PreferNoSchedule" && !spec.tolerations.iter().any(|toleration| tolerates(toleration, taint))
-    };
-    has_labels
+    placement::is_allowed(spec, node)
         && ready.is_some_and(|condition| condition.status == "True")
-        && node_spec.unschedulable != Some(true)
-        && !node_spec.taints.iter().any(repels)
-}
-
-/// Whether a toleration is about a taint.
-#[doc(alias = "ToleratesTaint")]
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |text: &Option<Str>| text.clone().unwrap_or_default();
-    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
-    let is_about = (effect.is_empty() || effect == taint.effect) && (key.is_empty() || key == taint.key);
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    is_about && (exists || !key.is_empty() && text(&toleration.value) == text(&taint.value))
+        && placement::repelling(&spec.tolerations, node).iter().all(|taint| taint.effect == "PreferNoSchedule")
 }

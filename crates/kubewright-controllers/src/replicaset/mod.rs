@@ -6,7 +6,7 @@ mod victims;
 
 use std::sync::Arc;
 
-use kubewright_api::apps::v1::{ReplicaSet, ReplicaSetSpec};
+use kubewright_api::apps::v1::ReplicaSet;
 use kubewright_api::core::v1::Pod;
 use kubewright_cache::{InformerHandle, Lister};
 use kubewright_client::{Api, Client};
@@ -20,7 +20,7 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::own_writes::OwnWrites;
 use crate::owner_events::owners_of;
-use crate::pods::{is_active, until_available};
+use crate::pods::{is_active, next_available};
 use crate::worker::{self, Reconcile, Synced};
 use crate::{indices, worker::work};
 
@@ -115,13 +115,6 @@ impl Reconcile for ReplicaSets {
         let status = status::calculate(&set, spec, &active, terminating, managed.as_ref().err(), now);
         self.write_status(&set, status).await?;
         managed?;
-        Ok(next_look(spec, &active, now))
+        Ok(next_available(&active, spec.min_ready_seconds.unwrap_or_default(), now))
     }
-}
-
-/// When the next ready pod becomes available; a second later, since times in objects have no fractions.
-fn next_look(spec: &ReplicaSetSpec, active: &[Arc<Pod>], now: kubewright_core::Time) -> Option<std::time::Duration> {
-    let minimum = spec.min_ready_seconds.unwrap_or_default();
-    let waits = active.iter().filter_map(|pod| until_available(pod, minimum, now)).filter(|wait| !wait.is_zero());
-    waits.min().map(|wait| wait + std::time::Duration::from_secs(1))
 }

@@ -1,5 +1,6 @@
 //! The controllers over the embedded server, in simulated time.
 
+mod daemonset;
 mod deployment;
 mod disruption;
 mod endpoints;
@@ -13,4 +14,5 @@ mod job_policies;
 mod nodes;
 mod replicaset;
 mod sample;
+mod statefulset;
 mod support;

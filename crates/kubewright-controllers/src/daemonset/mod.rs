@@ -1,0 +1,265 @@
+//! Daemon sets: a pod on each node that fits.
+//!
+//! `pod` says which nodes those are and makes pods that ask for theirs, `plan` decides what is next, `failures` holds back what fails
+//! again and again, and `status` tells. The history of the template is in `revisions`.
+
+mod failures;
+mod plan;
+mod pod;
+mod status;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kubewright_api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetSpec};
+use kubewright_api::core::v1::{Node, Pod};
+use kubewright_cache::{Event, InformerHandle, Lister};
+use kubewright_client::{Api, Client};
+use kubewright_core::options::DeleteOptions;
+use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
+use kubewright_runtime::events::EventRecorder;
+use tokio_util::sync::CancellationToken;
+
+use crate::batches::{all_at_once, slow_start};
+use crate::claim::{Claimant, claim};
+use crate::clock::Clock;
+use crate::context::ControllerContext;
+use crate::error::Error;
+use crate::indices;
+use crate::own_writes::OwnWrites;
+use crate::owner_events::owners_of;
+use crate::pods::{is_finished, next_available, phase};
+use crate::revisions::{Owner, REVISION_LABEL, Revisions};
+use crate::worker::{self, Reconcile, Synced, work};
+use failures::Failures;
+use plan::{Picture, Plan};
+
+pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "DaemonSet");
+
+/// So many pods are created or deleted at the most before a set is looked at again.
+const BURST: usize = 250;
+
+struct DaemonSets {
+    client: Client,
+    sets: InformerHandle<DaemonSet>,
+    pods: InformerHandle<Pod>,
+    nodes: Lister<Node>,
+    revisions: Revisions,
+    own_sets: OwnWrites,
+    own_pods: OwnWrites,
+    failures: Failures,
+    clock: Clock,
+    events: EventRecorder,
+}
+
+/// Keeps a pod of each daemon set on every node that fits until `stop` is cancelled, with so many workers.
+///
+/// Returns when the last worker has finished the set in hand.
+///
+/// # Errors
+/// If the caches stop before they were complete.
+#[doc(alias = "DaemonSetsController")]
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, DaemonSets::NAME);
+    let (sets, pods) = (factory.informer::<DaemonSet>(), factory.informer::<Pod>());
+    let (revisions, nodes) = (factory.informer::<ControllerRevision>(), factory.informer::<Node>());
+    indices::by_controller(&pods);
+    indices::by_controller(&revisions);
+    let reconcile = Arc::new(DaemonSets {
+        client: client.clone(),
+        sets: sets.clone(),
+        pods: pods.clone(),
+        nodes: nodes.lister(),
+        revisions: Revisions::new(client, &revisions),
+        own_sets: OwnWrites::default(),
+        own_pods: OwnWrites::default(),
+        failures: Failures::default(),
+        clock: Clock::new(),
+        events: context.recorder("daemonset-controller"),
+    });
+    let of_sets = sets.add_handler({
+        let (queue, reconcile) = (queue.clone(), reconcile.clone());
+        move |event: &Event<DaemonSet>| {
+            if let Event::Deleted(deleted) = event
+                && let Some(set) = deleted.object()
+            {
+                reconcile.forget(set.uid());
+            }
+            queue.add(event.key());
+        }
+    })?;
+    let of_pods = pods.add_handler({
+        let (queue, sets) = (queue.clone(), sets.lister());
+        move |event: &Event<Pod>| {
+            owners_of(event, &sets, "DaemonSet", |set| selector(set).ok(), |key| queue.add(key));
+        }
+    })?;
+    let of_revisions = revisions.add_handler({
+        let (queue, sets) = (queue.clone(), sets.lister());
+        move |event: &Event<ControllerRevision>| {
+            owners_of(event, &sets, "DaemonSet", |set| selector(set).ok(), |key| queue.add(key));
+        }
+    })?;
+    let of_nodes = nodes.add_handler({
+        let (queue, sets) = (queue.clone(), sets.lister());
+        move |event: &Event<Node>| {
+            if may_move_pods(event) {
+                sets.snapshot().iter().for_each(|set| queue.add(set.key()));
+            }
+        }
+    })?;
+    factory.start(stop);
+    let has_synced = of_sets.synced().await && of_pods.synced().await && of_revisions.synced().await;
+    if has_synced && of_nodes.synced().await {
+        work(reconcile, &queue, context, stop).await;
+    }
+    [of_sets, of_pods, of_revisions, of_nodes].iter().for_each(kubewright_cache::HandlerRegistration::remove);
+    Ok(())
+}
+
+/// Which pods are a set's.
+fn selector(set: &DaemonSet) -> Result<Selector, Error> {
+    Ok(Selector::from_label_selector(set.spec.as_ref().map(|spec| &spec.selector))?)
+}
+
+/// Whether what happened to a node can change who is on it; its heart-beats cannot.
+fn may_move_pods(event: &Event<Node>) -> bool {
+    match event {
+        Event::Updated { old, new } => old.spec != new.spec || !old.labels().iter().eq(new.labels().iter()),
+        event => !event.is_reminder(),
+    }
+}
+
+impl Reconcile for DaemonSets {
+    const NAME: &'static str = "daemonset";
+    type Key = ObjectKey;
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        let Some(set) = self.sets.lister().namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
+        let is_current = self.own_sets.are_seen(set.uid(), self.sets.store())
+            && self.own_pods.are_seen(set.uid(), self.pods.store())
+            && self.revisions.are_seen(set.uid());
+        if !is_current {
+            // What was done before shows soon, and wakes us again.
+            return Ok(None);
+        }
+        let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
+        if selector.is_everything() {
+            let message = "This daemon set is selecting all pods. A non-empty selector is required.";
+            self.events.warning(&*set, "SelectingAll", message);
+            return Ok(None);
+        }
+        if set.is_being_deleted() {
+            return Ok(None);
+        }
+        let owners = Api::<DaemonSet>::namespaced(&self.client, key.namespace().clone());
+        let claimant = Claimant { meta: &set.metadata, kind: &KIND, owners: &owners, selector: &selector };
+        let api = Api::<Pod>::namespaced(&self.client, key.namespace().clone());
+        let pods = claim(&claimant, &self.pods.lister(), &api, |_| true).await?;
+
+        let owner = Owner { meta: &set.metadata, kind: &KIND, template: &spec.template, hash_label: REVISION_LABEL };
+        let known = self.revisions.of(&owner, &owners, &selector).await?;
+        let mut collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or_default();
+        let present = self.revisions.present(&owner, &known, &mut collisions).await?;
+        let hash = hash_of(&present);
+        let now = self.clock.now();
+        let picture = Picture::new(spec, hash, &self.nodes.list(&Selector::everything()), &pods, now);
+        let done = self.carry_out(&set, spec, hash, picture.plan()).await;
+        self.write_status(&set, status::calculate(&set, &picture, collisions)).await?;
+        let wait = done?;
+        let is_used = |revision: &ControllerRevision| {
+            let of = hash_of(revision);
+            revision.name() == present.name() || pods.iter().any(|pod| pod.labels().get(REVISION_LABEL) == Some(of))
+        };
+        self.revisions.trim(&owner, &known, spec.revision_history_limit, is_used).await?;
+        let available = next_available(&pods, spec.min_ready_seconds.unwrap_or_default(), now);
+        Ok(wait.into_iter().chain(available).min())
+    }
+}
+
+/// The hash that a revision gives its pods.
+fn hash_of(revision: &ControllerRevision) -> &str {
+    revision.labels().get(REVISION_LABEL).unwrap_or_else(|| revision.name())
+}
+
+impl DaemonSets {
+    fn forget(&self, uid: &str) {
+        self.revisions.forget(uid);
+        self.own_sets.forget(uid);
+        self.own_pods.forget(uid);
+        self.failures.forget(uid);
+    }
+
+    /// Creates and deletes pods; returns when to look again at such as have ended and are left for a while.
+    #[doc(alias = "syncNodes")]
+    async fn carry_out(&self, set: &DaemonSet, spec: &DaemonSetSpec, hash: &str, plan: Plan) -> Synced {
+        let (mut wait, mut going) = (None::<Duration>, Vec::new());
+        for pod in plan.delete {
+            let node = pod::target(&pod).unwrap_or_default();
+            match is_finished(&pod).then(|| self.failures.wait(set.uid(), &node, &pod)).flatten() {
+                Some(left) => wait = Some(wait.map_or(left, |wait| wait.min(left))),
+                None => going.push((node, pod)),
+            }
+        }
+        going.truncate(BURST);
+        self.delete(set, going).await?;
+        let pods = plan.create.iter().take(BURST).map(|node| pod::new_pod(set, spec, hash, node)).collect();
+        self.create(set, pods).await?;
+        Ok(wait)
+    }
+
+    async fn create(&self, set: &DaemonSet, pods: Vec<Pod>) -> Result<(), Error> {
+        let (count, pods) = (pods.len(), Mutex::new(pods.into_iter()));
+        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
+        let (made, failed) = slow_start(count, || {
+            let pod = pods.lock().unwrap_or_else(PoisonError::into_inner).next().unwrap_or_default();
+            let api = api.clone();
+            async move { api.create(&pod).await }
+        })
+        .await;
+        for pod in &made {
+            self.own_pods.written(set.uid(), pod);
+            self.events.normal(set, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
+        }
+        let Some(error) = failed else { return Ok(()) };
+        self.events.warning(set, "FailedCreate", format!("Error creating: {error}"));
+        Err(error.into())
+    }
+
+    async fn delete(&self, set: &DaemonSet, pods: Vec<(String, Arc<Pod>)>) -> Result<(), Error> {
+        for (node, pod) in pods.iter().filter(|(_, pod)| is_finished(pod)) {
+            let (reason, state) = match phase(pod) {
+                "Failed" => ("FailedDaemonPod", "failed"),
+                _ => ("SucceededDaemonPod", "succeeded"),
+            };
+            let message = format!("Found {state} daemon pod {} on node {node}, will try to kill it", pod.key());
+            self.events.warning(set, reason, message);
+        }
+        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
+        let answers = all_at_once(pods.into_iter().map(|(_, pod)| {
+            let api = api.clone();
+            async move {
+                let answer = api.delete_with(pod.name(), &DeleteOptions::default().uid(pod.uid())).await;
+                (pod, answer.map(drop))
+            }
+        }))
+        .await;
+        let mut first_error = None;
+        for (pod, answer) in answers {
+            match answer {
+                Ok(()) => {
+                    self.own_pods.deleted(set.uid(), &*pod);
+                    self.events.normal(set, "SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
+                }
+                // Somebody else was faster: gone, or replaced by another of its name.
+                Err(error) if error.is_not_found() || error.is_conflict() => {}
+                Err(error) => {
+                    self.events.warning(set, "FailedDelete", format!("Error deleting: {error}"));
+                    first_error = first_error.or(Some(error));
+                }
+            }
+        }
+        first_error.map_or(Ok(()), |error| Err(error.into()))
+    }
+}

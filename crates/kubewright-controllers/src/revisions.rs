@@ -1,0 +1,185 @@
+//! The history of a pod template: one `ControllerRevision` for each version, by which stateful and daemon sets roll on and back.
+
+use std::sync::Arc;
+
+use kubewright_api::apps::v1::ControllerRevision;
+use kubewright_api::core::v1::PodTemplateSpec;
+use kubewright_cache::InformerHandle;
+use kubewright_client::{Api, Client};
+use kubewright_core::json::Writer;
+use kubewright_core::meta::v1::ObjectMeta;
+use kubewright_core::{Decoder, GroupVersionKind, Kind, Object, RawJson, Selector, Str, Value, owner};
+
+use crate::claim::{Claimant, claim};
+use crate::deployment::template;
+use crate::error::Error;
+use crate::own_writes::OwnWrites;
+
+/// The label of pods that tells of which revision they are.
+#[doc(alias = "ControllerRevisionHashLabelKey")]
+pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
+
+/// Whose history it is.
+pub(crate) struct Owner<'a> {
+    pub(crate) meta: &'a ObjectMeta,
+    pub(crate) kind: &'a GroupVersionKind,
+    pub(crate) template: &'a PodTemplateSpec,
+    /// The label of its revisions that has their hash.
+    pub(crate) hash_label: &'static str,
+}
+
+/// The revisions of all owners of a kind.
+#[derive(Debug)]
+pub(crate) struct Revisions {
+    client: Client,
+    revisions: InformerHandle<ControllerRevision>,
+    own_writes: OwnWrites,
+}
+
+impl Revisions {
+    pub(crate) fn new(client: &Client, revisions: &InformerHandle<ControllerRevision>) -> Self {
+        Revisions { client: client.clone(), revisions: revisions.clone(), own_writes: OwnWrites::default() }
+    }
+
+    /// Whether the cache shows all that was written for an owner.
+    pub(crate) fn are_seen(&self, uid: &str) -> bool {
+        self.own_writes.are_seen(uid, self.revisions.store())
+    }
+
+    /// Forgets an owner that is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.own_writes.forget(uid);
+    }
+
+    /// The revisions of an owner, oldest first, after adoptions and releases.
+    #[doc(alias = "SortControllerRevisions")]
+    pub(crate) async fn of<O: Kind>(
+        &self,
+        owner: &Owner<'_>,
+        owners: &Api<O>,
+        selector: &Selector,
+    ) -> Result<Vec<Arc<ControllerRevision>>, Error> {
+        let claimant = Claimant { meta: owner.meta, kind: owner.kind, owners, selector };
+        let mut revisions = claim(&claimant, &self.revisions.lister(), &self.api(owner), |_| true).await?;
+        let age = |one: &ControllerRevision| (one.revision, one.creation_timestamp(), one.name().to_owned());
+        revisions.sort_by_cached_key(|revision| age(revision));
+        Ok(revisions)
+    }
+
+    /// The revision of the owner's present template: the last one of `known`, an older one that is rolled back to and becomes the last,
+    /// or a new one. Counts names that were taken by others.
+    pub(crate) async fn present(
+        &self,
+        owner: &Owner<'_>,
+        known: &[Arc<ControllerRevision>],
+        collisions: &mut i32,
+    ) -> Result<Arc<ControllerRevision>, Error> {
+        let next = known.last().map_or(0, |last| last.revision) + 1;
+        let is_present = |revision: &ControllerRevision| template_of(revision).as_ref() == Some(owner.template);
+        let (api, uid) = (self.api(owner), owner.meta.uid.as_deref().unwrap_or_default());
+        if let Some(equal) = known.iter().rfind(|revision| is_present(revision)) {
+            if equal.revision + 1 == next {
+                return Ok(equal.clone());
+            }
+            let renewed = api.update(&ControllerRevision { revision: next, ..(**equal).clone() }).await?;
+            self.own_writes.written(uid, &renewed);
+            return Ok(Arc::new(renewed));
+        }
+        loop {
+            let revision = new_revision(owner, next, *collisions);
+            match api.create(&revision).await {
+                Ok(made) => {
+                    self.own_writes.written(uid, &made);
+                    return Ok(Arc::new(made));
+                }
+                Err(error) if error.is_already_exists() => {
+                    let taken = api.get(revision.name()).await?;
+                    if owner::is_controlled_by(&taken.metadata, owner.meta) && is_present(&taken) {
+                        return Ok(Arc::new(taken));
+                    }
+                    *collisions += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Removes the oldest revisions that nobody uses, but for as many as are kept to roll back to.
+    #[doc(alias = "truncateHistory")]
+    pub(crate) async fn trim(
+        &self,
+        owner: &Owner<'_>,
+        known: &[Arc<ControllerRevision>],
+        limit: Option<i32>,
+        is_used: impl Fn(&ControllerRevision) -> bool + Send,
+    ) -> Result<(), Error> {
+        let unused: Vec<_> = known.iter().filter(|revision| !is_used(revision)).cloned().collect();
+        let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX);
+        for revision in unused.iter().take(unused.len().saturating_sub(limit)) {
+            match self.api(owner).delete(revision.name()).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => self.own_writes.deleted(owner.meta.uid.as_deref().unwrap_or_default(), &**revision),
+            }
+        }
+        Ok(())
+    }
+
+    fn api(&self, owner: &Owner<'_>) -> Api<ControllerRevision> {
+        Api::namespaced(&self.client, owner.meta.namespace.clone().unwrap_or_default())
+    }
+}
+
+/// The template that a revision is of.
+#[doc(alias = "ApplyRevision")]
+pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+    let data = revision.data.as_ref()?.to_value().ok()?;
+    let template = data.get("spec")?.get("template")?.to_string();
+    Decoder::new().json(template.as_bytes()).ok()
+}
+
+fn new_revision(owner: &Owner<'_>, number: i64, collisions: i32) -> ControllerRevision {
+    let hash: Str = template::hash(owner.template, (collisions > 0).then_some(collisions)).into();
+    let mut revision = ControllerRevision { revision: number, data: Some(data(owner.template)), ..Default::default() };
+    let name = owner.meta.name.as_deref().unwrap_or_default();
+    revision.metadata.name = Some(format!("{name}-{hash}").into());
+    revision.metadata.namespace = owner.meta.namespace.clone();
+    revision.metadata.labels = owner.template.metadata.labels.clone();
+    revision.metadata.labels.insert(owner.hash_label, hash);
+    // What `kubectl rollout history` shows as the cause of the change is among them.
+    revision.metadata.annotations = owner.meta.annotations.clone();
+    revision.metadata.owner_references = [owner::new_controller_ref(owner.meta, owner.kind)].into();
+    revision
+}
+
+/// A strategic patch that gives a set its template back, which is how `kubectl rollout undo` uses it.
+#[doc(alias = "getPatch")]
+fn data(template: &PodTemplateSpec) -> RawJson {
+    let mut json = Vec::new();
+    Writer::new(&mut json).message(template);
+    let mut tree = Value::from_json(&json).unwrap_or_default();
+    if let Some(fields) = tree.as_object_mut() {
+        fields.insert("$patch", Value::from("replace"));
+    }
+    let spec = Value::Object([("template", tree)].into());
+    RawJson::from(&Value::Object([("spec", spec)].into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_api::core::v1::{Container, PodSpec};
+
+    use super::*;
+
+    #[test]
+    fn a_template_comes_back_out_of_its_revision() {
+        let mut template = PodTemplateSpec::default();
+        template.metadata.labels.insert("app", "web".into());
+        let container = Container { name: "main".into(), image: Some("one:1".into()), ..Default::default() };
+        template.spec = Some(PodSpec { containers: [container].into(), ..Default::default() });
+        let data = data(&template);
+        assert!(data.as_str().contains(r#""$patch":"replace""#), "{data:?}");
+        let revision = ControllerRevision { data: Some(data), ..Default::default() };
+        assert_eq!(template_of(&revision), Some(template));
+        assert_eq!(template_of(&ControllerRevision::default()), None);
+    }
+}

@@ -1,0 +1,284 @@
+//! Stateful sets: pods with numbers, each with a name and storage of its own that its successors take over.
+//!
+//! `pod` says who a pod is, `claims` gives it storage, `plan` decides what is next, and `status` tells. The history of the template is
+//! in `revisions`.
+
+mod claims;
+mod plan;
+mod pod;
+mod status;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kubewright_api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec};
+use kubewright_api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
+use kubewright_cache::{Event, InformerHandle, Lister};
+use kubewright_client::{Api, Client};
+use kubewright_core::options::{DeleteOptions, Patch};
+use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
+use kubewright_runtime::events::EventRecorder;
+use tokio_util::sync::CancellationToken;
+
+use crate::batches::slow_start;
+use crate::claim::{Claimant, claim};
+use crate::clock::Clock;
+use crate::context::ControllerContext;
+use crate::error::Error;
+use crate::indices;
+use crate::own_writes::OwnWrites;
+use crate::owner_events::owners_of;
+use crate::pods::next_available;
+use crate::revisions::{Owner, Revisions, template_of};
+use crate::worker::{self, Reconcile, Synced, work};
+use plan::{Action, plan};
+use pod::Members;
+
+pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "StatefulSet");
+
+/// The label of a revision that has its hash.
+const HASH_LABEL: &str = "controller.kubernetes.io/hash";
+/// How long to wait for the storage of an earlier pod to go.
+const STALE: Duration = Duration::from_secs(1);
+
+struct StatefulSets {
+    client: Client,
+    sets: InformerHandle<StatefulSet>,
+    pods: InformerHandle<Pod>,
+    claims: Lister<PersistentVolumeClaim>,
+    revisions: Revisions,
+    own_sets: OwnWrites,
+    own_pods: OwnWrites,
+    clock: Clock,
+    events: EventRecorder,
+}
+
+/// Keeps stateful sets at their size and revision until `stop` is cancelled, with so many workers.
+///
+/// Returns when the last worker has finished the set in hand.
+///
+/// # Errors
+/// If the caches stop before they were complete.
+#[doc(alias = "StatefulSetController")]
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, StatefulSets::NAME);
+    let (sets, pods) = (factory.informer::<StatefulSet>(), factory.informer::<Pod>());
+    let (revisions, claims) = (factory.informer::<ControllerRevision>(), factory.informer::<PersistentVolumeClaim>());
+    indices::by_controller(&pods);
+    indices::by_controller(&revisions);
+    let reconcile = Arc::new(StatefulSets {
+        client: client.clone(),
+        sets: sets.clone(),
+        pods: pods.clone(),
+        claims: claims.lister(),
+        revisions: Revisions::new(client, &revisions),
+        own_sets: OwnWrites::default(),
+        own_pods: OwnWrites::default(),
+        clock: Clock::new(),
+        events: context.recorder("statefulset-controller"),
+    });
+    let of_sets = sets.add_handler({
+        let (queue, reconcile) = (queue.clone(), reconcile.clone());
+        move |event: &Event<StatefulSet>| {
+            if let Event::Deleted(deleted) = event
+                && let Some(set) = deleted.object()
+            {
+                reconcile.revisions.forget(set.uid());
+                reconcile.own_sets.forget(set.uid());
+                reconcile.own_pods.forget(set.uid());
+            }
+            queue.add(event.key());
+        }
+    })?;
+    let of_pods = pods.add_handler({
+        let (queue, sets) = (queue.clone(), sets.lister());
+        move |event: &Event<Pod>| {
+            owners_of(event, &sets, "StatefulSet", |set| selector(set).ok(), |key| queue.add(key));
+        }
+    })?;
+    let of_revisions = revisions.add_handler({
+        let (queue, sets) = (queue.clone(), sets.lister());
+        move |event: &Event<ControllerRevision>| {
+            owners_of(event, &sets, "StatefulSet", |set| selector(set).ok(), |key| queue.add(key));
+        }
+    })?;
+    factory.start(stop);
+    let has_synced = of_sets.synced().await && of_pods.synced().await && of_revisions.synced().await;
+    if has_synced && claims.synced().await {
+        work(reconcile, &queue, context, stop).await;
+    }
+    [of_sets, of_pods, of_revisions].iter().for_each(kubewright_cache::HandlerRegistration::remove);
+    Ok(())
+}
+
+/// Which pods are a set's.
+fn selector(set: &StatefulSet) -> Result<Selector, Error> {
+    Ok(Selector::from_label_selector(set.spec.as_ref().map(|spec| &spec.selector))?)
+}
+
+/// A revision by its name and template.
+struct Revision {
+    name: String,
+    template: PodTemplateSpec,
+}
+
+/// A set that is being looked at, with the revision that its pods come from and the one that they go to.
+struct Rollout<'a> {
+    set: &'a StatefulSet,
+    spec: &'a StatefulSetSpec,
+    current: Revision,
+    update: Revision,
+}
+
+impl Rollout<'_> {
+    /// The revision that a new pod is of: the one before for numbers below the partition.
+    fn revision_of(&self, ordinal: i32) -> &Revision {
+        let strategy = self.spec.update_strategy.as_deref();
+        let is_rolling = strategy.is_none_or(|strategy| strategy.type_.as_deref() != Some("OnDelete"));
+        let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_deref());
+        let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or_default();
+        let is_before = is_rolling && ordinal < pod::ordinals(self.spec).start.saturating_add(partition);
+        if is_before { &self.current } else { &self.update }
+    }
+
+    fn new_pod(&self, ordinal: i32) -> Pod {
+        let revision = self.revision_of(ordinal);
+        pod::new_pod(self.set, self.spec, &revision.template, &revision.name, ordinal)
+    }
+}
+
+impl Reconcile for StatefulSets {
+    const NAME: &'static str = "statefulset";
+    type Key = ObjectKey;
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        let Some(set) = self.sets.lister().namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
+        let is_current = self.own_sets.are_seen(set.uid(), self.sets.store())
+            && self.own_pods.are_seen(set.uid(), self.pods.store())
+            && self.revisions.are_seen(set.uid());
+        if !is_current {
+            // What was done before shows soon, and wakes us again.
+            return Ok(None);
+        }
+        let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
+        let owners = Api::<StatefulSet>::namespaced(&self.client, key.namespace().clone());
+        let claimant = Claimant { meta: &set.metadata, kind: &KIND, owners: &owners, selector: &selector };
+        let api = Api::<Pod>::namespaced(&self.client, key.namespace().clone());
+        let is_member = |pod: &Pod| pod::ordinal(&set, pod).is_some();
+        let pods = claim(&claimant, &self.pods.lister(), &api, is_member).await?;
+
+        let owner = Owner { meta: &set.metadata, kind: &KIND, template: &spec.template, hash_label: HASH_LABEL };
+        let known = self.revisions.of(&owner, &owners, &selector).await?;
+        let before = set.status.as_ref();
+        let mut collisions = before.and_then(|status| status.collision_count).unwrap_or_default();
+        let update = self.revisions.present(&owner, &known, &mut collisions).await?;
+        let update = Revision { name: update.name().to_owned(), template: spec.template.clone() };
+        let current = before.and_then(|status| status.current_revision.as_deref()).unwrap_or_default();
+        let current = known.iter().find(|revision| revision.name() == current);
+        let current = match current.and_then(|current| Some((current.name(), template_of(current)?))) {
+            Some((name, template)) => Revision { name: name.to_owned(), template },
+            None => Revision { name: update.name.clone(), template: update.template.clone() },
+        };
+        let rollout = Rollout { set: &set, spec, current, update };
+        let now = self.clock.now();
+        let names = (&*rollout.current.name, &*rollout.update.name);
+        let status = status::calculate(&set, spec, &pods, names, collisions, now);
+        let done = if set.is_being_deleted() { Ok(None) } else { self.carry_out(&rollout, &pods).await };
+        self.write_status(&set, status).await?;
+        let wait = done?;
+        let is_used = |revision: &ControllerRevision| {
+            let name = revision.name();
+            name == names.0 || name == names.1 || pods.iter().any(|pod| pod::revision(pod) == name)
+        };
+        self.revisions.trim(&owner, &known, spec.revision_history_limit, is_used).await?;
+        let available = next_available(&pods, spec.min_ready_seconds.unwrap_or_default(), now);
+        Ok(wait.into_iter().chain(available).min())
+    }
+}
+
+impl StatefulSets {
+    /// Does what the set needs next; returns when to look again where it waits for storage.
+    async fn carry_out(&self, rollout: &Rollout<'_>, pods: &[Arc<Pod>]) -> Synced {
+        let (set, spec) = (rollout.set, rollout.spec);
+        for pod in pods {
+            if let Some(ordinal) = pod::ordinal(set, pod) {
+                self.retain_claims(set, spec, pod, ordinal).await?;
+            }
+        }
+        let members = Members::new(set, spec, pods);
+        let (mut wait, mut new) = (None, Vec::new());
+        for action in plan(spec, &members, &rollout.update.name, self.clock.now()) {
+            match action {
+                Action::Create(ordinal) => {
+                    let pod = rollout.new_pod(ordinal);
+                    match self.ensure_claims(set, spec, &pod, ordinal).await? {
+                        true => new.push(pod),
+                        false => wait = Some(STALE),
+                    }
+                }
+                Action::Claim(pod, ordinal) => {
+                    if !self.ensure_claims(set, spec, &pod, ordinal).await? {
+                        wait = Some(STALE);
+                    }
+                }
+                Action::Delete(pod) => self.delete(set, &pod).await?,
+                Action::Identify(pod, ordinal) => self.identify(set, &pod, ordinal).await?,
+            }
+        }
+        self.create(set, new).await?;
+        Ok(wait)
+    }
+
+    async fn create(&self, set: &StatefulSet, pods: Vec<Pod>) -> Result<(), Error> {
+        let (count, pods) = (pods.len(), Mutex::new(pods.into_iter()));
+        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
+        let (made, failed) = slow_start(count, || {
+            let pod = pods.lock().unwrap_or_else(PoisonError::into_inner).next().unwrap_or_default();
+            let api = api.clone();
+            async move { api.create(&pod).await.map_err(|error| (pod.name().to_owned(), error)) }
+        })
+        .await;
+        for pod in &made {
+            self.own_pods.written(set.uid(), pod);
+            let message = format!("create Pod {} in StatefulSet {} successful", pod.name(), set.name());
+            self.events.normal(set, "SuccessfulCreate", message);
+        }
+        let Some((name, error)) = failed else { return Ok(()) };
+        if !error.is_already_exists() {
+            let message = format!("create Pod {name} in StatefulSet {} failed error: {error}", set.name());
+            self.events.warning(set, "FailedCreate", message);
+        }
+        Err(error.into())
+    }
+
+    async fn delete(&self, set: &StatefulSet, pod: &Pod) -> Result<(), Error> {
+        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
+        let told = format!("delete Pod {} in StatefulSet {}", pod.name(), set.name());
+        match api.delete_with(pod.name(), &DeleteOptions::default().uid(pod.uid())).await {
+            Ok(_) => {
+                self.own_pods.deleted(set.uid(), pod);
+                self.events.normal(set, "SuccessfulDelete", format!("{told} successful"));
+            }
+            // Somebody else was faster: gone, or replaced by another of its name.
+            Err(error) if error.is_not_found() || error.is_conflict() => {}
+            Err(error) => {
+                self.events.warning(set, "FailedDelete", format!("{told} failed error: {error}"));
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an adopted pod the labels of its number.
+    #[doc(alias = "UpdateStatefulPod")]
+    async fn identify(&self, set: &StatefulSet, pod: &Pod, ordinal: i32) -> Result<(), Error> {
+        let (name, index) = (pod::NAME_LABEL, pod::INDEX_LABEL);
+        let labels = format!(r#"{{"{name}":"{}","{index}":"{ordinal}"}}"#, pod.name());
+        let patch = format!(r#"{{"metadata":{{"uid":"{}","labels":{labels}}}}}"#, pod.uid());
+        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
+        let changed = api.patch(pod.name(), Patch::Strategic(patch.into_bytes())).await?;
+        self.own_pods.written(set.uid(), &changed);
+        Ok(())
+    }
+}

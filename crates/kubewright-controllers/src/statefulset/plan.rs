@@ -1,0 +1,235 @@
+//! What a stateful set needs next, decided without doing anything.
+//!
+//! By default one thing at a time: a pod is made when all before it are available, the last one goes first, and a pod of an older
+//! revision is replaced when all others are available. With `podManagementPolicy: Parallel` pods are made and go all at once, and only the
+//! replacing is held back, by `maxUnavailable`.
+//!
+//! A pod of an older revision that is not available is replaced whatever else is missing, since nothing is lost with it. Go's rule
+//! counts it among the missing, so that a parallel set never gets over a template that does not start.
+
+use std::sync::Arc;
+
+use kubewright_api::apps::v1::{RollingUpdateStatefulSetStrategy, StatefulSetSpec};
+use kubewright_api::core::v1::Pod;
+use kubewright_core::{Object, Time};
+
+use super::pod::{Members, has_identity, is_available, is_unavailable, revision};
+use crate::pods::{is_finished, phase};
+
+/// One thing to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Action {
+    /// Make the pod of this number, and its claims.
+    Create(i32),
+    /// Delete a pod.
+    Delete(Arc<Pod>),
+    /// Make the claims that a pod waits for, if any are missing.
+    Claim(Arc<Pod>, i32),
+    /// Give a pod the labels of its number.
+    Identify(Arc<Pod>, i32),
+}
+
+/// What follows from the pods of a set, in the order in which it is to be done.
+pub(super) fn plan(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now: Time) -> Vec<Action> {
+    let mut actions = Vec::new();
+    let is_parallel = spec.pod_management_policy.as_deref() == Some("Parallel");
+    let may_go_on = keep(spec, members, is_parallel, now, &mut actions)
+        && shrink(spec, members, is_parallel, now, &mut actions)
+        && spec.update_strategy.as_ref().is_none_or(|strategy| strategy.type_.as_deref() != Some("OnDelete"));
+    if may_go_on {
+        replace(spec, members, update_revision, now, &mut actions);
+    }
+    actions
+}
+
+/// Looks after the pods that there are to be. False if something has to happen before anything else is done.
+#[doc(alias = "processReplica")]
+fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time, actions: &mut Vec<Action>) -> bool {
+    for (ordinal, pod) in (members.start..).zip(&members.replicas) {
+        let Some(pod) = pod else {
+            actions.push(Action::Create(ordinal));
+            if is_parallel {
+                continue;
+            }
+            return false;
+        };
+        if is_finished(pod) {
+            // Whatever it ended with; its successor is made when it is gone.
+            if !pod.is_being_deleted() {
+                actions.push(Action::Delete(pod.clone()));
+            }
+            if is_parallel {
+                continue;
+            }
+            return false;
+        }
+        if phase(pod) == "Pending" {
+            actions.push(Action::Claim(pod.clone(), ordinal));
+        }
+        if !is_parallel && is_unavailable(pod, spec, now) {
+            return false;
+        }
+        if !has_identity(pod, ordinal) {
+            actions.push(Action::Identify(pod.clone(), ordinal));
+        }
+    }
+    true
+}
+
+/// Lets go of the pods that there are not to be. False if something has to happen before anything else is done.
+#[doc(alias = "processCondemned")]
+fn shrink(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time, actions: &mut Vec<Action>) -> bool {
+    let replicas = members.replicas.iter().flatten();
+    let first_unavailable = replicas.chain(members.condemned.iter().rev()).find(|pod| is_unavailable(pod, spec, now));
+    let is_first = |pod: &Arc<Pod>| first_unavailable.is_some_and(|first| Arc::ptr_eq(first, pod));
+    for pod in &members.condemned {
+        let waits = pod.is_being_deleted() || !is_available(pod, spec, now) && !is_first(pod);
+        if waits && !is_parallel {
+            return false;
+        }
+        if !pod.is_being_deleted() {
+            actions.push(Action::Delete(pod.clone()));
+            if !is_parallel {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Replaces pods of older revisions, highest number first, down to the partition.
+#[doc(alias = "updateStatefulSetAfterInvariantEstablished")]
+fn replace(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now: Time, actions: &mut Vec<Action>) {
+    let rolling = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_deref());
+    let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or_default();
+    let partition = usize::try_from(partition).unwrap_or_default();
+    let is_missing = |pod: &Option<Arc<Pod>>| pod.as_ref().is_none_or(|pod| is_unavailable(pod, spec, now));
+    let missing = members.replicas.iter().filter(|pod| is_missing(pod)).count();
+    let mut budget = max_unavailable(rolling, members.replicas.len()).saturating_sub(missing);
+    for pod in members.replicas.iter().skip(partition).rev().flatten() {
+        if revision(pod) == update_revision || pod.is_being_deleted() || is_finished(pod) {
+            continue;
+        }
+        if !is_unavailable(pod, spec, now) {
+            if budget == 0 {
+                continue;
+            }
+            budget -= 1;
+        }
+        actions.push(Action::Delete(pod.clone()));
+    }
+}
+
+/// How many pods may be missing during an update; one unless it is said, and never none.
+#[doc(alias = "getStatefulSetMaxUnavailable")]
+fn max_unavailable(rolling: Option<&RollingUpdateStatefulSetStrategy>, replicas: usize) -> usize {
+    let said = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
+    let scaled = said.and_then(|said| said.scaled_value_from(replicas as i64, false).ok());
+    scaled.and_then(|scaled| usize::try_from(scaled).ok()).unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_api::apps::v1::{StatefulSet, StatefulSetUpdateStrategy};
+
+    use super::super::pod::new_pod;
+    use super::*;
+    use crate::pods::new_condition;
+
+    /// What is to be done about pods that are written as a number, a state and a revision: ready, waiting, going or failed.
+    fn acts(spec: &StatefulSetSpec, pods: &[&str]) -> String {
+        let mut set = StatefulSet::default();
+        set.metadata.name = Some("web".into());
+        let now = Time::now();
+        let pod = |text: &&str| {
+            let (number, state) = text.split_at(text.len() - 2);
+            let mut pod = new_pod(&set, spec, &spec.template, &state[1..], number.parse().unwrap());
+            let status = pod.status.get_or_insert_default();
+            status.phase = Some(if state.starts_with('f') { "Failed" } else { "Running" }.into());
+            status.conditions = [new_condition("Ready", state.starts_with(['r', 'g']), now)].into();
+            pod.metadata.deletion_timestamp = state.starts_with('g').then_some(now);
+            Arc::new(pod)
+        };
+        let pods: Vec<_> = pods.iter().map(pod).collect();
+        let actions = plan(spec, &Members::new(&set, spec, &pods), "2", now);
+        let texts: Vec<String> = actions
+            .iter()
+            .map(|action| match action {
+                Action::Create(ordinal) => format!("+{ordinal}"),
+                Action::Delete(pod) => format!("-{}", pod.name().trim_start_matches("web-")),
+                other => format!("{other:?}"),
+            })
+            .collect();
+        texts.join(" ")
+    }
+
+    fn spec(replicas: i32, change: impl FnOnce(&mut StatefulSetSpec)) -> StatefulSetSpec {
+        let mut spec = StatefulSetSpec { replicas: Some(replicas), ..Default::default() };
+        change(&mut spec);
+        spec
+    }
+
+    fn rolling(spec: &mut StatefulSetSpec, rolling: RollingUpdateStatefulSetStrategy) {
+        let strategy =
+            StatefulSetUpdateStrategy { type_: Some("RollingUpdate".into()), rolling_update: Some(rolling.into()) };
+        spec.update_strategy = Some(strategy.into());
+    }
+
+    #[test]
+    fn one_thing_at_a_time() {
+        let three = spec(3, |_| {});
+        for (pods, want) in [
+            (&[][..], "+0"),
+            (&["0w2"], ""),
+            (&["0r2"], "+1"),
+            (&["0r2", "1g2"], ""),
+            (&["0r2", "2r2"], "+1"),
+            (&["0r2", "1f2"], "-1"),
+            (&["0r2", "1r2", "2r2"], ""),
+            (&["0r2", "1r2", "2r2", "3r2", "4r2"], "-4"),
+            (&["0r2", "1r2", "2r2", "3r2", "4g2"], ""),
+            (&["0r2", "1r2", "2r2", "3w2", "4r2"], "-4"),
+            (&["0r2", "1r2", "2r2", "3r2", "4w2"], "-4"),
+            (&["0r2", "1r2", "2r2", "3w2", "4w2"], ""),
+            (&["0r2", "1w2", "2r2", "3r2"], ""),
+            (&["0r1", "1r1", "2r1"], "-2"),
+            (&["0r1", "1r1", "2w2"], ""),
+            (&["0r1", "1r1", "2r2"], "-1"),
+            (&["0r1", "1r1", "2r1", "3r1"], "-3"),
+        ] {
+            assert_eq!(acts(&three, pods), want, "{pods:?}");
+        }
+    }
+
+    #[test]
+    fn all_at_once_but_for_replacing() {
+        let three = spec(3, |spec| spec.pod_management_policy = Some("Parallel".into()));
+        for (pods, want) in [
+            (&[][..], "+0 +1 +2"),
+            (&["1w2"], "+0 +2"),
+            (&["0f2", "1w2"], "-0 +2"),
+            (&["0r2", "1w2", "2r2", "3w2", "4g2", "5r2"], "-5 -3"),
+            (&["0r1", "1r1", "2r1"], "-2"),
+            (&["0r1", "1r1", "2g1"], ""),
+            (&["0r1", "1w1", "2w2"], "-1"),
+            (&["0w1", "1w1", "2w1"], "-2 -1 -0"),
+        ] {
+            assert_eq!(acts(&three, pods), want, "{pods:?}");
+        }
+    }
+
+    #[test]
+    fn partition_unavailability_and_the_first_number_are_kept() {
+        let partition = RollingUpdateStatefulSetStrategy { partition: Some(2), ..Default::default() };
+        let many = RollingUpdateStatefulSetStrategy { max_unavailable: Some("50%".into()), ..Default::default() };
+        let old = ["0r1", "1r1", "2r1", "3r1"];
+        assert_eq!(acts(&spec(4, |spec| rolling(spec, partition.clone())), &old), "-3");
+        assert_eq!(acts(&spec(4, |spec| rolling(spec, partition)), &["0r1", "1r1", "2r2", "3r2"]), "");
+        assert_eq!(acts(&spec(4, |spec| rolling(spec, many)), &old), "-3 -2");
+        let on_delete = StatefulSetUpdateStrategy { type_: Some("OnDelete".into()), ..Default::default() };
+        assert_eq!(acts(&spec(4, |spec| spec.update_strategy = Some(on_delete.into())), &old), "");
+        let late = spec(2, |spec| spec.ordinals.get_or_insert_default().start = Some(3));
+        assert_eq!(acts(&late, &["3r2"]), "+4");
+        assert_eq!(acts(&late, &["2r2", "3r2", "4r2"]), "-2");
+    }
+}

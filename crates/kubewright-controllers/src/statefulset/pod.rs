@@ -1,0 +1,138 @@
+//! The pods of a stateful set: each has a number, and by it a name, a host name and storage of its own.
+
+use std::sync::Arc;
+
+use kubewright_api::apps::v1::{StatefulSet, StatefulSetSpec};
+use kubewright_api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume,
+};
+use kubewright_core::{Object, Str, Time, owner};
+
+use super::KIND;
+use crate::pods::{phase, until_available};
+use crate::revisions::REVISION_LABEL;
+
+/// The label of a pod that has its name, so that a service can select one pod.
+#[doc(alias = "StatefulSetPodNameLabel")]
+pub(super) const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
+/// The label of a pod that has its number.
+#[doc(alias = "PodIndexLabel")]
+pub(super) const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
+
+/// The name of the pod with this number.
+pub(super) fn name(set: &str, ordinal: i32) -> String {
+    format!("{set}-{ordinal}")
+}
+
+/// The number of a pod of this set, by its name; nothing for one that could not be its.
+#[doc(alias = "getOrdinal")]
+#[doc(alias = "isMemberOf")]
+pub(super) fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
+    let number: i32 = pod.name().strip_prefix(set.name())?.strip_prefix('-')?.parse().ok()?;
+    // Not that of `web-01` or `web-+1`.
+    (number >= 0 && pod.name() == name(set.name(), number)).then_some(number)
+}
+
+/// Which numbers there are to be.
+pub(super) fn ordinals(spec: &StatefulSetSpec) -> std::ops::Range<i32> {
+    let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or_default();
+    start..start.saturating_add(spec.replicas.unwrap_or(1))
+}
+
+/// The revision that a pod is of.
+pub(super) fn revision(pod: &Pod) -> &str {
+    pod.labels().get(REVISION_LABEL).unwrap_or_default()
+}
+
+/// The name of the claim that a template makes for a pod.
+#[doc(alias = "getPersistentVolumeClaimName")]
+pub(super) fn claim_name(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: i32) -> String {
+    format!("{}-{}-{ordinal}", template.name(), set.name())
+}
+
+/// Whether a pod runs and is ready, and has been for long enough.
+#[doc(alias = "isRunningAndAvailable")]
+pub(super) fn is_available(pod: &Pod, spec: &StatefulSetSpec, now: Time) -> bool {
+    let minimum = spec.min_ready_seconds.unwrap_or_default();
+    phase(pod) == "Running" && until_available(pod, minimum, now).is_some_and(|wait| wait.is_zero())
+}
+
+/// Whether a pod cannot be counted on: not available, or going.
+#[doc(alias = "isUnavailable")]
+pub(super) fn is_unavailable(pod: &Pod, spec: &StatefulSetSpec, now: Time) -> bool {
+    pod.is_being_deleted() || !is_available(pod, spec, now)
+}
+
+/// Whether a pod has the labels that tell who it is, which an adopted one may lack.
+#[doc(alias = "identityMatches")]
+pub(super) fn has_identity(pod: &Pod, ordinal: i32) -> bool {
+    let labels = pod.labels();
+    labels.get(NAME_LABEL) == Some(pod.name()) && labels.get(INDEX_LABEL) == Some(&*ordinal.to_string())
+}
+
+/// A pod of this number and revision.
+#[doc(alias = "newVersionedStatefulSetPod")]
+pub(super) fn new_pod(
+    set: &StatefulSet,
+    spec: &StatefulSetSpec,
+    template: &PodTemplateSpec,
+    revision: &str,
+    ordinal: i32,
+) -> Pod {
+    let name: Str = name(set.name(), ordinal).into();
+    let mut pod = Pod { spec: template.spec.clone(), ..Default::default() };
+    pod.metadata.name = Some(name.clone());
+    pod.metadata.namespace = set.metadata.namespace.clone();
+    pod.metadata.labels = template.metadata.labels.clone();
+    pod.metadata.labels.insert(NAME_LABEL, name.clone());
+    pod.metadata.labels.insert(INDEX_LABEL, ordinal.to_string().into());
+    pod.metadata.labels.insert(REVISION_LABEL, revision.into());
+    pod.metadata.annotations = template.metadata.annotations.clone();
+    pod.metadata.finalizers = template.metadata.finalizers.clone();
+    pod.metadata.owner_references = [owner::new_controller_ref(&set.metadata, &KIND)].into();
+    let pod_spec = pod.spec.get_or_insert_default();
+    pod_spec.hostname = Some(name);
+    pod_spec.subdomain = spec.service_name.clone();
+    let claimed = spec.volume_claim_templates.iter().map(|template| claimed_volume(set, template, ordinal));
+    let is_other = |volume: &&Volume| spec.volume_claim_templates.iter().all(|claim| claim.name() != volume.name);
+    pod_spec.volumes = claimed.chain(pod_spec.volumes.iter().filter(is_other).cloned()).collect();
+    pod
+}
+
+fn claimed_volume(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: i32) -> Volume {
+    let source = PersistentVolumeClaimVolumeSource {
+        claim_name: claim_name(set, template, ordinal).into(),
+        ..Default::default()
+    };
+    Volume { name: template.name().into(), persistent_volume_claim: Some(source.into()), ..Default::default() }
+}
+
+/// The pods of a set, told apart.
+pub(super) struct Members {
+    /// The first number that there is to be.
+    pub(super) start: i32,
+    /// By number, from the first that there is to be to the last; nothing where there is none yet.
+    pub(super) replicas: Vec<Option<Arc<Pod>>>,
+    /// Those that there are not to be, highest number first.
+    pub(super) condemned: Vec<Arc<Pod>>,
+}
+
+impl Members {
+    pub(super) fn new(set: &StatefulSet, spec: &StatefulSetSpec, pods: &[Arc<Pod>]) -> Self {
+        let ordinals = ordinals(spec);
+        let mut replicas = vec![None; ordinals.len()];
+        let mut condemned = Vec::new();
+        for pod in pods {
+            match ordinal(set, pod) {
+                Some(number) if ordinals.contains(&number) => {
+                    replicas[(number - ordinals.start) as usize] = Some(pod.clone());
+                }
+                Some(number) => condemned.push((number, pod.clone())),
+                None => {}
+            }
+        }
+        condemned.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        let condemned = condemned.into_iter().map(|(_, pod)| pod).collect();
+        Members { start: ordinals.start, replicas, condemned }
+    }
+}
