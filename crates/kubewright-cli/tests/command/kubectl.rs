@@ -1,8 +1,8 @@
-//! The life of a deployment, as kubectl sees it.
+//! The life of deployments, stateful sets and daemon sets, as kubectl sees it.
 
 use std::process::{Command, Output};
 
-use crate::process::{Cluster, text};
+use crate::process::{Cluster, Scratch, text};
 
 struct Kubectl<'a> {
     cluster: &'a Cluster,
@@ -23,13 +23,20 @@ impl Kubectl<'_> {
     }
 }
 
-#[test]
+/// Whether there is a kubectl; says so if there is none.
 #[allow(clippy::print_stderr)]
-fn a_deployment_of_eight_lives_as_on_a_cluster() {
-    let is_there =
-        Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|output| output.status.success());
+fn is_there() -> bool {
+    let asked = Command::new("kubectl").args(["version", "--client"]).output();
+    let is_there = asked.is_ok_and(|output| output.status.success());
     if !is_there {
-        eprintln!("SKIPPED: a deployment by kubectl, because there is no kubectl on this machine");
+        eprintln!("SKIPPED: rollouts by kubectl, because there is no kubectl on this machine");
+    }
+    is_there
+}
+
+#[test]
+fn a_deployment_of_eight_lives_as_on_a_cluster() {
+    if !is_there() {
         return;
     }
     let cluster = Cluster::start(&["up", "--quiet"]);
@@ -73,4 +80,65 @@ fn a_deployment_of_eight_lives_as_on_a_cluster() {
 
     kubectl.says("delete deployment web --cascade=foreground --timeout=120s");
     assert_eq!(kubectl.says("get deployments,replicasets,pods -l app=web -o name"), "");
+}
+
+const SETS: &str = r#"
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, annotations: {kubernetes.io/change-cause: first}}
+spec:
+  serviceName: db
+  replicas: 3
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: main, image: "one:1"}]}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, annotations: {kubernetes.io/change-cause: first}}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {containers: [{name: main, image: "one:1"}]}
+"#;
+
+#[test]
+fn stateful_and_daemon_sets_roll_forth_and_back() {
+    if !is_there() {
+        return;
+    }
+    let cluster = Cluster::start(&["up", "--quiet"]);
+    let kubectl = Kubectl { cluster: &cluster };
+    let manifest = Scratch::new("sets");
+    std::fs::write(&manifest.0, SETS).expect("a file that can be written");
+    kubectl.says(&format!("apply -f {}", manifest.path()));
+    for set in ["statefulset/db", "daemonset/agent"] {
+        let image = |image: &str| {
+            kubectl.says(&format!("rollout status {set} --timeout=120s"));
+            let app = set.split('/').next_back().unwrap_or_default();
+            let template = "-o jsonpath={.items[*].spec.containers[0].image}";
+            assert_eq!(kubectl.says(&format!("get pods -l app={app} {template}")), [image; 3].join(" "), "{set}");
+        };
+        image("one:1");
+        kubectl.says(&format!("set image {set} main=two:2"));
+        kubectl.says(&format!("annotate {set} kubernetes.io/change-cause=second --overwrite"));
+        image("two:2");
+        let history = kubectl.says(&format!("rollout history {set}"));
+        assert!(history.contains("1         first"), "{history}");
+        kubectl.says(&format!("rollout undo {set}"));
+        image("one:1");
+    }
+    assert_eq!(kubectl.says("get pods -l app=db -o name"), "pod/db-0\npod/db-1\npod/db-2");
+    let line = kubectl.says("get daemonset agent --no-headers");
+    assert!(line.split_whitespace().collect::<Vec<_>>().starts_with(&["agent", "3", "3", "3", "3", "3"]), "{line}");
+    kubectl.says("scale statefulset/db --replicas=1");
+    kubectl.says("wait --for=delete pod/db-1 --timeout=120s");
+    kubectl.says("delete statefulset/db daemonset/agent --cascade=foreground --timeout=120s");
+    assert_eq!(kubectl.says("get pods,controllerrevisions -o name"), "");
+    assert_eq!(kubectl.says("get pvc -o name").lines().count(), 3, "storage stays");
 }
