@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
     daemonset, deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset, sample, service_accounts,
-    statefulset,
+    statefulset, volumes,
 };
 
 /// A controller that is in the box.
@@ -42,11 +42,13 @@ pub enum Shipped {
     ServiceAccounts,
     /// Stateful sets: pods with numbers, and storage of their own.
     StatefulSet,
+    /// Volumes for claims, made up where there are none.
+    Volumes,
 }
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 12] = [
+    pub const ALL: [Shipped; 13] = [
         Shipped::DaemonSet,
         Shipped::Deployment,
         Shipped::Disruption,
@@ -59,6 +61,7 @@ impl Shipped {
         Shipped::Sample,
         Shipped::ServiceAccounts,
         Shipped::StatefulSet,
+        Shipped::Volumes,
     ];
 
     /// The name, in logs, metrics and on the command line.
@@ -76,6 +79,7 @@ impl Shipped {
             Shipped::Sample => "sample",
             Shipped::ServiceAccounts => "service-accounts",
             Shipped::StatefulSet => "statefulset",
+            Shipped::Volumes => "volumes",
         }
     }
 
@@ -94,6 +98,7 @@ impl Shipped {
             Shipped::Sample => "owns a deployment for each Foo (samplecontroller.k8s.io)",
             Shipped::ServiceAccounts => "makes the service account `default` in each namespace",
             Shipped::StatefulSet => "keeps stateful sets at their size and revision, pod by pod",
+            Shipped::Volumes => "pretends to have storage: gives claims volumes that hold nothing",
         }
     }
 
@@ -102,13 +107,17 @@ impl Shipped {
         match self {
             Shipped::Hooks | Shipped::IngressManager | Shipped::Sample => None,
             Shipped::Nodes => Some("kube-scheduler and the kubelets"),
+            Shipped::Volumes => Some("kube-controller-manager and its provisioners"),
             _ => Some("kube-controller-manager"),
         }
     }
 
     /// Whether it can keep to one namespace; others look at objects of the whole cluster.
     pub fn is_namespaced(self) -> bool {
-        !matches!(self, Shipped::DaemonSet | Shipped::Hooks | Shipped::Nodes | Shipped::ServiceAccounts)
+        !matches!(
+            self,
+            Shipped::DaemonSet | Shipped::Hooks | Shipped::Nodes | Shipped::ServiceAccounts | Shipped::Volumes
+        )
     }
 
     /// The definition of the custom resource that it looks after, if there is one.
@@ -138,6 +147,7 @@ impl Shipped {
             Shipped::Sample => sample::run(context, stop).await,
             Shipped::ServiceAccounts => service_accounts::run(context, stop).await,
             Shipped::StatefulSet => statefulset::run(context, stop).await,
+            Shipped::Volumes => volumes::run(context, stop).await,
         };
         unless_stopped(ended, stop)
     }

@@ -30,6 +30,7 @@ pub mod sample;
 pub mod service_accounts;
 mod set;
 pub mod statefulset;
+pub mod volumes;
 mod worker;
 
 pub use activity::{Activity, ControllerActivity};

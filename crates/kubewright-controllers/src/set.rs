@@ -53,7 +53,9 @@ impl ControllerSet {
     /// Starts all of them.
     pub fn start(self) -> RunningControllers {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
-        for shipped in CLUSTER {
+        // Storage is pretended where nodes are.
+        let storage = self.nodes.has_any().then_some(Shipped::Volumes);
+        for shipped in CLUSTER.into_iter().chain(storage) {
             let (context, stop) = (self.context.clone(), stop.clone());
             tasks.spawn(async move { shipped.run(&context, &stop).await });
         }

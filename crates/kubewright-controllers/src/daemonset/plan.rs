@@ -8,7 +8,7 @@ use kubewright_api::core::v1::{Node, Pod};
 use kubewright_core::{IntOrString, Object, Time};
 
 use super::pod::{Place, place, target};
-use crate::pods::{is_finished, is_ready, phase, until_available};
+use crate::pods::{is_finished, is_ready, node_name, phase, until_available};
 use crate::revisions::REVISION_LABEL;
 
 /// What is to be done.
@@ -49,9 +49,9 @@ impl<'a> Picture<'a> {
             }
         }
         for pods in of_node.values_mut() {
-            // Of two that are equally old the one with a node is the older.
-            let is_bound = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-            pods.sort_by_key(|pod| (pod.creation_timestamp(), !is_bound(pod)));
+            // Times have no fractions: of two that are equally old the one that is further on is the older.
+            let is_bound = |pod: &Pod| !node_name(pod).is_empty();
+            pods.sort_by_key(|pod| (pod.creation_timestamp(), !is_bound(pod), !is_ready(pod)));
         }
         Picture { spec, hash, now, nodes, pods: of_node }
     }
@@ -96,7 +96,7 @@ impl<'a> Picture<'a> {
         // Pods that wait for a node that does not exist would wait for ever.
         let exists = |name: &String| self.nodes.iter().any(|(node, _)| node == name);
         let lost = self.pods.iter().filter(|(node, _)| !exists(node)).flat_map(|(_, pods)| pods);
-        let waits = |pod: &&Arc<Pod>| phase(pod) == "Pending" && crate::pods::node_name(pod).is_empty();
+        let waits = |pod: &&Arc<Pod>| phase(pod) == "Pending" && node_name(pod).is_empty();
         plan.delete.extend(lost.filter(|pod| waits(pod) && !pod.is_being_deleted()).cloned());
         plan
     }

@@ -16,3 +16,4 @@ mod replicaset;
 mod sample;
 mod statefulset;
 mod support;
+mod volumes;

@@ -1,0 +1,287 @@
+//! Volumes for claims: those that fit, and where none does, ones that are made up.
+//!
+//! Goes with simulated nodes, which need no disks: a claim without a class, or with one that exists, is given a volume that holds nothing, so that
+//! pods and operators which wait for their storage go on. A claim with the class `""` is bound to volumes that users have made only.
+//! `matching` says which volume a claim may have.
+
+mod matching;
+
+use std::sync::Arc;
+
+use kubewright_api::core::v1::{
+    CSIPersistentVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
+};
+use kubewright_api::storage::v1::StorageClass;
+use kubewright_cache::{Event, Lister};
+use kubewright_client::{Api, Client};
+use kubewright_core::{Map, Object, ObjectKey, Selector, Str};
+use kubewright_runtime::events::EventRecorder;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::ControllerContext;
+use crate::error::Error;
+use crate::pods::node_name;
+use crate::worker::{self, Reconcile, Synced, work};
+use matching::{choose, claim_of, is_of, requested};
+
+/// Who makes volumes up, and drives them.
+const PROVISIONER: &str = "simulated.kubewright.dev";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+
+struct Volumes {
+    client: Client,
+    claims: Lister<PersistentVolumeClaim>,
+    volumes: Lister<PersistentVolume>,
+    classes: Lister<StorageClass>,
+    pods: Lister<Pod>,
+    events: EventRecorder,
+}
+
+/// Gives claims their volumes until `stop` is cancelled.
+///
+/// # Errors
+/// If the caches stop before they were complete.
+#[doc(alias = "PersistentVolumeController")]
+pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    let (client, factory) = (context.client(), context.factory());
+    let queue = worker::queue(context, Volumes::NAME);
+    let (claims, volumes) = (factory.informer::<PersistentVolumeClaim>(), factory.informer::<PersistentVolume>());
+    let (classes, pods) = (factory.informer::<StorageClass>(), factory.informer::<Pod>());
+    let of_claims = claims.add_handler({
+        let (queue, volumes) = (queue.clone(), volumes.lister());
+        move |event: &Event<PersistentVolumeClaim>| {
+            if let Event::Deleted(deleted) = event {
+                let (volumes, claim) = (volumes.snapshot(), deleted.key());
+                volumes.iter().filter(|volume| is_for(volume, &claim)).for_each(|volume| queue.add(volume.key()));
+            }
+            queue.add(event.key());
+        }
+    })?;
+    // A volume or a class that comes may be what claims have been waiting for.
+    let wake_waiting = {
+        let (queue, claims) = (queue.clone(), claims.lister());
+        move || claims.snapshot().iter().filter(|claim| !is_bound(claim)).for_each(|claim| queue.add(claim.key()))
+    };
+    let of_volumes = volumes.add_handler({
+        let (queue, wake_waiting) = (queue.clone(), wake_waiting.clone());
+        move |event: &Event<PersistentVolume>| {
+            if event.is_reminder() {
+                return;
+            }
+            queue.add(event.key());
+            match event.object().and_then(|volume| claim_of(volume)) {
+                Some(claim) => {
+                    let (namespace, name) = (claim.namespace.clone(), claim.name.clone());
+                    queue.add(ObjectKey::namespaced(namespace.unwrap_or_default(), name.unwrap_or_default()));
+                }
+                None => wake_waiting(),
+            }
+        }
+    })?;
+    let of_classes = classes.add_handler(move |event: &Event<StorageClass>| {
+        if !event.is_reminder() {
+            wake_waiting();
+        }
+    })?;
+    // A class may have its volumes made only when a pod that uses them has its node.
+    let of_pods = pods.add_handler({
+        let queue = queue.clone();
+        move |event: &Event<Pod>| {
+            if let Some(pod) = event.object().filter(|pod| !event.is_reminder() && !node_name(pod).is_empty()) {
+                claims_of(pod).for_each(|claim| queue.add(ObjectKey::namespaced(pod.namespace(), claim)));
+            }
+        }
+    })?;
+    factory.start(stop);
+    let has_synced = of_claims.synced().await && of_volumes.synced().await && of_classes.synced().await;
+    if has_synced && of_pods.synced().await {
+        let controller = Volumes {
+            client: client.clone(),
+            claims: claims.lister(),
+            volumes: volumes.lister(),
+            classes: classes.lister(),
+            pods: pods.lister(),
+            events: context.recorder("persistentvolume-controller"),
+        };
+        work(Arc::new(controller), &queue, context, stop).await;
+    }
+    [of_claims, of_volumes, of_classes, of_pods].iter().for_each(kubewright_cache::HandlerRegistration::remove);
+    Ok(())
+}
+
+fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
+}
+
+/// Whether a volume is reserved for the claim with this key.
+fn is_for(volume: &PersistentVolume, claim: &ObjectKey) -> bool {
+    claim_of(volume).is_some_and(|reference| {
+        reference.name.as_ref() == Some(claim.name()) && reference.namespace.as_ref() == Some(claim.namespace())
+    })
+}
+
+/// The names of the claims that a pod uses.
+fn claims_of(pod: &Pod) -> impl Iterator<Item = Str> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter());
+    volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()))
+}
+
+impl Reconcile for Volumes {
+    const NAME: &'static str = "volumes";
+    /// That of a claim, or without a namespace that of a volume.
+    type Key = ObjectKey;
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        if key.namespace().is_empty() {
+            let Some(volume) = self.volumes.get(key.name()) else { return Ok(None) };
+            return self.look_after(&volume).await;
+        }
+        let Some(claim) = self.claims.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
+        if is_bound(&claim) || claim.is_being_deleted() {
+            return Ok(None);
+        }
+        let chosen = choose(&claim, &self.volumes.list(&Selector::everything()));
+        match chosen {
+            Some(volume) => self.bind(&claim, &volume).await,
+            None => self.provision(&claim).await,
+        }
+    }
+}
+
+impl Volumes {
+    /// Says whether a volume is free, and lets go of one whose claim is gone.
+    #[doc(alias = "syncVolume")]
+    async fn look_after(&self, volume: &PersistentVolume) -> Synced {
+        let Some(reference) = claim_of(volume) else { return self.tell(volume, "Available").await };
+        let (namespace, name) = (reference.namespace.clone(), reference.name.clone().unwrap_or_default());
+        let claim = self.claims.namespace(namespace.unwrap_or_default()).get(&name);
+        if claim.is_some_and(|claim| is_of(reference, &claim)) || reference.uid.is_none() {
+            return Ok(None);
+        }
+        // Told before it is deleted: one that is bound is protected from that.
+        let is_told = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Released");
+        let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+        let is_ours = volume.annotations().get(PROVISIONED_BY) == Some(PROVISIONER);
+        if !is_told || policy != Some("Delete") || !is_ours || volume.is_being_deleted() {
+            return self.tell(volume, "Released").await;
+        }
+        match Api::<PersistentVolume>::all(&self.client).delete(volume.name()).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(None),
+        }
+    }
+
+    async fn tell(&self, volume: &PersistentVolume, phase: &str) -> Synced {
+        if volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(phase) || volume.is_being_deleted()
+        {
+            return Ok(None);
+        }
+        let mut changed = volume.clone();
+        changed.status.get_or_insert_default().phase = Some(phase.into());
+        match Api::<PersistentVolume>::all(&self.client).update_status(&changed).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reserves a volume for a claim, and then says so in the claim: who looks at the claim finds the volume its.
+    async fn bind(&self, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Synced {
+        let mut volume = volume.clone();
+        if claim_of(&volume).is_none_or(|reference| reference.uid.as_deref() != Some(claim.uid())) {
+            volume.spec.get_or_insert_default().claim_ref = Some(reference_to(claim).into());
+            volume.metadata.annotations.insert(BOUND_BY_CONTROLLER, "yes".into());
+            volume = Api::<PersistentVolume>::all(&self.client).update(&volume).await?;
+        }
+        self.tell(&volume, "Bound").await?;
+        let api = Api::<PersistentVolumeClaim>::namespaced(&self.client, claim.namespace());
+        let mut claim = claim.clone();
+        if claim.annotations().get(BIND_COMPLETED).is_none() {
+            let spec = claim.spec.get_or_insert_default();
+            if spec.volume_name.as_deref().unwrap_or_default().is_empty() {
+                spec.volume_name = volume.metadata.name.clone();
+                claim.metadata.annotations.insert(BOUND_BY_CONTROLLER, "yes".into());
+            }
+            claim.metadata.annotations.insert(BIND_COMPLETED, "yes".into());
+            claim = api.update(&claim).await?;
+        }
+        let offered = volume.spec.unwrap_or_default();
+        let status = claim.status.get_or_insert_default();
+        status.phase = Some("Bound".into());
+        status.access_modes = offered.access_modes;
+        status.capacity = offered.capacity;
+        api.update_status(&claim).await?;
+        Ok(None)
+    }
+
+    /// Makes a volume up, if the claim leaves that to us and it is time.
+    async fn provision(&self, claim: &PersistentVolumeClaim) -> Synced {
+        let Some(spec) = &claim.spec else { return Ok(None) };
+        let name = spec.storage_class_name.as_deref();
+        let class = name.and_then(|name| self.classes.get(name));
+        let is_static = name == Some("") || spec.volume_name.is_some() || spec.selector.is_some();
+        if is_static || name.is_some() && class.is_none() {
+            return Ok(None);
+        }
+        let waits = class.as_ref().is_some_and(|class| {
+            class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") && !self.is_used(claim)
+        });
+        if waits {
+            let message = "waiting for first consumer to be created before binding";
+            self.events.normal(claim, "WaitForFirstConsumer", message);
+            return Ok(None);
+        }
+        let volume = new_volume(claim, class.as_deref());
+        match Api::<PersistentVolume>::all(&self.client).create(&volume).await {
+            Ok(made) => {
+                let message = format!("Successfully provisioned volume {}", made.name());
+                self.events.normal(claim, "ProvisioningSucceeded", message);
+            }
+            Err(error) if error.is_already_exists() => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Its event wakes the claim.
+        Ok(None)
+    }
+
+    /// Whether a pod that has a node uses a claim.
+    fn is_used(&self, claim: &PersistentVolumeClaim) -> bool {
+        let pods = self.pods.namespace(claim.namespace()).list(&Selector::everything());
+        pods.iter().any(|pod| !node_name(pod).is_empty() && claims_of(pod).any(|name| name == claim.name()))
+    }
+}
+
+fn reference_to(claim: &PersistentVolumeClaim) -> ObjectReference {
+    ObjectReference {
+        kind: Some("PersistentVolumeClaim".into()),
+        api_version: Some("v1".into()),
+        namespace: claim.metadata.namespace.clone(),
+        name: claim.metadata.name.clone(),
+        uid: claim.metadata.uid.clone(),
+        resource_version: claim.metadata.resource_version.clone(),
+        ..Default::default()
+    }
+}
+
+fn new_volume(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> PersistentVolume {
+    let mut volume = PersistentVolume::default();
+    let name: Str = format!("pvc-{}", claim.uid()).into();
+    volume.metadata.name = Some(name.clone());
+    volume.metadata.annotations.insert(PROVISIONED_BY, PROVISIONER.into());
+    let spec = claim.spec.clone().unwrap_or_default();
+    let csi = CSIPersistentVolumeSource { driver: PROVISIONER.into(), volume_handle: name, ..Default::default() };
+    volume.spec = Some(PersistentVolumeSpec {
+        capacity: Map::from([("storage", requested(claim))]),
+        access_modes: spec.access_modes,
+        claim_ref: Some(reference_to(claim).into()),
+        persistent_volume_reclaim_policy: Some(
+            class.and_then(|class| class.reclaim_policy.clone()).unwrap_or("Delete".into()),
+        ),
+        storage_class_name: spec.storage_class_name,
+        volume_mode: spec.volume_mode,
+        csi: Some(csi.into()),
+        ..Default::default()
+    });
+    volume
+}
