@@ -36,7 +36,7 @@ pub struct Oidc {
 }
 
 /// Why no token could be had. Contains none.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OidcError {
     /// A setting is missing.
@@ -57,7 +57,7 @@ pub(crate) struct OidcProvider {
     provider: Arc<Provider>,
     /// Held by whoever renews them.
     tokens: Arc<Mutex<Tokens>>,
-    renewal: Renewal,
+    renewal: Renewal<Result<Secret<String>, OidcError>>,
 }
 
 /// What a renewal needs.
@@ -101,20 +101,29 @@ impl OidcProvider {
 
     /// A token that is not about to expire.
     pub(crate) async fn token(&self) -> Result<Secret<String>, OidcError> {
+        let before = self.renewal.count();
         let tokens = Arc::clone(&self.tokens).lock_owned().await;
         if let Some(token) = tokens.id.as_ref().filter(|token| !is_expired(token.expose())) {
             return Ok(token.clone());
         }
-        self.renew(tokens).await
+        match self.renewal.since(before) {
+            Some(result) => result,
+            None => self.renew(tokens).await,
+        }
     }
 
     /// Renews a token that the server has refused, unless that has been done meanwhile.
     pub(crate) async fn refresh(&self, refused: &str) -> bool {
+        let before = self.renewal.count();
         let tokens = Arc::clone(&self.tokens).lock_owned().await;
         if tokens.id.as_ref().is_some_and(|token| token.expose() != refused) {
             return true;
         }
-        match self.renew(tokens).await {
+        let result = match self.renewal.since(before) {
+            Some(result) => result,
+            None => self.renew(tokens).await,
+        };
+        match result {
             Ok(token) => token.expose() != refused,
             Err(error) => {
                 tracing::warn!(%error, "the server refused the token and no other could be had");
@@ -128,7 +137,7 @@ impl OidcProvider {
     async fn renew(&self, mut tokens: OwnedMutexGuard<Tokens>) -> Result<Secret<String>, OidcError> {
         let provider = Arc::clone(&self.provider);
         // Boxed, so that what few need is no part of each request.
-        let work = Box::pin(async move { provider.renew(&mut tokens).await });
+        let work = Box::pin(async move { (provider.renew(&mut tokens).await, tokens) });
         self.renewal.run(work).await.unwrap_or_else(|| {
             Err(OidcError::Provider { step: "renewal", problem: "its task was broken off".to_owned() })
         })

@@ -7,7 +7,7 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use kubewright_client::Config;
 use kubewright_client::config::{ExecConfig, ExecEnv, InteractiveMode};
-use kubewright_client::credentials::{Exec, ExecPolicy};
+use kubewright_client::credentials::{Exec, ExecError, ExecPolicy};
 use kubewright_client::rest::PrometheusMetrics;
 use kubewright_client::transport::{
     HttpTransport, Transport, TransportError, TransportErrorKind, TransportObserver, Upgrade,
@@ -110,6 +110,24 @@ async fn many_requests_share_one_run_and_what_it_printed_until_it_expires() {
     assert_eq!(runs(&directory), 1);
     pass(Duration::from_secs(101)).await;
     ask(&transport, get("/")).await;
+    assert_eq!(runs(&directory), 2);
+}
+
+// AU-1
+#[tokio::test]
+async fn many_requests_share_one_failure_and_the_next_tries_again() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    let transport = with(server.config(Some(&authority)), plugin(&directory, "exit 3"));
+    let requests: Vec<_> = (0..20).map(|_| tokio::spawn(transport.send(get("/")))).collect();
+    for request in requests {
+        let error = request.await.expect("no panic").expect_err("there are no credentials");
+        let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<ExecError>());
+        assert!(matches!(cause, Some(ExecError::Failed { code: Some(3), .. })), "{error:?}");
+    }
+    assert_eq!(runs(&directory), 1, "nobody runs it again for what it has just said");
+    transport.send(get("/")).await.expect_err("there are still none");
     assert_eq!(runs(&directory), 2);
 }
 

@@ -173,6 +173,24 @@ async fn a_provider_that_says_no_is_named_and_nothing_is_shown() {
 }
 
 // AU-2
+#[tokio::test]
+async fn those_who_wait_for_a_provider_that_says_no_do_not_ask_it_again() {
+    let setting = Setting::new("").await;
+    setting.answers.forget_permits(100);
+    let transport = setting.config(&token("old", -5)).connect().expect("fine");
+    let requests: Vec<_> = (0..10).map(|_| tokio::spawn(transport.send(get("/")))).collect();
+    setting.asked.notified().await;
+    setting.answers.add_permits(100);
+    for request in requests {
+        let error = request.await.expect("no panic").expect_err("there is no token");
+        assert_eq!(error.kind(), TransportErrorKind::Credentials);
+    }
+    assert_eq!(setting.heard.lock().expect("no panic").len(), 1);
+    transport.send(get("/")).await.expect_err("there is still none");
+    assert_eq!(setting.heard.lock().expect("no panic").len(), 2, "who comes later tries again");
+}
+
+// AU-2
 #[test]
 fn providers_that_were_removed_say_so() {
     for name in ["gcp", "azure"] {

@@ -73,7 +73,7 @@ impl Exec {
 }
 
 /// Why a program gave no credentials. Contains nothing of what it printed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecError {
     /// The program is not there.
@@ -89,8 +89,8 @@ pub enum ExecError {
     Start {
         /// Its name.
         command: String,
-        /// Why not.
-        source: std::io::Error,
+        /// Why not. Shared, because all who waited for the run are told.
+        source: Arc<std::io::Error>,
     },
     /// The program failed.
     #[error("exec plugin {command:?} failed with {status}")]
@@ -152,7 +152,7 @@ pub(crate) struct ExecPlugin {
     program: Arc<Program>,
     /// Held by whoever runs the program.
     current: Arc<Mutex<Option<ExecCredential>>>,
-    renewal: Renewal,
+    renewal: Renewal<Result<ExecCredential, ExecError>>,
 }
 
 /// What a run needs.
@@ -176,20 +176,29 @@ impl ExecPlugin {
 
     /// What the program has printed, run again if that has expired.
     pub(crate) async fn credential(&self) -> Result<ExecCredential, ExecError> {
+        let before = self.renewal.count();
         let current = Arc::clone(&self.current).lock_owned().await;
         if let Some(credential) = current.as_ref().filter(|credential| !credential.is_expired()) {
             return Ok(credential.clone());
         }
-        self.run(current).await
+        match self.renewal.since(before) {
+            Some(result) => result,
+            None => self.run(current).await,
+        }
     }
 
     /// Runs the program after a refusal, unless somebody has done so meanwhile. Whether its word is another now.
     pub(crate) async fn refresh(&self, token: Option<&str>, identity: Option<&Arc<Identity>>) -> bool {
+        let before = self.renewal.count();
         let current = Arc::clone(&self.current).lock_owned().await;
         if current.as_ref().is_some_and(|credential| credential.differs(token, identity)) {
             return true;
         }
-        match self.run(current).await {
+        let result = match self.renewal.since(before) {
+            Some(result) => result,
+            None => self.run(current).await,
+        };
+        match result {
             Ok(credential) => credential.differs(token, identity),
             Err(error) => {
                 tracing::warn!(%error, "the server refused the credentials and no others could be had");
@@ -203,13 +212,15 @@ impl ExecPlugin {
         let program = Arc::clone(&self.program);
         // Boxed, so that what few need is no part of each request.
         let work = Box::pin(async move {
-            let credential = program.run().await?;
-            program.replace(&mut current, credential.clone());
-            Ok(credential)
+            let printed = program.run().await;
+            if let Ok(credential) = &printed {
+                program.replace(&mut current, credential.clone());
+            }
+            (printed, current)
         });
         self.renewal.run(work).await.unwrap_or_else(|| {
             let command = self.program.exec.config.command.clone().unwrap_or_default();
-            Err(ExecError::Start { command, source: std::io::Error::other("its task was broken off") })
+            Err(ExecError::Start { command, source: std::io::Error::other("its task was broken off").into() })
         })
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
     let (status, output) = match tokio::time::timeout(exec.timeout, finish(process)).await {
         Err(_) => return Err(ExecError::Timeout { command, limit: exec.timeout }),
         Ok(Err(error)) if error.kind() == ErrorKind::NotFound => return Err(missing(command)),
-        Ok(Err(source)) => return Err(ExecError::Start { command, source }),
+        Ok(Err(source)) => return Err(ExecError::Start { command, source: source.into() }),
         Ok(Ok(finished)) => finished,
     };
     if !status.success() {
