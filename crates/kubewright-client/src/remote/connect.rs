@@ -53,9 +53,22 @@ impl Api<Pod> {
 
     /// Connects to ports of a pod. For ports of this machine that lead there, see [`PortListener`](super::PortListener).
     ///
+    /// Each has a connection to the server of its own, so that one who reads slowly from a port holds up no other.
+    ///
     /// # Errors
-    /// As [`exec`](Self::exec), and if `ports` are none or too many.
+    /// As [`exec`](Self::exec), and if `ports` are none.
     pub async fn port_forward(&self, name: &str, ports: &[u16]) -> Result<PortForward> {
+        let mut ports = ports.chunks(1);
+        // Nothing is refused in the words of a request for nothing.
+        let mut forward = self.connect(name, ports.next().unwrap_or_default()).await?;
+        for port in ports {
+            forward = forward.and(self.connect(name, port).await?);
+        }
+        Ok(forward)
+    }
+
+    /// Connects to ports over one connection to the server.
+    async fn connect(&self, name: &str, ports: &[u16]) -> Result<PortForward> {
         match self.switch(name, self.port_forward_request(name, ports)?).await? {
             Switched::Agreed(TUNNEL, stream) => Ok(PortForward::over_tunnel(stream, ports)),
             Switched::Agreed(_, stream) => Ok(PortForward::over(stream, ports)),

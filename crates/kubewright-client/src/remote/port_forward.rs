@@ -1,7 +1,8 @@
 //! Ports of a pod, reached through the server.
 //!
 //! Each port has two channels: one for its bytes and one for what is wrong with it. In the channels of WebSocket both begin with the
-//! number of the port; streams of SPDY have headers for it. One connection to the server is one connection to each port.
+//! number of the port; streams of SPDY have headers for it. One connection to the server is one connection to each port. Neither protocol
+//! has windows, so that ports of one connection wait for the slowest reader among them; [`Api::port_forward`] makes a connection for each.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,7 +13,7 @@ use http::Method;
 use kubewright_api::core::v1::Pod;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::channel::{Channels, Receiver, Sender, side_by_side};
@@ -69,12 +70,15 @@ impl Api<Pod> {
 
 /// Connections to ports of a pod. Dropping it ends them.
 ///
+/// Ports that share a connection to the server wait for each other: what is not read from one holds up what comes after it for the others.
+///
 /// The channels of WebSocket cannot say that we will write no more, so that a port whose writing side is shut down can still be read.
 pub struct PortForward {
     ports: Vec<Option<ForwardedPort>>,
     /// Whether a port learns that we will write no more.
     tells_end: bool,
-    task: Option<JoinHandle<Result<(), RemoteError>>>,
+    /// One for each connection to the server.
+    tasks: JoinSet<Result<(), RemoteError>>,
 }
 
 impl PortForward {
@@ -101,8 +105,18 @@ impl PortForward {
         tells_end: bool,
     ) -> Self {
         let (ours, theirs): (Vec<_>, Vec<_>) = ports.iter().map(|_| duplex(BUFFER)).map(|(a, b)| (Some(a), b)).unzip();
-        let task = tokio::spawn(async move { run(channels.await, theirs).await });
-        PortForward { ports: ours, tells_end, task: Some(task) }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { run(channels.await, theirs).await });
+        PortForward { ports: ours, tells_end, tasks }
+    }
+
+    /// The ports of both, one after the other, each over its own connection.
+    pub(super) fn and(mut self, mut other: PortForward) -> Self {
+        self.ports.append(&mut other.ports);
+        self.tells_end &= other.tells_end;
+        // A set cannot be emptied into another, and one task more in the way of an end is none of the bytes.
+        self.tasks.spawn(async move { other.wait().await });
+        self
     }
 
     /// The connection to the port that was named at this place. `None` if it was taken before.
@@ -121,19 +135,13 @@ impl PortForward {
     /// When the connection to the server breaks, or a port refuses.
     pub async fn wait(mut self) -> Result<(), RemoteError> {
         self.ports.clear();
-        let task = self.task.as_mut().expect("only `wait` and `drop` take it");
-        match task.await {
-            Ok(ended) => ended,
-            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        while let Some(ended) = self.tasks.join_next().await {
+            match ended {
+                Ok(ended) => ended?,
+                Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+            }
         }
-    }
-}
-
-impl Drop for PortForward {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        Ok(())
     }
 }
 

@@ -385,3 +385,34 @@ async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
         assert_eq!(asked(), ["GET websocket"], "no protocol changes that");
     }
 }
+
+#[tokio::test]
+async fn a_port_that_is_not_read_holds_up_no_other() {
+    // PF-1: in Go all ports share one connection, which waits for the slowest reader.
+    let switching = Switching::default();
+    let pods = Client::over(switching.clone()).core_v1().pods("default");
+    assert!(matches!(pods.port_forward("web", &[]).await, Err(Error::InvalidRequest(_))));
+    let ((web, mut web_peer), (database, mut database_peer)) = (pair(), pair());
+    *switching.answers.lock().unwrap() = [Err(400), Ok(web), Err(400), Ok(database)].into();
+    let mut forward = pods.port_forward("web", &[80, 5432]).await.unwrap();
+    let (unread, mut read) = (forward.take(0).unwrap(), forward.take(1).unwrap());
+    for (peer, port) in [(&mut web_peer, 80), (&mut database_peer, 5432)] {
+        assert_eq!(peer.hear().await, Heard::Opened(1, format!("streamtype=error port={port} requestid=0")));
+    }
+    // More than all buffers on the way hold.
+    let flood = tokio::spawn(async move {
+        for _ in 0..300 {
+            web_peer.say(3, &[0; 10_000]).await;
+        }
+    });
+    database_peer.say(3, b"rows").await;
+    let mut answer = [0; 4];
+    read.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"rows");
+    assert!(!flood.is_finished(), "nobody has taken what the other port says");
+    flood.abort();
+    database_peer.say(1, b"nobody listens on 5432").await;
+    let error = forward.wait().await.unwrap_err();
+    assert!(matches!(&error, RemoteError::Refused(words) if words == "nobody listens on 5432"), "{error:?}");
+    drop(unread);
+}
