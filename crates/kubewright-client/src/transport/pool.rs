@@ -3,7 +3,7 @@
 //! One HTTP/2 connection carries all requests until the server takes no more streams on it; then there is a second,
 //! and so on. A server that only speaks HTTP/1.1 gets a connection for each request that is under way.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -243,7 +243,9 @@ impl Pool {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics under this lock")
+        // A task cannot be started outside of a runtime, which panics and leaves nothing half done: it must not be the end of all that
+        // is asked afterwards.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the task that looks after unused connections, unless it runs. It ends with the pool, or with its runtime.

@@ -1,5 +1,6 @@
 //! How many connections there are.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -215,6 +216,18 @@ async fn a_connection_whose_making_panics_is_made_again() {
 /// One whose clock runs ahead while everybody waits.
 fn paused_runtime() -> Runtime {
     Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
+}
+
+#[test]
+fn a_request_outside_of_a_runtime_is_the_end_of_no_other() {
+    let runtime = paused_runtime();
+    let config = Config::new("http://127.0.0.1:1").expect("fine");
+    let open = || async { Err::<DuplexStream, _>(std::io::Error::other("nobody is there")) };
+    let transport = config.connect_over(Protocol::Http2, open).expect("fine");
+    let polled = std::panic::catch_unwind(AssertUnwindSafe(|| transport.send(get("/")).now_or_never().is_some()));
+    assert!(polled.is_err(), "there is nowhere to put its task");
+    let error = runtime.block_on(transport.send(get("/"))).expect_err("nobody is there");
+    assert_eq!(error.kind(), TransportErrorKind::Connect);
 }
 
 #[test]
