@@ -1,13 +1,18 @@
 //! Where a reflector learns of objects: the seam between caches and clients.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_core::Stream;
-use kubewright_client::Result;
+use kubewright_client::transport::{TransportError, TransportErrorKind};
+use kubewright_client::{Error, Result};
 use kubewright_core::meta::v1::ListMeta;
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 use crate::queue::BoxFuture;
 
@@ -51,7 +56,31 @@ pub enum Listed<T> {
     End(ListMeta),
 }
 
+/// What a server comes to that says nothing for as long as `patience`, or the answer of one that does.
+///
+/// A server that has taken a request and never answers lets a client wait for ever: its connection lives, and answers pings.
+pub(crate) async fn within<T>(patience: Duration, answer: BoxFuture<'_, Result<T>>) -> Result<T> {
+    timeout(patience, answer).await.unwrap_or_else(|elapsed| Err(silent(elapsed)))
+}
+
+/// The next item of a stream, unless nothing comes for as long as `patience`.
+pub(crate) async fn next_within<I>(
+    patience: Duration,
+    stream: &mut Pin<Box<dyn Stream<Item = Result<I>> + Send>>,
+) -> Option<Result<I>> {
+    // No clock is read for what is there already, as most of a list is.
+    let now = poll_fn(|context: &mut Context<'_>| Poll::Ready(stream.as_mut().poll_next(context))).await;
+    match now {
+        Poll::Ready(item) => item,
+        Poll::Pending => timeout(patience, next(stream)).await.unwrap_or_else(|elapsed| Some(Err(silent(elapsed)))),
+    }
+}
+
+fn silent(elapsed: Elapsed) -> Error {
+    TransportError::new(TransportErrorKind::Timeout, elapsed).into()
+}
+
 /// The next item of a stream.
 pub(crate) async fn next<I>(stream: &mut Pin<Box<dyn Stream<Item = I> + Send>>) -> Option<I> {
-    std::future::poll_fn(|context: &mut Context<'_>| -> Poll<Option<I>> { stream.as_mut().poll_next(context) }).await
+    poll_fn(|context: &mut Context<'_>| -> Poll<Option<I>> { stream.as_mut().poll_next(context) }).await
 }

@@ -13,6 +13,9 @@ use crate::queue::Transform;
 /// The shortest a watch may be asked to last.
 const SHORTEST_WATCH: Duration = Duration::from_secs(5 * 60);
 
+/// Longer than a server with its defaults works on a request.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Told of everything that goes wrong.
 #[doc(alias = "WatchErrorHandler")]
 pub type ErrorHandler = Arc<dyn Fn(&ReflectorError) + Send + Sync>;
@@ -24,6 +27,7 @@ pub struct ReflectorOptions<T> {
     pub(super) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     pub(super) page_size: Option<u32>,
     pub(super) watch_timeout: Duration,
+    pub(super) patience: Duration,
     pub(super) backoff: Backoff,
     pub(super) retry_internal_errors: Duration,
     pub(super) on_error: Option<ErrorHandler>,
@@ -41,6 +45,7 @@ impl<T> Default for ReflectorOptions<T> {
             should_resync: None,
             page_size: None,
             watch_timeout: SHORTEST_WATCH,
+            patience: PATIENCE,
             backoff: Backoff::default(),
             retry_internal_errors: Duration::ZERO,
             on_error: None,
@@ -60,6 +65,7 @@ impl<T> Clone for ReflectorOptions<T> {
             should_resync: self.should_resync.clone(),
             page_size: self.page_size,
             watch_timeout: self.watch_timeout,
+            patience: self.patience,
             backoff: self.backoff.clone(),
             retry_internal_errors: self.retry_internal_errors,
             on_error: self.on_error.clone(),
@@ -107,6 +113,14 @@ impl<T> ReflectorOptions<T> {
     #[doc(alias = "MinWatchTimeout")]
     pub fn watch_timeout(mut self, timeout: Duration) -> Self {
         self.watch_timeout = timeout.max(SHORTEST_WATCH);
+        self
+    }
+
+    /// How long the server may say nothing of a list, or before a watch begins, until it is asked again. Two minutes by default. In
+    /// Go it may do so for ever.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 

@@ -7,7 +7,7 @@ use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
 
 use super::{Reflector, ReflectorError};
-use crate::lister_watcher::{Listed, next};
+use crate::lister_watcher::{Listed, next_within, within};
 
 /// The version of each object.
 type Versions = Vec<(ObjectKey, String)>;
@@ -32,9 +32,10 @@ impl<T: Object> Reflector<T> {
         let options = ListOptions::default()
             .resource_version(version.as_str())
             .resource_version_match(ResourceVersionMatch::Exact);
-        let mut items = self.shared.lister_watcher.list(options).await?;
+        let patience = self.shared.options.patience;
+        let mut items = within(patience, self.shared.lister_watcher.list(options)).await?;
         let mut versions = Versions::new();
-        while let Some(item) = next(&mut items).await {
+        while let Some(item) = next_within(patience, &mut items).await {
             match item {
                 Ok(Listed::Item(object)) => {
                     versions.push((object.key(), object.resource_version().to_owned()));

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,13 +17,15 @@ use tokio::time::{Instant, sleep_until};
 
 use super::backoff::random;
 use super::{HealthState, Reflector, ReflectorError};
-use crate::lister_watcher::{EventStream, next};
+use crate::lister_watcher::{EventStream, next, within};
 use crate::queue::TransformError;
 
 /// A watch that lasts less and brings nothing is an error.
 const VERY_SHORT: Duration = Duration::from_secs(1);
 /// After this long without the end of the first objects somebody should know.
 const SLOW_START: Duration = Duration::from_secs(10);
+/// A watch that outlives the time it was asked to last by this much is one that nobody serves any more.
+const OVERDUE: Duration = Duration::from_secs(60);
 /// Internal errors further apart than this have nothing to do with each other.
 const INTERNAL_ERROR_QUIET: Duration = Duration::from_secs(60);
 /// The annotation of the bookmark that ends the first objects.
@@ -32,6 +35,8 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 pub(super) struct Watch<T> {
     events: EventStream<T>,
     began: Instant,
+    /// When the server should have ended it long ago.
+    overdue_at: Instant,
     /// It began with all objects, whose versions come in any order.
     is_synthetic: bool,
     count: u64,
@@ -104,9 +109,8 @@ impl<T: Object> Reflector<T> {
         loop {
             tries += 1;
             let options = self.watch_options(&self.version_to_stream_from()).initial_events();
-            let error = match self.shared.lister_watcher.watch(options).await {
-                Ok(events) => {
-                    let mut watch = Watch { events, began: Instant::now(), is_synthetic: false, count: 0 };
+            let error = match self.open(options, false).await {
+                Ok(mut watch) => {
                     let mut gathering = Gathering { objects: Vec::new(), position_of: HashMap::new() };
                     match self.gather(&mut watch, &mut gathering).await {
                         Gathered::All(version) => {
@@ -156,11 +160,15 @@ impl<T: Object> Reflector<T> {
 
     /// Collects the first objects, with what happens to them meanwhile.
     async fn gather(&self, watch: &mut Watch<T>, gathering: &mut Gathering<T>) -> Gathered {
-        let mut warn_at = Instant::now() + SLOW_START;
+        let mut heard_at = Instant::now();
+        let mut warn_at = heard_at + SLOW_START;
         loop {
             let event = tokio::select! {
                 event = next(&mut watch.events) => event,
                 () = sleep_until(warn_at) => {
+                    if heard_at.elapsed() >= self.shared.options.patience {
+                        return Gathered::Closed;
+                    }
                     let waited = watch.began.elapsed();
                     tracing::warn!(reflector = %self.shared.options.name, ?waited, "still waiting for the end of initial events");
                     warn_at += SLOW_START;
@@ -168,7 +176,8 @@ impl<T: Object> Reflector<T> {
                 }
             };
             consume_budget().await;
-            self.progress().health.last_contact = Some(Instant::now());
+            heard_at = Instant::now();
+            self.progress().health.last_contact = Some(heard_at);
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                     if let Some(object) = self.incoming(object) {
@@ -229,9 +238,14 @@ impl<T: Object> Reflector<T> {
     async fn begin_watch(&self) -> Result<Watch<T>, Error> {
         let version = self.last_sync_resource_version();
         let is_synthetic = matches!(version.as_str(), "" | "0");
-        let options = self.watch_options(version.as_str()).bookmarks();
-        let events = self.shared.lister_watcher.watch(options).await?;
-        Ok(Watch { events, began: Instant::now(), is_synthetic, count: 0 })
+        self.open(self.watch_options(version.as_str()).bookmarks(), is_synthetic).await
+    }
+
+    async fn open(&self, options: WatchOptions, is_synthetic: bool) -> Result<Watch<T>, Error> {
+        let lasts = Duration::from_secs(options.timeout_seconds.map_or(0, i64::unsigned_abs));
+        let events = within(self.shared.options.patience, self.shared.lister_watcher.watch(options)).await?;
+        let began = Instant::now();
+        Ok(Watch { events, began, overdue_at: began + lasts + OVERDUE, is_synthetic, count: 0 })
     }
 
     fn watch_options(&self, version: &str) -> WatchOptions {
@@ -247,6 +261,9 @@ impl<T: Object> Reflector<T> {
     /// Hands events on until there are no more.
     async fn follow(&self, watch: &mut Watch<T>, resync_at: &mut Option<Instant>) -> End {
         let store = &self.shared.store;
+        let overdue_at = watch.overdue_at;
+        let due_at = |resync_at: Option<Instant>| resync_at.map_or(overdue_at, |at| at.min(overdue_at));
+        let mut due = pin!(sleep_until(due_at(*resync_at)));
         loop {
             // A stream that always has more must not keep others from their turn.
             consume_budget().await;
@@ -257,11 +274,16 @@ impl<T: Object> Reflector<T> {
             }
             let event = tokio::select! {
                 event = next(&mut watch.events) => event,
-                () = sleep_until(resync_at.unwrap_or_else(Instant::now)), if resync_at.is_some() => {
+                () = &mut due => {
+                    if overdue_at <= Instant::now() {
+                        tracing::debug!(reflector = %self.shared.options.name, "watch has not ended in time");
+                        return End::Closed;
+                    }
                     *resync_at = self.shared.options.resync.map(|period| Instant::now() + period);
                     if self.shared.options.should_resync.as_ref().is_none_or(|should| should()) {
                         store.resync();
                     }
+                    due.as_mut().reset(due_at(*resync_at));
                     continue;
                 }
             };

@@ -14,6 +14,7 @@ mod metrics;
 mod real_fifo;
 mod reflector;
 mod script;
+mod silence;
 mod store;
 mod support;
 mod until;

@@ -17,15 +17,15 @@ use crate::script::{Answer, Script, ended, errs, list_fails, listed, page, refus
 use crate::support::{all_shown, named};
 
 /// What came of playing a script for a while.
-struct Played {
-    store: Store<DynamicObject>,
-    reflector: Reflector<DynamicObject>,
-    requests: Vec<String>,
-    errors: Vec<String>,
+pub struct Played {
+    pub store: Store<DynamicObject>,
+    pub reflector: Reflector<DynamicObject>,
+    pub requests: Vec<String>,
+    pub errors: Vec<String>,
 }
 
 impl Played {
-    fn objects(&self) -> String {
+    pub fn objects(&self) -> String {
         named(&self.store.snapshot()).join(" ")
     }
 }
@@ -34,7 +34,7 @@ async fn play(script: Script) -> Played {
     play_with(script, ReflectorOptions::default(), Duration::from_secs(60)).await
 }
 
-async fn play_with(script: Script, options: ReflectorOptions<DynamicObject>, time: Duration) -> Played {
+pub async fn play_with(script: Script, options: ReflectorOptions<DynamicObject>, time: Duration) -> Played {
     let errors: Arc<Mutex<Vec<String>>> = Arc::default();
     let log = errors.clone();
     let options = options.on_error(move |error: &ReflectorError| {

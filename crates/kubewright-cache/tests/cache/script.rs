@@ -21,6 +21,10 @@ pub enum Answer {
     List(Result<Vec<Result<Listed<DynamicObject>>>>),
     /// Events, and whether the watch stays open after them.
     Watch(Result<(Vec<Result<WatchEvent<DynamicObject>>>, bool)>),
+    /// None, to whatever was asked.
+    Silence,
+    /// The objects of a list, and nothing after them.
+    Half(Vec<Result<Listed<DynamicObject>>>),
 }
 
 /// A lister-watcher that gives answers in order, and nothing when there are no more.
@@ -69,8 +73,9 @@ impl ListerWatcher<DynamicObject> for Script {
             }
             match self.asked(request.clone()) {
                 Some(Answer::List(answer)) => Ok(Box::pin(Play { items: answer?.into(), hangs: false }) as _),
+                Some(Answer::Half(items)) => Ok(Box::pin(Play { items: items.into(), hangs: true }) as _),
                 Some(Answer::Watch(_)) => panic!("expected a watch, was asked: {request}"),
-                None => std::future::pending().await,
+                Some(Answer::Silence) | None => std::future::pending().await,
             }
         })
     }
@@ -89,8 +94,8 @@ impl ListerWatcher<DynamicObject> for Script {
                     let (events, hangs) = answer?;
                     Ok(Box::pin(Play { items: events.into(), hangs }) as _)
                 }
-                Some(Answer::List(_)) => panic!("expected a list, was asked: {request}"),
-                None => std::future::pending().await,
+                Some(Answer::List(_) | Answer::Half(_)) => panic!("expected a list, was asked: {request}"),
+                Some(Answer::Silence) | None => std::future::pending().await,
             }
         })
     }
@@ -130,6 +135,12 @@ pub fn page(version: &str, objects: &str, token: &str) -> Answer {
     };
     let objects = crate::support::objects(objects).into_iter().map(|object| Ok(Listed::Item((*object).clone())));
     Answer::List(Ok(objects.chain([Ok(Listed::End(metadata))]).collect()))
+}
+
+/// A list that stops in the middle.
+pub fn half(objects: &str) -> Answer {
+    let objects = crate::support::objects(objects).into_iter();
+    Answer::Half(objects.map(|object| Ok(Listed::Item((*object).clone()))).collect())
 }
 
 /// A list that fails.
