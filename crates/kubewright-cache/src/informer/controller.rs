@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kubewright_core::{Object, ResourceVersion};
@@ -52,6 +52,8 @@ pub struct Controller<T> {
     processing: Mutex<Option<Processing<T>>>,
     /// Some of the first list has left the queue, and is not through.
     is_in_initial_list: AtomicBool,
+    /// Some of the first list was not applied: how many lists there had been. It takes another, all of which is.
+    lost_after: Mutex<Option<u64>>,
 }
 
 /// What becomes of deltas.
@@ -93,7 +95,13 @@ impl<T: Object> Controller<T> {
         let feed: Arc<dyn ReflectorStore<T>> = queue.clone();
         let reflector = Reflector::over(lister_watcher, feed, reflector);
         let processing = Mutex::new(Some(processing));
-        Controller { queue, reflector, processing, is_in_initial_list: AtomicBool::new(false) }
+        Controller {
+            queue,
+            reflector,
+            processing,
+            is_in_initial_list: AtomicBool::new(false),
+            lost_after: Mutex::new(None),
+        }
     }
 
     /// Works until `stop` is cancelled. Runs once: a second call returns at once.
@@ -103,35 +111,60 @@ impl<T: Object> Controller<T> {
             return;
         };
         let work = async {
-            tokio::join!(self.reflector.run(stop), async {
-                loop {
-                    let mut has_panicked = false;
-                    let mut call = |deltas, is_in_initial_list| {
-                        self.is_in_initial_list.store(is_in_initial_list, Ordering::Release);
-                        let process = AssertUnwindSafe(|| processing.process(deltas, is_in_initial_list));
-                        has_panicked = catch_unwind(process).is_err();
-                    };
-                    if self.queue.pop(&mut call).await.is_err() {
-                        return;
-                    }
-                    processing.finish().await;
-                    self.is_in_initial_list.store(false, Ordering::Release);
-                    if has_panicked {
-                        tracing::error!("processing of deltas panicked");
-                        sleep(REST).await;
-                    }
-                    consume_budget().await;
+            loop {
+                let never = CancellationToken::new();
+                tokio::select! {
+                    () = self.reflector.run(&never) => {}
+                    () = self.consume(&mut processing) => {}
                 }
-            })
+                // What was being applied is lost; the list that the reflector now begins with brings it back.
+                sleep(REST).await;
+            }
         };
         stop.run_until_cancelled(work).await;
         self.queue.close();
     }
 
+    /// Processes what comes out of the queue; returns only if a cache has missed some of it.
+    async fn consume(&self, processing: &mut Processing<T>) {
+        loop {
+            let mut has_panicked = false;
+            let mut call = |deltas, is_in_initial_list| {
+                self.is_in_initial_list.store(is_in_initial_list, Ordering::Release);
+                let process = AssertUnwindSafe(|| processing.process(deltas, is_in_initial_list));
+                has_panicked = catch_unwind(process).is_err();
+            };
+            if self.queue.pop(&mut call).await.is_err() {
+                return std::future::pending().await;
+            }
+            processing.finish().await;
+            let is_lost = has_panicked && matches!(processing, Processing::Informer(_));
+            if is_lost && !self.has_synced() {
+                *self.lost_after() = Some(self.health().lists);
+            } else if self.lost_after().is_some_and(|lists| lists < self.health().lists && self.queue.is_empty()) {
+                *self.lost_after() = None;
+            }
+            self.is_in_initial_list.store(false, Ordering::Release);
+            if is_lost {
+                tracing::error!("applying changes to the cache panicked, perhaps in an index function");
+                return;
+            }
+            if has_panicked {
+                tracing::error!("processing of deltas panicked");
+                sleep(REST).await;
+            }
+            consume_budget().await;
+        }
+    }
+
+    fn lost_after(&self) -> MutexGuard<'_, Option<u64>> {
+        self.lost_after.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether all of the first list has been processed.
     pub fn has_synced(&self) -> bool {
         // In this order: the queue is asked first, so that what left it since is not taken for what is through.
-        self.queue.has_synced() && !self.is_in_initial_list.load(Ordering::Acquire)
+        self.queue.has_synced() && !self.is_in_initial_list.load(Ordering::Acquire) && self.lost_after().is_none()
     }
 
     /// The version that the reflector has seen last.

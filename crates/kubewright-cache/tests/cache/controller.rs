@@ -1,12 +1,14 @@
 //! The low-level controller and the informer that is not shared.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    Config, Controller, DeltaFifo, DeltaFifoOptions, Event, Informer, InformerOptions, ReflectorOptions, Store,
+    Config, Controller, DeltaFifo, DeltaFifoOptions, Event, Indexers, Informer, InformerOptions, ReflectorOptions,
+    Store,
 };
-use kubewright_core::DynamicObject;
+use kubewright_core::{DynamicObject, Object, Str};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -135,6 +137,46 @@ async fn a_panic_costs_the_handler_of_ones_own_one_event() {
     sleep(Duration::from_secs(1)).await;
     assert_eq!(taken(&log), ["+a@1*", "+c@3*"]);
     assert!(informer.controller().has_synced());
+    stop.cancel();
+    timeout(Duration::from_secs(1), running).await.expect("it stops").unwrap();
+}
+
+// SI-17, ST-6: what an index function has lost of the first list comes back, and only then is it said to be there.
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_ones_own_that_lost_some_of_its_list_has_not_synced() {
+    let server = Live::new();
+    ["a", "bad"].iter().for_each(|name| server.put(name));
+    let is_bad = Arc::new(AtomicBool::new(true));
+    let fails = is_bad.clone();
+    let indexers = Indexers::new().with("x", move |object: &DynamicObject| {
+        assert!(object.name() != "bad" || !fails.load(Ordering::Relaxed), "bad object");
+        [Str::from(object.name())]
+    });
+    let log = Log::default();
+    let options = InformerOptions::default().indexers(indexers);
+    let informer = Arc::new(Informer::new(server.clone(), logging(&log), options));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (informer, stop) = (informer.clone(), stop.clone());
+        async move { informer.controller().run(&stop).await }
+    });
+    for _ in 0..5 {
+        sleep(Duration::from_secs(3)).await;
+        assert!(!informer.controller().has_synced());
+    }
+    is_bad.store(false, Ordering::Relaxed);
+    sleep(Duration::from_secs(3)).await;
+    assert!(informer.controller().has_synced());
+    assert_eq!(named(&informer.store().snapshot()), ["a@1", "bad@2"]);
+    assert_eq!(taken(&log).len(), 2);
+    // Later losses come back as well, and do not undo what was said.
+    is_bad.store(true, Ordering::Relaxed);
+    server.put("bad");
+    sleep(Duration::from_secs(3)).await;
+    assert!(informer.controller().has_synced());
+    is_bad.store(false, Ordering::Relaxed);
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(named(&informer.store().snapshot()), ["a@1", "bad@3"]);
     stop.cancel();
     timeout(Duration::from_secs(1), running).await.expect("it stops").unwrap();
 }
