@@ -17,6 +17,15 @@ pub(super) struct Candidate {
     observed_at: Instant,
 }
 
+/// What a try is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// To lead, whoever did so before.
+    Acquire,
+    /// To go on leading.
+    Renew,
+}
+
 /// A try that made us leader, or kept us so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
@@ -57,10 +66,11 @@ impl Candidate {
         self.observed_at + self.observed.duration() > now
     }
 
-    /// Takes the lease or renews it, if it can be had.
+    /// Takes the lease or renews it, if it can be had. One that is to be renewed is not taken: if it is nobody's, another may have led and
+    /// freed it meanwhile, and who leads from then on does so by another token.
     #[doc(alias = "tryAcquireOrRenew")]
     #[inline]
-    pub(super) async fn try_once(&mut self) -> Option<Held> {
+    pub(super) async fn try_once(&mut self, aim: Aim) -> Option<Held> {
         let now = Instant::now();
         if self.options.is_coordinated {
             return self.try_coordinated(now).await;
@@ -96,7 +106,7 @@ impl Candidate {
             };
         };
         self.observe(found);
-        if self.is_held_by_another() && self.is_lease_valid(now) {
+        if self.is_held_by_another() && self.is_lease_valid(now) || aim == Aim::Renew && !self.is_leader() {
             return None;
         }
         if self.is_leader() {

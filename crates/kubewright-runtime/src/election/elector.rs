@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::candidate::{Candidate, Held};
+use super::candidate::{Aim, Candidate, Held};
 use super::leadership::{FencingToken, Leadership, Term};
 use super::lock::{LeaseLock, Lock};
 use super::options::{InvalidElection, JITTER_FACTOR, LeaderElectionOptions};
@@ -153,7 +153,7 @@ impl LeaderElector {
         let candidate = borrowed.candidate.as_mut()?;
         let shared = self.shared.clone();
         let held = loop {
-            let held = stop.run_until_cancelled(candidate.try_once()).await?;
+            let held = stop.run_until_cancelled(candidate.try_once(Aim::Acquire)).await?;
             shared.observed(candidate);
             if let Some(held) = held {
                 break held;
@@ -223,12 +223,12 @@ impl Shared {
         });
     }
 
-    /// Tries to renew until the deadline, or until the lease is seen to be another's; true if it did, or need not any more.
+    /// Tries to renew until the deadline, or until the lease is seen not to be ours; true if it did, or need not any more.
     #[inline]
     async fn renew(&self, candidate: &mut Candidate, term: &Term, deadline: Instant) -> bool {
         loop {
             let next = Instant::now() + self.options.retry_period;
-            let attempt = timeout_at(deadline, candidate.try_once());
+            let attempt = timeout_at(deadline, candidate.try_once(Aim::Renew));
             let Some(attempt) = term.over.run_until_cancelled(attempt).await else { return true };
             self.observed(candidate);
             match attempt {
@@ -237,8 +237,8 @@ impl Shared {
                     return true;
                 }
                 Err(_) => return false,
-                // Somebody else has the lease, as after it was deleted: two would lead until the deadline.
-                Ok(None) if candidate.is_held_by_another() => return false,
+                // Somebody else has the lease, as after it was deleted: two would lead until the deadline. Or has had it and freed it.
+                Ok(None) if !candidate.is_leader() => return false,
                 Ok(None) if next >= deadline => {
                     term.over.run_until_cancelled(sleep_until(deadline)).await;
                     return term.over.is_cancelled();

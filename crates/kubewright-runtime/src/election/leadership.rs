@@ -23,7 +23,7 @@ pub struct FencingToken {
 /// The right to act, as long as the lease is held. Dropping it ends leadership.
 ///
 /// Renewals go on by themselves. When they fail for too long [`lost`](Self::lost) resolves, before anybody else can lead. When
-/// the lease is seen to be another's, because somebody has deleted or changed it, it resolves at once.
+/// the lease is seen to be another's or nobody's, because somebody has changed it, it resolves at once.
 #[must_use = "leadership ends when this is dropped"]
 pub struct Leadership {
     pub(super) term: Arc<Term>,

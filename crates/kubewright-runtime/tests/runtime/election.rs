@@ -191,6 +191,40 @@ async fn a_leader_that_sees_another_steps_down_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_another_has_had_and_freed_is_taken_anew_with_another_token() {
+    // LE-10: Go's leader goes on as if nothing had been in between.
+    let server = server().await;
+    let mut a = elector(&server.client(), "a");
+    let leadership = acquire(&mut a).await;
+    sleep(seconds(5.0)).await;
+    Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
+    let mut b = elector(&server.client(), "b");
+    let other = acquire(&mut b).await;
+    let token = other.fencing_token().clone();
+    other.release().await;
+    let start = Instant::now();
+    leadership.lost().await;
+    assert!(start.elapsed() <= seconds(2.0), "{:?}", start.elapsed());
+    assert_eq!(lease(&server).await.holder_identity.as_deref().unwrap_or_default(), "", "it was left alone");
+    drop(leadership);
+    let leadership = acquire(&mut a).await;
+    assert!(leadership.fencing_token().transitions > token.transitions);
+    assert!(leadership.fencing_token().version > token.version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_deleted_is_made_again_by_who_leads() {
+    // LE-6
+    let server = server().await;
+    let mut a = elector(&server.client(), "a");
+    let leadership = acquire(&mut a).await;
+    Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
+    sleep(seconds(60.0)).await;
+    assert!(leadership.is_leading());
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn work_of_a_lost_leadership_is_dropped() {
     // LE-10
     let server = server().await;
