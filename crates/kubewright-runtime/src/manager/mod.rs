@@ -55,6 +55,8 @@ type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Res
 /// ```
 pub struct Manager {
     factory: SharedInformerFactory,
+    /// Whether others may use the factory, in which informers then stop when nobody does.
+    is_factory_shared: bool,
     metrics: RuntimeMetrics,
     registry: Registry,
     options: ManagerOptions,
@@ -77,6 +79,7 @@ impl Manager {
         let mut options = options;
         let mut registry = options.registry.take().unwrap_or_default();
         let metrics = RuntimeMetrics::register(&mut registry);
+        let is_factory_shared = options.factory.is_some();
         let factory = options.factory.take().unwrap_or_else(|| {
             let caches = FactoryOptions::default().metrics(&metrics.caches);
             SharedInformerFactory::new(
@@ -89,6 +92,7 @@ impl Manager {
         });
         Manager {
             factory,
+            is_factory_shared,
             metrics,
             registry,
             options,
@@ -243,7 +247,8 @@ impl Manager {
     #[inline]
     pub async fn run(mut self, shutdown: &CancellationToken) -> Result<(), ManagerError> {
         let (caches, serving) = (CancellationToken::new(), CancellationToken::new());
-        let (_caches, _serving) = (caches.clone().drop_guard(), serving.clone().drop_guard());
+        let _serving = serving.clone().drop_guard();
+        let own_caches = (!self.is_factory_shared).then(|| caches.clone().drop_guard());
         let checks = Arc::new(std::mem::take(&mut self.checks));
         let registry = Arc::new(std::mem::take(&mut self.registry));
         let mut endpoints = JoinSet::new();
@@ -277,7 +282,7 @@ impl Manager {
             stop.cancel();
             let _ = sharding.join_next().await;
         }
-        caches.cancel();
+        drop(own_caches);
         serving.cancel();
         while endpoints.join_next().await.is_some() {}
         if let Some(leadership) = leadership {

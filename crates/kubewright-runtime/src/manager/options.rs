@@ -83,6 +83,9 @@ impl ManagerOptions {
     }
 
     /// Uses these caches: of one namespace, with transforms, or shared with others. All objects of the cluster by default.
+    ///
+    /// They do not end with the manager, since others may have got theirs started by it: each informer stops when nobody uses it any
+    /// more.
     #[must_use]
     #[inline]
     pub fn factory(mut self, factory: &SharedInformerFactory) -> Self {

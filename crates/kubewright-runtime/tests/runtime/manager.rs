@@ -6,7 +6,7 @@ use std::time::Duration;
 use kubewright_api::coordination::v1::Lease;
 use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
-use kubewright_cache::BoxFuture;
+use kubewright_cache::{BoxFuture, FactoryOptions, SharedInformerFactory};
 use kubewright_client::{Api, Client};
 use kubewright_runtime::controller::BoxError;
 use kubewright_runtime::manager::ManagerError;
@@ -68,6 +68,26 @@ async fn work_in_hand_is_finished_within_the_grace_period_and_dropped_after() {
             Err(other) => panic!("{other}"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_managers_over_one_factory_the_end_of_one_is_not_that_of_the_other() {
+    let server = server().await;
+    let factory = SharedInformerFactory::new(&server.client(), FactoryOptions::default());
+    let (one, two) = (Journal::default(), Journal::default());
+    let (stop_one, first) = start(manager(&server, &one, Duration::ZERO, ManagerOptions::default().factory(&factory)));
+    sleep(seconds(1.0)).await;
+    let (stop_two, second) = start(manager(&server, &two, Duration::ZERO, ManagerOptions::default().factory(&factory)));
+    sleep(seconds(1.0)).await;
+    stop_one.cancel();
+    first.await.unwrap().unwrap();
+    let before = two.len();
+    config_maps(&server).create(&config_map("new")).await.unwrap();
+    eventually("the other is told", async || two.len() > before).await;
+    assert!(!factory.informers().is_empty());
+    stop_two.cancel();
+    second.await.unwrap().unwrap();
+    assert!(factory.informers().is_empty(), "nobody uses any: {factory:?}");
 }
 
 #[tokio::test(start_paused = true)]
