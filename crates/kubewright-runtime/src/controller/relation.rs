@@ -33,6 +33,8 @@ pub(crate) trait Relation: Send + Sync {
     fn has_seen(&self, write: &Write) -> bool;
     /// The right of this replica to reconcile the object of this key.
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right;
+    /// Whether it watches only the share of this replica.
+    fn is_share(&self, sharding: &Sharding) -> bool;
     /// The informer, to be found by type.
     fn informer(&self) -> &dyn Any;
     fn detach(&self);
@@ -151,7 +153,11 @@ impl<K: Object> Relation for Attached<K> {
         let snapshot = self.informer.store().snapshot();
         let uid = snapshot.get_by_key(key).map(|object| object.uid());
         let by_key = || sharding.permit(key).map_or(Right::Denied, Right::Granted);
-        sharding.right_by_uid(&self.name, uid, snapshot.resource_version()).unwrap_or_else(by_key)
+        sharding.right_by_uid(&self.informer, uid, snapshot.resource_version()).unwrap_or_else(by_key)
+    }
+
+    fn is_share(&self, sharding: &Sharding) -> bool {
+        sharding.watches_share(&self.informer)
     }
 
     fn informer(&self) -> &dyn Any {

@@ -118,7 +118,7 @@ impl RunnableController {
         }
         if let Some(sharding) = shared.sharding.get().cloned() {
             let shared = shared.clone();
-            let is_cut = relations.first().is_some_and(|main| sharding.watches_share(&main.health(true).name));
+            let is_cut = relations.first().is_some_and(|main| main.is_share(&sharding));
             let telling: BoxFuture<'static, ()> = Box::pin(async move {
                 // Of a share that is listed anew, keys do not tell in which shard they are.
                 let take_over = |is_gained: &dyn Fn(&ObjectKey) -> bool| {

@@ -17,17 +17,16 @@ mod members;
 mod shard;
 mod slice;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use kubewright_api::coordination::v1::Lease;
-use kubewright_cache::{InformerHandle, Scoped, SharedInformerFactory};
+use kubewright_cache::{InformerHandle, Scoped, SharedIndexInformer, SharedInformerFactory};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::ListOptions;
 use kubewright_core::selector::Requirement;
-use kubewright_core::{GroupResource, Kind, Map, ObjectKey, ResourceVersion, Selector, Str};
+use kubewright_core::{GroupResource, Kind, Map, Object, ObjectKey, ResourceVersion, Selector, Str};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -66,8 +65,17 @@ struct Inner {
     changes: watch::Sender<u64>,
     /// Which shards should be this replica's.
     wanted: watch::Sender<Vec<bool>>,
-    /// What was listed of resources of which only the share is watched, by their name.
-    cover_of: RwLock<HashMap<Str, Arc<Cover>>>,
+    /// Of which only the share is watched.
+    covered: RwLock<Vec<Covered>>,
+}
+
+/// An informer of a share.
+struct Covered {
+    /// Where the informer is, which tells it from others for as long as it is there.
+    informer: usize,
+    resource: Str,
+    /// What the informer has listed. Gone when the informer is.
+    cover: Weak<Cover>,
 }
 
 /// Whether a key may be worked on.
@@ -110,7 +118,7 @@ impl Sharding {
             terms: AtomicU64::new(0),
             changes: watch::Sender::new(0),
             wanted: watch::Sender::default(),
-            cover_of: RwLock::default(),
+            covered: RwLock::default(),
         };
         // What is wrong with the options shows here, and not when it runs.
         inner.elector(&inner.replica())?;
@@ -148,16 +156,28 @@ impl Sharding {
     #[doc(alias = "ShardSelector")]
     #[inline]
     pub fn informer<T: Kind>(&self, factory: &SharedInformerFactory, which: Scoped<T>) -> InformerHandle<T> {
-        let (inner, cover) = (self.inner.clone(), self.inner.cover(name_of::<T>()));
-        let name = format!("shards of {} as {}", inner.name, inner.identity);
-        factory.informer_with(which.through(name, |source| Slice { inner, cover, source, listing: Mutex::default() }))
+        let (inner, cover) = (self.inner.clone(), Arc::new(Cover::default()));
+        let (name, resource) = (format!("shards of {} as {}", inner.name, inner.identity), name_of::<T>());
+        let covered = Arc::downgrade(&cover);
+        let share = factory.informer_with(which.through(name, |source| Slice {
+            inner,
+            cover,
+            source,
+            listing: Mutex::default(),
+        }));
+        // If there was such an informer already it has its own, and this one is gone by now.
+        self.inner.covers(Covered { informer: place_of(&share), resource, cover: covered });
+        share
     }
 
     /// Whether the server cuts the share of [`informer`](Self::informer); `None` before it was first asked.
     #[doc(alias = "ShardInfo")]
     #[inline]
     pub fn is_cut_by_server<T: Kind>(&self) -> Option<bool> {
-        self.cover_of(&name_of::<T>())?.is_cut_by_server()
+        let covered = self.inner.covered();
+        let of_type = covered.iter().filter(|covered| covered.resource == name_of::<T>());
+        let cut = of_type.filter_map(|covered| covered.cover.upgrade()?.is_cut_by_server());
+        cut.reduce(|one, other| one && other)
     }
 
     /// The shards that are this replica's now.
@@ -208,23 +228,30 @@ impl Sharding {
         owned[hash::shard_of(key, owned.len())].as_ref()?.permit()
     }
 
-    /// The right to work on an object of this uid of a resource of which only the share is watched, by a cache at this version.
-    /// `None` if all of the resource is watched.
+    /// The right to work on an object of this uid that an informer of the share has, at this version of its cache. `None` if the informer
+    /// watches all objects.
     #[inline]
-    pub(crate) fn right_by_uid(&self, resource: &str, uid: Option<&str>, cache: &ResourceVersion) -> Option<Right> {
-        let cover = self.cover_of(resource)?;
+    pub(crate) fn right_by_uid<T: Object>(
+        &self,
+        informer: &SharedIndexInformer<T>,
+        uid: Option<&str>,
+        cache: &ResourceVersion,
+    ) -> Option<Right> {
+        let cover = self.cover_of(informer)?;
         Some(uid.map_or(Right::Denied, |uid| cover.right(&self.inner, uid, cache)))
     }
 
-    /// Whether only the share of a resource is watched.
+    /// Whether an informer watches only the share.
     #[inline]
-    pub(crate) fn watches_share(&self, resource: &str) -> bool {
-        self.cover_of(resource).is_some()
+    pub(crate) fn watches_share<T: Object>(&self, informer: &SharedIndexInformer<T>) -> bool {
+        self.cover_of(informer).is_some()
     }
 
     #[inline]
-    fn cover_of(&self, resource: &str) -> Option<Arc<Cover>> {
-        self.inner.cover_of.read().unwrap_or_else(PoisonError::into_inner).get(resource).cloned()
+    fn cover_of<T: Object>(&self, informer: &SharedIndexInformer<T>) -> Option<Arc<Cover>> {
+        let place = place_of(informer);
+        let covered = self.inner.covered();
+        covered.iter().filter(|covered| covered.informer == place).find_map(|covered| covered.cover.upgrade())
     }
 
     /// Tells of each shard that this replica gets, those included that it has already.
@@ -310,14 +337,27 @@ impl Inner {
     }
 
     #[inline]
-    fn cover(&self, resource: Str) -> Arc<Cover> {
-        self.cover_of.write().unwrap_or_else(PoisonError::into_inner).entry(resource).or_default().clone()
+    fn covered(&self) -> std::sync::RwLockReadGuard<'_, Vec<Covered>> {
+        self.covered.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn covers(&self, informer: Covered) {
+        let mut covered = self.covered.write().unwrap_or_else(PoisonError::into_inner);
+        covered.push(informer);
+        covered.retain(|covered| covered.cover.strong_count() > 0);
     }
 
     #[inline]
     fn next_term(&self) -> u64 {
         self.terms.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// Where an informer keeps its objects.
+#[inline]
+fn place_of<T: Object>(informer: &SharedIndexInformer<T>) -> usize {
+    std::ptr::from_ref(informer.store()).addr()
 }
 
 /// A resource as relations of controllers are named.

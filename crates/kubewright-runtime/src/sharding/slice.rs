@@ -21,7 +21,7 @@ use super::{Inner, Right, hash};
 /// Which shards are this replica's, and since which term.
 pub(super) type Terms = Vec<Option<u64>>;
 
-/// What was last listed of one resource.
+/// What one informer has listed last.
 #[derive(Default)]
 pub(super) struct Cover {
     listed: RwLock<(Terms, ResourceVersion)>,

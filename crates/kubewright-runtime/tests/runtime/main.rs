@@ -14,5 +14,6 @@ mod own_writes;
 mod sharding;
 mod storm;
 mod support;
+mod two_shares;
 mod webhook;
 mod wire;

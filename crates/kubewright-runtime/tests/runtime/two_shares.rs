@@ -1,0 +1,90 @@
+//! Two informers of one type that watch this replica's share, each in a namespace of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kubewright_api::core::v1::{ConfigMap, Namespace};
+use kubewright_apiserver::RunningServer;
+use kubewright_cache::{FactoryOptions, InformerHandle, Scoped, SharedInformerFactory};
+use kubewright_client::transport::{ResponseFuture, TransportError, TransportErrorKind};
+use kubewright_client::{Api, Client};
+use kubewright_core::Object;
+use kubewright_runtime::Sharding;
+use kubewright_runtime::election::LeaderElectionOptions;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::support::{config_map, eventually, server};
+
+const SHARDS: usize = 12;
+const MAPS: usize = 40;
+
+/// The client of a server that does not answer what is asked about config maps of the namespace `other`, while it is so.
+fn refusing(server: &RunningServer, is_refused: &Arc<AtomicBool>) -> Client {
+    let (client, is_refused) = (server.client(), is_refused.clone());
+    Client::over(move |request: http::Request<bytes::Bytes>| -> ResponseFuture {
+        let is_other = request.uri().path().ends_with("/namespaces/other/configmaps");
+        if is_other && is_refused.load(Ordering::Relaxed) {
+            return Box::pin(async { Err(TransportError::new(TransportErrorKind::Connect, "connection refused")) });
+        }
+        client.transport().send(request)
+    })
+}
+
+fn replica(client: &Client, identity: &str, seed: u64) -> Sharding {
+    let options = LeaderElectionOptions::default().seed(seed);
+    Sharding::new(client, "default", "group", identity, SHARDS, options).unwrap()
+}
+
+fn run(sharding: &Sharding) -> (CancellationToken, AbortOnDropHandle<()>) {
+    let (sharding, stop) = (sharding.clone(), CancellationToken::new());
+    let stopped = stop.clone();
+    (stop, AbortOnDropHandle::new(tokio::spawn(async move { sharding.run(&stopped).await.unwrap() })))
+}
+
+fn held(share: &InformerHandle<ConfigMap>) -> usize {
+    share.store().list().iter().filter(|map| map.name().starts_with("map-")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_informer_has_listed_is_not_taken_for_what_the_other_has() {
+    let server = server().await;
+    let mut other = Namespace::default();
+    other.set_name("other");
+    Api::<Namespace>::all(&server.client()).create(&other).await.unwrap();
+    for namespace in ["default", "other"] {
+        let maps = Api::<ConfigMap>::namespaced(&server.client(), namespace);
+        for number in 0..MAPS {
+            let mut map = config_map(&format!("map-{number}"));
+            map.set_namespace(namespace);
+            maps.create(&map).await.unwrap();
+        }
+    }
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let client = refusing(&server, &is_refused);
+    let first = replica(&client, "first", 1);
+    let factory = SharedInformerFactory::new(&client, FactoryOptions::default());
+    let share = |namespace: &str| first.informer::<ConfigMap>(&factory, Scoped::default().namespace(namespace));
+    let (here, there) = (share("default"), share("other"));
+    factory.start(&CancellationToken::new());
+    let (_stop, _first) = run(&first);
+    eventually("all is here", async || held(&here) == MAPS && held(&there) == MAPS).await;
+    let (stop, second) = run(&replica(&client, "second", 2));
+    eventually("half has gone", async || {
+        (1..MAPS).contains(&held(&here)) && (1..MAPS).contains(&held(&there)) && first.owned_shards().len() < SHARDS
+    })
+    .await;
+    // One of them waits for its watch to be resumed, which is no reason to list again.
+    is_refused.store(true, Ordering::Relaxed);
+    server.faults().cut_watches();
+    sleep(Duration::from_secs(60)).await;
+    stop.cancel();
+    second.await.unwrap();
+    eventually("all has come back here", async || held(&here) == MAPS).await;
+    assert!(held(&there) < MAPS);
+    is_refused.store(false, Ordering::Relaxed);
+    eventually("and there", async || held(&there) == MAPS).await;
+    assert_eq!(first.is_cut_by_server::<ConfigMap>(), Some(false));
+}
