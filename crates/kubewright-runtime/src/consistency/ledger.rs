@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kubewright_core::ObjectKey;
 
-use super::write::Write;
+use super::write::{Effect, Write};
 
 /// The writes of one controller, by the key that was being reconciled.
 #[derive(Debug, Default)]
@@ -35,11 +35,14 @@ impl Ledger {
         self.objects.load(Ordering::Acquire) > 0
     }
 
-    /// Notes a write of `key`; one of the same object before it counts no more.
+    /// Notes a write of `key`; one of the same object before it counts no more. But a deletion does not undo what came before it: the
+    /// cache that has no such object may be one that has yet to hear of its creation.
     pub(crate) fn note(&self, key: &ObjectKey, write: Write) {
         self.change(|state| {
             let writes = state.writes_of.entry(key.clone()).or_default();
-            writes.retain(|other| other.relation != write.relation || other.object != write.object);
+            let is_past =
+                |other: &Write| matches!((&other.effect, &write.effect), (Effect::Version(_), Effect::Gone(_)));
+            writes.retain(|other| other.relation != write.relation || other.object != write.object || is_past(other));
             writes.push(write);
         });
     }
@@ -98,9 +101,9 @@ fn stop_waiting(waiting_for: &mut HashMap<ObjectKey, Vec<ObjectKey>>, object: &O
 
 #[cfg(test)]
 mod tests {
+    use kubewright_core::DynamicObject;
     use tokio::time::Instant;
 
-    use super::super::write::Effect;
     use super::*;
 
     fn write(relation: usize, object: &str) -> Write {
@@ -118,6 +121,25 @@ mod tests {
         assert_eq!(ledger.take_waiting_for(&ObjectKey::cluster("web")), std::slice::from_ref(&two));
         assert!(!ledger.settle(&two, |_| false));
         assert!(ledger.settle(&two, |_| true) && !ledger.is_anybody_waiting() && ledger.is_empty());
+    }
+
+    #[test]
+    fn what_was_created_and_deleted_is_seen_when_both_are() {
+        let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
+        let mut created = write(0, "web");
+        created.effect = Effect::Version("10".into());
+        ledger.note(&key, created.clone());
+        ledger.note(&key, write(0, "web"));
+        let is_in_cache_at = |version: &str| {
+            let version = version.into();
+            ledger.settle(&key, |write| write.is_in(None::<&DynamicObject>, &version))
+        };
+        assert!(!is_in_cache_at("9"), "the cache has yet to hear that it was there");
+        assert!(is_in_cache_at("11"));
+        // What comes after a deletion is all that is left to be seen.
+        ledger.note(&key, write(0, "web"));
+        ledger.note(&key, created);
+        assert_eq!(ledger.writes_of(&key).len(), 1);
     }
 
     #[test]

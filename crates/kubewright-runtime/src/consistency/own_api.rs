@@ -130,10 +130,10 @@ impl<K: Object> OwnApi<K> {
     }
 
     async fn seen(&self, informer: &InformerHandle<K>, key: &ObjectKey) -> Result<(), StaleCache> {
-        match self.own_writes().into_iter().find(|write| write.object == *key) {
-            Some(write) => self.shows(informer, &write).await,
-            None => Ok(()),
+        for write in self.own_writes().iter().filter(|write| write.object == *key) {
+            self.shows(informer, write).await?;
         }
+        Ok(())
     }
 
     /// Waits until the cache shows a write.
@@ -179,6 +179,9 @@ impl<K: Object> OwnApi<K> {
     /// Deletes an object with options. See [`Api::delete_with`].
     pub async fn delete_with(&self, name: &str, options: &DeleteOptions) -> Result<Deleted<K>> {
         let deleted = self.api.delete_with(name, options).await?;
+        if options.dry_run {
+            return Ok(deleted);
+        }
         let effect = match &deleted {
             Deleted::Object(object) if deleted.is_pending() => Effect::Version(object.resource_version().into()),
             deleted => Effect::Gone(deleted.uid().unwrap_or_default().into()),
