@@ -27,6 +27,7 @@ pub struct FactoryOptions {
     pub(super) resync_of: HashMap<TypeId, Duration>,
     pub(super) transform_of: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     pub(super) on_error: Option<ErrorHandler>,
+    pub(super) reflector: ReflectorOptions<()>,
     pub(super) queue: QueueKind,
     pub(super) recreated: Recreated,
     pub(super) metrics: Option<Metrics>,
@@ -86,6 +87,15 @@ impl FactoryOptions {
         self
     }
 
+    /// How reflectors work: back-off, page size, how long watches last, patience, streaming lists. What is about objects of one type, or
+    /// about one informer, is passed over: name, resync, transform, expected kind and handler of errors.
+    #[must_use]
+    #[doc(alias = "NewBackoffManager")]
+    pub fn reflector(mut self, options: ReflectorOptions<()>) -> Self {
+        self.reflector = options;
+        self
+    }
+
     /// Which queue informers use. In order by default.
     #[must_use]
     pub fn queue(mut self, queue: QueueKind) -> Self {
@@ -114,7 +124,7 @@ impl FactoryOptions {
             let transform = self.transform_of.get(&TypeId::of::<T>())?;
             transform.downcast_ref::<Transform<T>>().cloned()
         };
-        let mut reflector = ReflectorOptions::default().name(name);
+        let mut reflector = self.reflector.of_another_type().name(name);
         if let Some(transform) = transform.or_else(of_type) {
             reflector = reflector.transform(transform);
         }

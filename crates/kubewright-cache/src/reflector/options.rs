@@ -78,6 +78,20 @@ impl<T> Clone for ReflectorOptions<T> {
 }
 
 impl<T> ReflectorOptions<T> {
+    /// The same for objects of another type, without what is about those of this type or about one reflector.
+    pub(crate) fn of_another_type<U>(&self) -> ReflectorOptions<U> {
+        ReflectorOptions {
+            page_size: self.page_size,
+            watch_timeout: self.watch_timeout,
+            patience: self.patience,
+            backoff: self.backoff.clone(),
+            retry_internal_errors: self.retry_internal_errors,
+            stream_lists: self.stream_lists,
+            verifies: self.verifies,
+            ..ReflectorOptions::default()
+        }
+    }
+
     /// The name in diagnostics. Empty by default.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {

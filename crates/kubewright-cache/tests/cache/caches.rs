@@ -102,6 +102,9 @@ async fn writes_of_new_objects_show_until_the_server_tells() {
     assert_eq!(get("new"), None);
     (0..101).for_each(|at| cache.mutation(object(&format!("o{at}"), at + 1)));
     assert_eq!((get("o0"), get("o1").is_some()), (None, true));
+    // Of the others the one goes that was not used for longest.
+    cache.mutation(object("more", 1));
+    assert_eq!((get("o1").is_some(), get("o2"), get("o3").is_some()), (true, None, true));
 }
 
 proptest! {

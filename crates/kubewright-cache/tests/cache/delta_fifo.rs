@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use kubewright_cache::{Deleted, Delta, DeltaFifo, DeltaFifoOptions, Queue, QueueClosed, Store};
 use kubewright_core::{DynamicObject, Object, ObjectKey};
@@ -96,6 +97,9 @@ fn what_comes_out_of_what_went_in() {
         // The newest queued state is the one in the tombstone.
         ("update bar@8; replace foo@5", Some("foo@5 bar@6"), &["Sync foo@5", "Updated bar@8, Gone bar@8"]),
         ("replace foo@5", None, &["Sync foo@5"]),
+        // Of two deletions that were seen the first stays; nothing else is compressed.
+        ("delete foo@10; delete foo@12", Some("foo@5"), &["Deleted foo@10"]),
+        ("update foo@6; update foo@7; resync", Some("foo@5"), &["Updated foo@6, Updated foo@7"]),
     ];
     for (script, known, expected) in cases {
         let queue = known.map_or_else(queue, knowing);
@@ -174,6 +178,60 @@ fn a_closed_queue_is_emptied_first() {
     queue.close();
     assert_eq!(pop(&queue), "Added foo@10");
     assert_eq!(now(queue.pop(|_, _| ())), Err(QueueClosed));
+}
+
+// DF-10: what is being processed is in the queue no more, and comes back only if somebody puts it back.
+#[test]
+fn what_has_been_popped_is_gone_whatever_comes_of_it() {
+    let queue = queue();
+    play(&queue, "add foo@10; add bar@11");
+    let failed: Result<(), &str> = now(queue.pop(|_, _| Err("no"))).unwrap();
+    assert!(failed.is_err());
+    assert_eq!(drain(&queue), ["Added bar@11"]);
+    play(&queue, "add foo@10");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| now(queue.pop(|_, _| panic!("no")))));
+    assert!(panicked.is_err() && Queue::len(&queue) == 0);
+    play(&queue, "add foo@12");
+    assert_eq!(pop(&queue), "Added foo@12");
+}
+
+/// Counts what is logged.
+struct Counting(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Counting {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().contains("delta_fifo")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+// DF-12: one who is slow while many wait is named.
+#[test]
+fn slow_processing_is_logged_while_more_than_ten_wait() {
+    let logged = Arc::new(AtomicUsize::new(0));
+    tracing::subscriber::with_default(Counting(logged.clone()), || {
+        for (waiting, takes, count) in [(12, 101, 1), (12, 0, 0), (11, 101, 0)] {
+            let queue = queue();
+            (0..waiting).for_each(|at| queue.add(object(&format!("o{at}"), at)).unwrap());
+            now(queue.pop(|_, _| std::thread::sleep(Duration::from_millis(takes)))).unwrap();
+            assert_eq!(logged.swap(0, Ordering::Relaxed), count, "{waiting} after {takes} ms");
+        }
+    });
 }
 
 // DF-11: Go's _transformer.

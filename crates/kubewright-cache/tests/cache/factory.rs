@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{ConfigMap, Container, Namespace, Pod, PodSpec, Secret};
 use kubewright_apiserver::{ApiServer, RunningServer};
-use kubewright_cache::{Compact, Event, FactoryOptions, HealthState, Scoped, SharedInformerFactory, UnknownIndex};
+use kubewright_cache::{
+    Compact, Event, FactoryOptions, HealthState, ReflectorOptions, Scoped, SharedInformerFactory, UnknownIndex,
+};
 use kubewright_client::{Api, Client};
 use kubewright_core::json::{Reader, Writer};
 use kubewright_core::meta::v1::{ObjectMeta, OwnerReference};
@@ -59,6 +61,31 @@ fn names<T: Object>(objects: &[Arc<T>]) -> Vec<String> {
     names.retain(|name| name != "kube-root-ca.crt");
     names.sort();
     names
+}
+
+// SI-20, RE-6: how reflectors work is chosen for all of them, which Go's factory cannot (kubernetes/kubernetes#90514).
+#[tokio::test]
+async fn all_reflectors_of_a_factory_work_as_it_says() {
+    let (_server, client) = server().await;
+    for name in ["a", "b", "c"] {
+        create(&client, name).await;
+    }
+    let queries = Log::default();
+    let (asked, inner) = (queries.clone(), client.clone());
+    let noting = Client::over(move |request: http::Request<bytes::Bytes>| {
+        asked.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
+        inner.transport().send(request)
+    });
+    let reflector = ReflectorOptions::default().page_size(2).without_streaming_lists();
+    let factory =
+        SharedInformerFactory::new(&noting, FactoryOptions::default().namespace("default").reflector(reflector));
+    let maps = factory.informer::<ConfigMap>();
+    factory.start(&CancellationToken::new());
+    factory.wait_for_cache_sync().await.unwrap();
+    assert_eq!(names(&maps.lister().list(&Selector::default())), ["a", "b", "c"]);
+    let asked = taken(&queries);
+    assert!(asked[0].contains("limit=2") && asked[1].contains("continue="), "{asked:?}");
+    factory.shutdown().await;
 }
 
 // SI-20, SI-19: the whole way, by generated names.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// How long to stay away from each of several keys.
 ///
 /// The first failure costs the initial pause, each further one twice as long up to the maximum. A key that has not
-/// failed for twice the maximum starts again. What a pause is measured from is the caller's business.
+/// failed for twice the maximum starts again, unless [`expire_after`](Self::expire_after) says otherwise. What a pause is measured from is the caller's business.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -25,6 +25,7 @@ pub struct Backoff<K> {
     initial: Duration,
     maximum: Duration,
     jitter: f64,
+    expires_after: Duration,
     entry_of: HashMap<K, Entry>,
 }
 
@@ -38,7 +39,15 @@ impl<K: Hash + Eq> Backoff<K> {
     /// Pauses from `initial` to `maximum`.
     #[doc(alias = "NewBackOffWithJitter")]
     pub fn new(initial: Duration, maximum: Duration) -> Self {
-        Backoff { initial, maximum, jitter: 0.0, entry_of: HashMap::new() }
+        Backoff { initial, maximum, jitter: 0.0, expires_after: maximum.saturating_mul(2), entry_of: HashMap::new() }
+    }
+
+    /// Lets a key start again that has not failed for longer than this. Twice the maximum by default.
+    #[must_use]
+    #[doc(alias = "HasExpiredFunc")]
+    pub fn expire_after(mut self, time: Duration) -> Self {
+        self.expires_after = time;
+        self
     }
 
     /// Lengthens each pause by up to this part of the one before it. None by default.
@@ -52,13 +61,13 @@ impl<K: Hash + Eq> Backoff<K> {
     #[doc(alias = "Next")]
     pub fn fail(&mut self, key: K) -> Duration {
         let now = Instant::now();
-        let (initial, maximum, jitter) = (self.initial, self.maximum, self.jitter);
+        let (initial, maximum, jitter, expires_after) = (self.initial, self.maximum, self.jitter, self.expires_after);
         let extra = |pause: Duration| pause.mul_f64(jitter * crate::random::unit());
         let entry = self.entry_of.entry(key).or_insert(Entry { pause: Duration::ZERO, failed_at: now });
-        let expired = now.saturating_duration_since(entry.failed_at) > maximum * 2;
+        let expired = now.saturating_duration_since(entry.failed_at) > expires_after;
         entry.pause = match entry.pause {
-            pause if pause.is_zero() || expired => initial + extra(initial),
-            pause => pause * 2 + extra(pause),
+            pause if pause.is_zero() || expired => initial.saturating_add(extra(initial)),
+            pause => pause.saturating_mul(2).saturating_add(extra(pause)),
         }
         .min(maximum);
         entry.failed_at = now;
@@ -94,12 +103,12 @@ impl<K: Hash + Eq> Backoff<K> {
     /// Forgets all keys that have not failed for long, so that keys which never come back take no memory.
     #[doc(alias = "GC")]
     pub fn collect_garbage(&mut self) {
-        let (now, limit) = (Instant::now(), self.maximum * 2);
+        let (now, limit) = (Instant::now(), self.expires_after);
         self.entry_of.retain(|_, entry| now.saturating_duration_since(entry.failed_at) <= limit);
     }
 
     fn has_expired(&self, entry: &Entry, at: Instant) -> bool {
-        at.saturating_duration_since(entry.failed_at) > self.maximum * 2
+        at.saturating_duration_since(entry.failed_at) > self.expires_after
     }
 }
 
@@ -176,6 +185,23 @@ mod tests {
         backoff.collect_garbage();
         assert_eq!(backoff.pause(&"a"), Duration::ZERO);
         assert_eq!(backoff.fail("a"), SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn how_long_is_long_can_be_chosen() {
+        // FC-2, TestAlternateBackoffGC
+        let mut backoff = Backoff::new(SECOND, 10 * SECOND).expire_after(3 * SECOND);
+        assert_eq!([backoff.fail("a"), backoff.fail("a")], [SECOND, 2 * SECOND]);
+        sleep(3 * SECOND).await;
+        backoff.collect_garbage();
+        assert_eq!(backoff.pause(&"a"), 2 * SECOND);
+        sleep(SECOND).await;
+        assert_eq!(backoff.fail("a"), SECOND);
+        sleep(4 * SECOND).await;
+        backoff.collect_garbage();
+        assert_eq!(backoff.pause(&"a"), Duration::ZERO);
+        let mut without_end = Backoff::new(Duration::MAX / 2, Duration::MAX);
+        assert_eq!([(); 3].map(|()| without_end.fail("a")).last(), Some(&Duration::MAX));
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{ConfigMap, Namespace};
 use kubewright_apiserver::RunningServer;
-use kubewright_cache::{FactoryOptions, InformerHandle, Scoped, SharedInformerFactory};
+use kubewright_cache::{Backoff, FactoryOptions, InformerHandle, ReflectorOptions, Scoped, SharedInformerFactory};
 use kubewright_client::transport::{ResponseFuture, TransportError, TransportErrorKind};
 use kubewright_client::{Api, Client};
 use kubewright_core::Object;
@@ -65,23 +65,31 @@ async fn what_one_informer_has_listed_is_not_taken_for_what_the_other_has() {
     let is_refused = Arc::new(AtomicBool::new(false));
     let client = refusing(&server, &is_refused);
     let first = replica(&client, "first", 1);
-    let factory = SharedInformerFactory::new(&client, FactoryOptions::default());
-    let share = |namespace: &str| first.informer::<ConfigMap>(&factory, Scoped::default().namespace(namespace));
-    let (here, there) = (share("default"), share("other"));
-    factory.start(&CancellationToken::new());
+    let share = |namespace: &str, options: FactoryOptions| {
+        let factory = SharedInformerFactory::new(&client, options);
+        let share = first.informer::<ConfigMap>(&factory, Scoped::default().namespace(namespace));
+        factory.start(&CancellationToken::new());
+        (factory, share)
+    };
+    // The other takes its time whenever it has to wait.
+    let slow =
+        Backoff { initial: Duration::from_secs(100), cap: Duration::from_secs(100), jitter: 0.0, ..Backoff::default() };
+    let (_factory, here) = share("default", FactoryOptions::default());
+    let (_other_factory, there) =
+        share("other", FactoryOptions::default().reflector(ReflectorOptions::default().backoff(slow)));
     let (_stop, _first) = run(&first);
     eventually("all is here", async || held(&here) == MAPS && held(&there) == MAPS).await;
-    let (stop, second) = run(&replica(&client, "second", 2));
-    eventually("half has gone", async || {
-        (1..MAPS).contains(&held(&here)) && (1..MAPS).contains(&held(&there)) && first.owned_shards().len() < SHARDS
-    })
-    .await;
-    // One of them waits for its watch to be resumed, which is no reason to list again.
+    let second = replica(&client, "second", 2);
+    let (stop, running) = run(&second);
+    sleep(Duration::from_secs(600)).await;
+    assert!((1..SHARDS).contains(&first.owned_shards().len()));
+    assert!((1..MAPS).contains(&held(&here)) && (1..MAPS).contains(&held(&there)));
+    // The other waits for its watch to be resumed, which is no reason to list again.
     is_refused.store(true, Ordering::Relaxed);
     server.faults().cut_watches();
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_secs(1)).await;
     stop.cancel();
-    second.await.unwrap();
+    running.await.unwrap();
     eventually("all has come back here", async || held(&here) == MAPS).await;
     assert!(held(&there) < MAPS);
     is_refused.store(false, Ordering::Relaxed);

@@ -1,0 +1,96 @@
+//! Promises of informers about time and order: what is waited for, what is dropped, and how far ahead the cache may be.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use kubewright_cache::{Event, HandlerOptions, InformerOptions, SharedIndexInformer};
+use kubewright_core::DynamicObject;
+use tokio::time::{sleep, timeout};
+
+use crate::informer::{Log, Running, informer, logging, shown, taken};
+use crate::live::Live;
+use crate::script::{Script, listed, watched};
+
+// RF-11, SI-4, SI-5: a batch is in the cache as a whole before the first of it is told.
+#[tokio::test(start_paused = true)]
+async fn the_cache_may_be_ahead_of_what_is_told_and_never_behind() {
+    let script = Script::new([listed("10", "a@1"), watched("+b@11 +c@12 ~a@13")]);
+    let informer = SharedIndexInformer::new(script, InformerOptions::default());
+    let told: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let (log, store) = (told.clone(), informer.store().clone());
+    let handler = move |event: &Event<DynamicObject>| {
+        log.lock().unwrap().push((shown(event), store.resource_version().to_string()));
+    };
+    let _handler = informer.add_handler(handler).unwrap();
+    let running = Running::start(informer);
+    sleep(Duration::from_secs(1)).await;
+    let told = told.lock().unwrap().clone();
+    let events: Vec<&str> = told.iter().map(|(event, _)| event.as_str()).collect();
+    assert_eq!(events, ["+a@1*", "+b@11", "+c@12", "~a@1>13"]);
+    assert!(told[1..].iter().all(|(_, version)| version == "13"), "{told:?}");
+    running.stop().await;
+}
+
+// SI-8: nobody is reminded more than once a second.
+#[tokio::test(start_paused = true)]
+async fn the_shortest_period_is_a_second() {
+    let server = Live::new();
+    server.put("a");
+    let options = InformerOptions::default().resync_every(Duration::from_millis(10));
+    let informer = SharedIndexInformer::new(server, options);
+    let (own, shared) = (Log::default(), Log::default());
+    let shorter = HandlerOptions::default().resync_every(Duration::from_millis(20));
+    let _own = informer.add_handler_with(logging(&own), shorter).unwrap();
+    let _shared = informer.add_handler(logging(&shared)).unwrap();
+    let running = Running::start(informer);
+    sleep(Duration::from_millis(10_500)).await;
+    assert_eq!((taken(&own).len(), taken(&shared).len()), (1 + 10, 1 + 10));
+    running.stop().await;
+}
+
+// SI-13: Go's TestShutDownEventHandler_Lifecycles: the call in hand is waited for, and what waits behind it is dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_is_shut_down_when_its_call_has_returned() {
+    let server = Live::new();
+    ["a", "b", "c"].iter().for_each(|name| server.put(name));
+    let informer = informer(&server);
+    let log = Log::default();
+    let (begun, has_begun) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let mut told = logging(&log);
+    let handler = informer
+        .add_handler(move |event: &Event<DynamicObject>| {
+            told(event);
+            begun.send(()).unwrap();
+            // An error is the end of the test.
+            let _ = released.recv();
+        })
+        .unwrap();
+    let running = Running::start(informer);
+    tokio::task::spawn_blocking(move || has_begun.recv()).await.unwrap().unwrap();
+    handler.remove();
+    let mut shutting = tokio::spawn(async move { handler.shut_down().await });
+    assert!(timeout(Duration::from_millis(50), &mut shutting).await.is_err(), "its call has not returned");
+    release.send(()).unwrap();
+    timeout(Duration::from_secs(10), shutting).await.expect("it has").unwrap();
+    assert_eq!(taken(&log), ["+a@1*"]);
+    running.stop().await;
+}
+
+// SI-19: what was complete stays so when all ends, and what was not never is.
+#[tokio::test(start_paused = true)]
+async fn who_asks_at_the_end_learns_whether_it_had_synced() {
+    let server = Live::new();
+    server.put("a");
+    let synced = informer(&server);
+    let handler = synced.add_handler(|_: &Event<DynamicObject>| {}).unwrap();
+    let running = Running::start(synced.clone());
+    assert!(handler.synced().await);
+    running.stop().await;
+    assert!(synced.synced().await && handler.synced().await);
+    let never = SharedIndexInformer::<DynamicObject>::new(Script::new([]), InformerOptions::default());
+    let handler = never.add_handler(|_: &Event<DynamicObject>| {}).unwrap();
+    let running = Running::start(never.clone());
+    let (asked, ()) = tokio::join!(async { never.synced().await || handler.synced().await }, running.stop());
+    assert!(!asked);
+}
