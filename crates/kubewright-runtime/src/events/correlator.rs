@@ -198,6 +198,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn ten_minutes_are_counted_from_the_last_message_not_from_the_first() {
+        // EV-3
+        let mut correlator = Correlator::new();
+        let mut last = None;
+        for number in 1..=10 {
+            last = correlator.correlate(event("web", "Pull", &format!("image {number}")));
+            sleep(Duration::from_secs(599)).await;
+        }
+        let last = last.and_then(|one| one.event.message).unwrap();
+        assert_eq!(last, "(combined from similar events): image 10");
+        // The same message again and again is one, and not many that are similar.
+        let same: Vec<_> = (0..12).map(|_| correlator.correlate(event("db", "Pull", "image"))).collect();
+        assert_eq!(texts(&same)[11], "12x image");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_flood_is_held_back_but_counted() {
         // EV-2, EV-4
         let mut correlator = Correlator::new();

@@ -78,6 +78,12 @@ async fn a_lease_that_does_not_exist_is_made_at_once_with_labels() {
     assert_eq!(spec.lease_transitions, Some(0));
     let lease = Api::<Lease>::namespaced(&server.client(), "default").get("lock").await.unwrap();
     assert_eq!(lease.labels().get("team"), Some("blue"));
+    // One that exists keeps what it has besides.
+    let (key, labels) = (ObjectKey::namespaced("default", "lock"), Map::from([("more", Str::from("yes"))]));
+    let mut again = LeaderElector::labelled(&server.client(), key, "a", labels, self::options()).unwrap();
+    let _again = acquire(&mut again).await;
+    let lease = Api::<Lease>::namespaced(&server.client(), "default").get("lock").await.unwrap();
+    assert_eq!((lease.labels().get("team"), lease.labels().get("more")), (Some("blue"), Some("yes")));
 }
 
 #[tokio::test(start_paused = true)]

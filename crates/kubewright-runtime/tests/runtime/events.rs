@@ -106,6 +106,42 @@ async fn what_repeats_becomes_a_series_with_its_last_count_written_at_the_end() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_series_that_goes_on_is_written_every_half_hour() {
+    // EV-7
+    let server = server().await;
+    let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Events);
+    for number in 0..7 {
+        recorder.normal(&config_map("web"), "Scaled", format!("to {number}"));
+        if number == 6 {
+            assert_eq!(events(&server).await[0].series.as_ref().unwrap().count, 2, "only counted so far");
+        }
+        // Less than it takes to end a series.
+        sleep(Duration::from_secs(299)).await;
+    }
+    let found = events(&server).await;
+    assert_eq!((found.len(), found[0].series.as_ref().unwrap().count), (1, 7));
+    broadcaster.shutdown(seconds(5.0)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_twelve_tries_an_event_is_given_up() {
+    // EV-6
+    let server = server().await;
+    let broadcaster = EventBroadcaster::start(&server.client().retries(0), EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
+    server.faults().inject(Fault::drop_request().verb("create").resource("events").times(12));
+    let start = Instant::now();
+    recorder.normal(&config_map("web"), "Lost", "for good");
+    recorder.normal(&config_map("web"), "Next", "one");
+    eventually("the next one", async || core_events_of(&server, "Next").await == 1).await;
+    assert_eq!(core_events_of(&server, "Lost").await, 0);
+    // Ten seconds between tries, but for the first pause, which is as long as chance will have it.
+    assert!(start.elapsed() >= seconds(100.0) && start.elapsed() <= seconds(111.0), "{:?}", start.elapsed());
+    broadcaster.shutdown(seconds(5.0)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_server_is_waited_for_and_a_refusal_is_final() {
     // EV-6
     let server = server().await;
