@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_core::Stream;
 use kubewright_client::{Api, ListStream, MetadataApi, Result, WatchStream};
@@ -12,6 +13,9 @@ use kubewright_core::{Decoder, FieldSelector, Object, Selector, Str, StringPool}
 
 use crate::lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
 use crate::queue::BoxFuture;
+
+/// How long a server may take to begin an answer: longer than one with its defaults works on a request.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The objects of one resource that selectors select, for a cache.
 ///
@@ -40,6 +44,7 @@ pub struct ListWatch<T> {
 trait Source<T>: Send + Sync {
     fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<T>>>;
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<T>>>;
+    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
 }
 
 impl<T: Object> Source<T> for Api<T> {
@@ -49,6 +54,10 @@ impl<T: Object> Source<T> for Api<T> {
 
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<T>>> {
         Box::pin(Api::watch(self, options))
+    }
+
+    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>> {
+        Box::new(Api::answer_timeout(*self, timeout))
     }
 }
 
@@ -60,6 +69,10 @@ impl Source<PartialObjectMetadata> for MetadataApi {
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<PartialObjectMetadata>>> {
         Box::pin(MetadataApi::watch(self, options))
     }
+
+    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<PartialObjectMetadata>> {
+        Box::new(MetadataApi::answer_timeout(*self, timeout))
+    }
 }
 
 impl<T: Object> ListWatch<T> {
@@ -70,7 +83,7 @@ impl<T: Object> ListWatch<T> {
 
     fn over(source: Box<dyn Source<T>>) -> Self {
         ListWatch {
-            source,
+            source: source.answer_timeout(PATIENCE),
             label_selector: Selector::default(),
             field_selector: FieldSelector::default(),
             shard_selector: None,
@@ -96,6 +109,14 @@ impl<T: Object> ListWatch<T> {
     #[must_use]
     pub fn shard(mut self, selector: impl Into<Str>) -> Self {
         self.shard_selector = Some(selector.into());
+        self
+    }
+
+    /// How long the server may take to begin an answer until it is asked again. Two minutes by default. In Go it may take for ever, and the
+    /// cache with it: the connection lives, and answers pings. Waits for a rate limit, or that the server has asked for, do not count.
+    #[must_use]
+    pub fn answer_timeout(mut self, timeout: Duration) -> Self {
+        self.source = self.source.answer_timeout(timeout);
         self
     }
 

@@ -6,12 +6,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
+use kubewright_client::Result;
 use kubewright_client::transport::{TransportError, TransportErrorKind};
-use kubewright_client::{Error, Result};
 use kubewright_core::meta::v1::ListMeta;
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
-use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use crate::queue::BoxFuture;
@@ -56,14 +55,7 @@ pub enum Listed<T> {
     End(ListMeta),
 }
 
-/// What a server comes to that says nothing for as long as `patience`, or the answer of one that does.
-///
-/// A server that has taken a request and never answers lets a client wait for ever: its connection lives, and answers pings.
-pub(crate) async fn within<T>(patience: Duration, answer: BoxFuture<'_, Result<T>>) -> Result<T> {
-    timeout(patience, answer).await.unwrap_or_else(|elapsed| Err(silent(elapsed)))
-}
-
-/// The next item of a stream, unless nothing comes for as long as `patience`.
+/// The next item of a stream, unless nothing comes for as long as `patience`: a server that stops in the middle may never go on.
 pub(crate) async fn next_within<I>(
     patience: Duration,
     stream: &mut Pin<Box<dyn Stream<Item = Result<I>> + Send>>,
@@ -72,12 +64,10 @@ pub(crate) async fn next_within<I>(
     let now = poll_fn(|context: &mut Context<'_>| Poll::Ready(stream.as_mut().poll_next(context))).await;
     match now {
         Poll::Ready(item) => item,
-        Poll::Pending => timeout(patience, next(stream)).await.unwrap_or_else(|elapsed| Some(Err(silent(elapsed)))),
+        Poll::Pending => timeout(patience, next(stream))
+            .await
+            .unwrap_or_else(|elapsed| Some(Err(TransportError::new(TransportErrorKind::Timeout, elapsed).into()))),
     }
-}
-
-fn silent(elapsed: Elapsed) -> Error {
-    TransportError::new(TransportErrorKind::Timeout, elapsed).into()
 }
 
 /// The next item of a stream.

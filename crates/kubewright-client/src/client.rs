@@ -46,6 +46,7 @@ pub(crate) struct Settings {
     pub(crate) metrics: Option<Arc<dyn RequestMetrics>>,
     pub(crate) retries: u32,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) answer_timeout: Option<Duration>,
     pub(crate) impersonation: Option<Arc<Impersonation>>,
     /// The name that the transport gives, and what requests say instead.
     user_agent: Str,
@@ -75,6 +76,7 @@ impl Client {
                 metrics: None,
                 retries: DEFAULT_RETRIES,
                 timeout: None,
+                answer_timeout: None,
                 impersonation: None,
                 user_agent: Str::new(),
                 own_agent: None,
@@ -131,6 +133,14 @@ impl Client {
     #[must_use]
     pub fn request_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.timeout = Some(timeout))
+    }
+
+    /// Gives up on an attempt whose answer has not begun after so long. Neither a wait for the rate limit counts nor one that the server
+    /// has asked for, nor how long the answer takes then. Never by default.
+    #[must_use]
+    #[doc(alias = "ResponseHeaderTimeout")]
+    pub fn answer_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.answer_timeout = Some(timeout))
     }
 
     /// Asks in the name of somebody else, which the server must allow. As oneself by default.

@@ -4,6 +4,8 @@
 //! server is asked for `PartialObjectMetadata`, in protobuf if it can. Options of deletions are always sent as JSON, since
 //! custom resources understand nothing else.
 
+use std::time::Duration;
+
 use http::Method;
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::options::{DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, WatchOptions};
@@ -40,6 +42,12 @@ impl MetadataApi {
     #[doc(alias = "Namespace")]
     pub fn namespace(self, namespace: impl Into<Str>) -> Self {
         MetadataApi(self.0.namespace(namespace))
+    }
+
+    /// The same resource through a client that [gives up](Client::answer_timeout) on answers which do not begin.
+    #[must_use]
+    pub fn answer_timeout(self, timeout: Duration) -> Self {
+        MetadataApi(self.0.answer_timeout(timeout))
     }
 
     /// The metadata of one object.

@@ -284,7 +284,8 @@ impl SharedInformerFactory {
         if state.entry_of.values().any(|entry| entry.name == name) {
             name.extend([" as ", std::any::type_name::<T>()]);
         }
-        let list_watch = list_watch(namespace).labels(labels).fields(fields);
+        let patience = options.reflector.patience;
+        let list_watch = list_watch(namespace).labels(labels).fields(fields).answer_timeout(patience);
         let source = match through {
             Some(through) => through(list_watch),
             None => Box::new(list_watch),

@@ -87,7 +87,7 @@ impl FactoryOptions {
         self
     }
 
-    /// How reflectors work: back-off, page size, how long watches last, patience, streaming lists. What is about objects of one type, or
+    /// How reflectors work: back-off, page size, how long watches last, patience (also with answers that do not begin), streaming lists. What is about objects of one type, or
     /// about one informer, is passed over: name, resync, transform, expected kind and handler of errors.
     #[must_use]
     #[doc(alias = "NewBackoffManager")]

@@ -8,7 +8,7 @@ use kubewright_core::{GroupVersionKind, Object, ResourceVersion, Str};
 use tokio::task::coop::consume_budget;
 
 use super::{Reflector, ReflectorError};
-use crate::lister_watcher::{Listed, next_within, within};
+use crate::lister_watcher::{Listed, next_within};
 use crate::queue::transformed;
 
 /// Objects of a page, where pages are worth it.
@@ -89,7 +89,7 @@ impl<T: Object> Reflector<T> {
     /// Reads one page; returns where the next one begins.
     async fn page(&self, options: &ListOptions, whole: &mut Whole<T>) -> Result<Option<Str>, Error> {
         let patience = self.shared.options.patience;
-        let mut items = within(patience, self.shared.lister_watcher.list(options.clone())).await?;
+        let mut items = self.shared.lister_watcher.list(options.clone()).await?;
         while let Some(item) = next_within(patience, &mut items).await {
             consume_budget().await;
             match item {

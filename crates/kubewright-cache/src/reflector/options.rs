@@ -8,13 +8,11 @@ use kubewright_core::GroupVersionKind;
 
 use super::backoff::Backoff;
 use super::error::ReflectorError;
+use crate::list_watch::PATIENCE;
 use crate::queue::Transform;
 
 /// The shortest a watch may be asked to last.
 const SHORTEST_WATCH: Duration = Duration::from_secs(5 * 60);
-
-/// Longer than a server with its defaults works on a request.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Told of everything that goes wrong.
 #[doc(alias = "WatchErrorHandler")]
@@ -27,7 +25,7 @@ pub struct ReflectorOptions<T> {
     pub(super) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     pub(super) page_size: Option<u32>,
     pub(super) watch_timeout: Duration,
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
     pub(super) backoff: Backoff,
     pub(super) retry_internal_errors: Duration,
     pub(super) on_error: Option<ErrorHandler>,
@@ -130,8 +128,9 @@ impl<T> ReflectorOptions<T> {
         self
     }
 
-    /// How long the server may say nothing of a list, or before a watch begins, until it is asked again. Two minutes by default. In
-    /// Go it may do so for ever.
+    /// How long the server may say nothing in the middle of a list, or of the objects that a watch begins with, until it is asked again. Two
+    /// minutes by default; in Go it may do so for ever. How long it may take to begin is up to the
+    /// [`ListWatch`](crate::ListWatch::answer_timeout).
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;

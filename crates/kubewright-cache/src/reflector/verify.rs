@@ -7,7 +7,7 @@ use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
 
 use super::{Reflector, ReflectorError};
-use crate::lister_watcher::{Listed, next_within, within};
+use crate::lister_watcher::{Listed, next_within};
 
 /// The version of each object.
 type Versions = Vec<(ObjectKey, String)>;
@@ -33,7 +33,7 @@ impl<T: Object> Reflector<T> {
             .resource_version(version.as_str())
             .resource_version_match(ResourceVersionMatch::Exact);
         let patience = self.shared.options.patience;
-        let mut items = within(patience, self.shared.lister_watcher.list(options)).await?;
+        let mut items = self.shared.lister_watcher.list(options).await?;
         let mut versions = Versions::new();
         while let Some(item) = next_within(patience, &mut items).await {
             match item {

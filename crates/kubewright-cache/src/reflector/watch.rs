@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::backoff::random;
 use super::{HealthState, Reflector, ReflectorError};
-use crate::lister_watcher::{EventStream, next, within};
+use crate::lister_watcher::{EventStream, next};
 use crate::queue::TransformError;
 
 /// A watch that lasts less and brings nothing is an error.
@@ -243,7 +243,7 @@ impl<T: Object> Reflector<T> {
 
     async fn open(&self, options: WatchOptions, is_synthetic: bool) -> Result<Watch<T>, Error> {
         let lasts = Duration::from_secs(options.timeout_seconds.map_or(0, i64::unsigned_abs));
-        let events = within(self.shared.options.patience, self.shared.lister_watcher.watch(options)).await?;
+        let events = self.shared.lister_watcher.watch(options).await?;
         let began = Instant::now();
         Ok(Watch { events, began, overdue_at: began + lasts + OVERDUE, is_synthetic, count: 0 })
     }

@@ -21,8 +21,6 @@ pub enum Answer {
     List(Result<Vec<Result<Listed<DynamicObject>>>>),
     /// Events, and whether the watch stays open after them.
     Watch(Result<(Vec<Result<WatchEvent<DynamicObject>>>, bool)>),
-    /// None, to whatever was asked.
-    Silence,
     /// The objects of a list, and nothing after them.
     Half(Vec<Result<Listed<DynamicObject>>>),
 }
@@ -75,7 +73,7 @@ impl ListerWatcher<DynamicObject> for Script {
                 Some(Answer::List(answer)) => Ok(Box::pin(Play { items: answer?.into(), hangs: false }) as _),
                 Some(Answer::Half(items)) => Ok(Box::pin(Play { items: items.into(), hangs: true }) as _),
                 Some(Answer::Watch(_)) => panic!("expected a watch, was asked: {request}"),
-                Some(Answer::Silence) | None => std::future::pending().await,
+                None => std::future::pending().await,
             }
         })
     }
@@ -95,7 +93,7 @@ impl ListerWatcher<DynamicObject> for Script {
                     Ok(Box::pin(Play { items: events.into(), hangs }) as _)
                 }
                 Some(Answer::List(_) | Answer::Half(_)) => panic!("expected a list, was asked: {request}"),
-                Some(Answer::Silence) | None => std::future::pending().await,
+                None => std::future::pending().await,
             }
         })
     }

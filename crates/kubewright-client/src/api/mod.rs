@@ -19,6 +19,7 @@ mod write;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use http::Method;
 use kubewright_core::{GroupVersionResource, Kind, Object, ResourceInfo, Str};
@@ -91,6 +92,13 @@ impl<T> Api<T> {
 
     pub(crate) fn form(mut self, form: Form) -> Self {
         self.form = form;
+        self
+    }
+
+    /// The same resource through a client that [gives up](Client::answer_timeout) on answers which do not begin.
+    #[must_use]
+    pub fn answer_timeout(mut self, timeout: Duration) -> Self {
+        self.client = self.client.answer_timeout(timeout);
         self
     }
 

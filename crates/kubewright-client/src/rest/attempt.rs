@@ -8,13 +8,13 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode, Uri};
 use kubewright_core::GroupVersionResource;
 use kubewright_core::stream::Encoding;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::negotiation::{Form, accept, is_json};
 use super::request::{Payload, Request};
 use super::{AttemptReport, failure, retry, warning};
 use crate::error::{Error, Result};
-use crate::transport::{Body, TransportError};
+use crate::transport::{Body, TransportError, TransportErrorKind};
 
 /// How much of a failed answer is read for the sake of its connection.
 const DRAINED: usize = 2048;
@@ -115,7 +115,13 @@ impl<'a> Attempts<'a> {
         let (request, spoke_protobuf) = self.build(json_only);
         let settings = self.request.client.settings();
         let (started, request_size) = (Instant::now(), request.body().len());
-        let sent = self.request.client.transport().send(request).await;
+        let sending = self.request.client.transport().send(request);
+        let sent = match settings.answer_timeout {
+            None => sending.await,
+            Some(limit) => timeout(limit, sending)
+                .await
+                .unwrap_or_else(|elapsed| Err(TransportError::new(TransportErrorKind::Timeout, elapsed))),
+        };
         let code = sent.as_ref().ok().map(|answer| answer.status().as_u16());
         if let Some(metrics) = &settings.metrics {
             let length = |answer: &Response<Body>| answer.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();

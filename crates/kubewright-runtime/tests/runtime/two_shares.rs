@@ -81,7 +81,7 @@ async fn what_one_informer_has_listed_is_not_taken_for_what_the_other_has() {
     eventually("all is here", async || held(&here) == MAPS && held(&there) == MAPS).await;
     let second = replica(&client, "second", 2);
     let (stop, running) = run(&second);
-    sleep(Duration::from_secs(600)).await;
+    sleep(Duration::from_secs(330)).await;
     assert!((1..SHARDS).contains(&first.owned_shards().len()));
     assert!((1..MAPS).contains(&held(&here)) && (1..MAPS).contains(&held(&there)));
     // The other waits for its watch to be resumed, which is no reason to list again.
