@@ -138,7 +138,6 @@ impl Client {
     /// Gives up on an attempt whose answer has not begun after so long. Neither a wait for the rate limit counts nor one that the server
     /// has asked for, nor how long the answer takes then. Never by default.
     #[must_use]
-    #[doc(alias = "ResponseHeaderTimeout")]
     pub fn answer_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.answer_timeout = Some(timeout))
     }

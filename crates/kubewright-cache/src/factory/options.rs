@@ -90,7 +90,6 @@ impl FactoryOptions {
     /// How reflectors work: back-off, page size, how long watches last, patience (also with answers that do not begin), streaming lists. What is about objects of one type, or
     /// about one informer, is passed over: name, resync, transform, expected kind and handler of errors.
     #[must_use]
-    #[doc(alias = "NewBackoffManager")]
     pub fn reflector(mut self, options: ReflectorOptions<()>) -> Self {
         self.reflector = options;
         self

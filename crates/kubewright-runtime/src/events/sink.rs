@@ -70,6 +70,9 @@ impl Sink {
             if self.hurry.is_cancelled() {
                 return None;
             }
+            if attempt + 1 == TRIES {
+                break;
+            }
             // At first by chance, so that those who lost the same server do not come back together.
             let pause = if attempt == 0 { PAUSE.mul_f64(self.random.unit()) } else { PAUSE };
             self.hurry.run_until_cancelled(sleep(pause)).await;

@@ -12,7 +12,7 @@ use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use kubewright_client::task::Tasks;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
@@ -25,6 +25,9 @@ use super::error::ManagerError;
 
 /// What prometheus-client writes.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How long a question may take to come, as in controller-runtime: who connects and says nothing is not kept.
+const QUESTION: Duration = Duration::from_secs(32);
 
 /// How long connections may take to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -56,7 +59,9 @@ pub(super) async fn serve(
         });
         let stop = stop.clone();
         connections.spawn(Box::pin(async move {
-            let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(QUESTION);
+            let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
             if stop.run_until_cancelled(connection.as_mut()).await.is_none() {
                 connection.as_mut().graceful_shutdown();
                 let _ = connection.await;

@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use kubewright_core::{Kind, Object};
@@ -38,6 +38,10 @@ use super::route::{self, Route};
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a question over HTTP/1.1 may take to come, as in controller-runtime: who connects and says nothing is not kept.
+const QUESTION: Duration = Duration::from_secs(32);
+/// After so long without a word a peer of HTTP/2 is asked for a sign of life, and given up after as long again.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Serves webhooks over HTTPS, with a certificate that is read again when its files change.
 ///
@@ -231,7 +235,12 @@ async fn serve_connection(
         let server = server.clone();
         async move { Ok::<_, Infallible>(server.answer(request).await) }
     });
+    // What was agreed on is not guessed from the first bytes, which may never come.
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let http = auto::Builder::new(TokioExecutor::new());
+    let mut http = if is_http2 { http.http2_only() } else { http.http1_only() };
+    http.http1().timer(TokioTimer::new()).header_read_timeout(QUESTION);
+    http.http2().timer(TokioTimer::new()).keep_alive_interval(SILENCE).keep_alive_timeout(SILENCE);
     let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service).into_owned());
     if let Err(error) = connection.await {
         tracing::debug!(error, "a connection to the webhook server broke");

@@ -12,6 +12,7 @@ mod lease_candidate;
 mod manager;
 mod own_writes;
 mod sharding;
+mod silent_peers;
 mod storm;
 mod support;
 mod two_shares;

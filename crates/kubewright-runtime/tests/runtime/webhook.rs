@@ -28,21 +28,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::support::{config_map, config_maps, server};
 
 /// A certificate in files, removed in the end.
-struct Files {
+pub struct Files {
     directory: PathBuf,
     /// Whom clients trust.
-    authority: String,
+    pub authority: String,
 }
 
 impl Files {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("kubewright-webhook-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let mut files = Files { directory, authority: String::new() };
@@ -62,7 +62,7 @@ impl Files {
         std::fs::write(self.file("tls.key"), made.signing_key.serialize_pem()).unwrap();
     }
 
-    fn server(&self) -> WebhookServer {
+    pub fn server(&self) -> WebhookServer {
         WebhookServer::new(([127, 0, 0, 1], 0).into(), self.file("tls.crt"), self.file("tls.key"))
     }
 }
@@ -74,14 +74,14 @@ impl Drop for Files {
 }
 
 /// A server that runs alone.
-struct Served {
-    address: SocketAddr,
+pub struct Served {
+    pub address: SocketAddr,
     stop: CancellationToken,
     task: AbortOnDropHandle<Result<(), WebhookError>>,
 }
 
 impl Served {
-    async fn start(server: WebhookServer) -> Self {
+    pub async fn start(server: WebhookServer) -> Self {
         let (tell, told) = oneshot::channel();
         let (server, stop) = (server.tell_address(tell), CancellationToken::new());
         let stopped = stop.clone();
@@ -90,8 +90,8 @@ impl Served {
     }
 }
 
-/// Posts JSON to a server whose certificate is `authority`, and gives the code and the body of the answer.
-async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> Result<(u16, String), String> {
+/// A connection to a server whose certificate is `authority`.
+pub async fn connect(address: SocketAddr, authority: &str) -> Result<TlsStream<TcpStream>, String> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -99,15 +99,19 @@ async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> R
     let tls = TlsConnector::from(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()));
     let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     let name = ServerName::try_from("127.0.0.1").unwrap();
-    let mut stream = tls.connect(name, socket).await.map_err(|error| error.to_string())?;
+    tls.connect(name, socket).await.map_err(|error| error.to_string())
+}
+
+/// Posts JSON to a server whose certificate is `authority`, and gives the code and the body of the answer.
+async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> Result<(u16, String), String> {
+    let mut stream = connect(address, authority).await?;
     let request = format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    let answer = String::from_utf8(answer).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer).await;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("no answer")?;
     Ok((head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or("no code")?, body.to_owned()))
 }
