@@ -169,4 +169,29 @@ mod tests {
         });
         assert_eq!(count.load(Ordering::SeqCst), 3);
     }
+
+    // SI-21: who asks after a notice does not wait for what was being computed before it.
+    #[test]
+    fn values_of_two_notices_are_computed_side_by_side() {
+        let (begin, begun) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (count, released) = (AtomicUsize::new(0), Mutex::new(released));
+        let lazy = Lazy::<usize, &str>::new(move || match count.fetch_add(1, Ordering::SeqCst) {
+            0 => {
+                begin.send(()).unwrap();
+                released.lock().unwrap().recv().unwrap();
+                Ok(0)
+            }
+            at => Ok(at),
+        });
+        std::thread::scope(|scope| {
+            let older = scope.spawn(|| lazy.get());
+            begun.recv().unwrap();
+            lazy.notify();
+            assert_eq!(lazy.get(), Ok(1));
+            release.send(()).unwrap();
+            assert_eq!(older.join().unwrap(), Ok(0));
+        });
+        assert_eq!(lazy.get(), Ok(1), "what was made of the older state is kept by nobody");
+    }
 }

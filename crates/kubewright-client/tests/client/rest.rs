@@ -6,8 +6,8 @@ use std::time::Duration;
 use kubewright_api::core::v1::{ConfigMap, Pod};
 use kubewright_client::flowcontrol::{ErrorBackoff, TokenBucket};
 use kubewright_client::rest::{AttemptReport, Impersonation, PrometheusMetrics, RequestMetrics};
-use kubewright_client::transport::TransportErrorKind;
-use kubewright_client::{Api, Error};
+use kubewright_client::transport::{ResponseFuture, TransportErrorKind};
+use kubewright_client::{Api, Client, Error};
 use kubewright_core::options::ListOptions;
 use kubewright_core::{DynamicObject, GroupVersion, Object};
 use prometheus_client::registry::Registry;
@@ -188,6 +188,28 @@ async fn a_request_ends_with_its_time() {
     let pods = Api::<Pod>::all(&script.client().request_timeout(Duration::MAX));
     pods.list(&ListOptions::default()).await.unwrap();
     assert_eq!(script.lines(), ["GET /api/v1/pods"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_has_to_begin_in_time_and_may_take_longer() {
+    // RC-2, RC-3
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let silent = Client::over(move |_: http::Request<bytes::Bytes>| -> ResponseFuture {
+        *count.lock().unwrap() += 1;
+        Box::pin(std::future::pending())
+    });
+    let start = Instant::now();
+    let pods = Api::<Pod>::namespaced(&silent.answer_timeout(Duration::from_secs(5)), "default");
+    assert!(pods.get("web").await.unwrap_err().is_timeout());
+    assert_eq!((start.elapsed().as_secs(), *asked.lock().unwrap()), (5, 1));
+    // Neither the rest of an answer counts, nor what the server has asked for.
+    let slow = answer(200, POD).dripping(Duration::from_secs(1));
+    let script = Script::new([busy(429).header("retry-after", "60"), slow]);
+    let pods = Api::<Pod>::namespaced(&script.client().answer_timeout(Duration::from_secs(5)), "default");
+    assert_eq!(pods.get("web").await.unwrap().name(), "web");
+    assert_eq!(seconds(&script), [0, 60]);
+    assert!(start.elapsed() > Duration::from_secs(75), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -155,6 +155,33 @@ async fn connections_that_nobody_uses_are_closed() {
     }
 }
 
+// TR-1
+#[tokio::test]
+async fn of_many_connections_of_http1_twenty_five_are_kept() {
+    let all_are_here = Arc::new(tokio::sync::Barrier::new(30));
+    let server = Scripted::start(None, move |request, _| {
+        let all_are_here = Arc::clone(&all_are_here);
+        async move {
+            all_are_here.wait().await;
+            echo(&request)
+        }
+    })
+    .await;
+    let transport = server.config(None).connect().expect("fine");
+    let mut asking = JoinSet::new();
+    for _ in 0..30 {
+        let transport = transport.clone();
+        asking.spawn(async move { ask(&transport, get("/")).await.0 });
+    }
+    while let Some(answered) = asking.join_next().await {
+        assert_eq!(answered.expect("no panic"), StatusCode::OK);
+    }
+    assert_eq!(server.connections(), 30);
+    settle(&transport, 25).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(transport.connections(), 25, "and no more of them have come back");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_quiet_watch_is_no_unused_connection() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail");
