@@ -3,6 +3,9 @@
 use kubewright_client::config::{
     AuthInfo, CertificateSource, Cluster, Config, ConfigError, Context, Kubeconfig, Overrides,
 };
+use kubewright_client::credentials::KeySource;
+
+use crate::directory::Directory;
 
 const KUBECONFIG: &str = "
 current-context: red
@@ -98,6 +101,45 @@ fn credentials_are_replaced_in_pairs() {
     let user = AuthInfo { token: Some("t".into()), token_file: Some("/f".into()), ..AuthInfo::default() };
     let config = resolve(&Overrides { user, ..Overrides::default() }).expect("both may be given");
     assert_eq!((config.credentials.token, config.credentials.token_file), (Some("t".into()), Some("/f".into())));
+}
+
+// KC-4
+#[test]
+fn a_file_and_its_data_are_replaced_together() {
+    let directory = Directory::new();
+    let (certificate, key) = (directory.write("c.pem", "certificate"), directory.write("k.pem", "key"));
+    let text = format!(
+        "current-context: a
+clusters: [{{name: a, cluster: {{server: 'https://a', certificate-authority: {}}}}}]
+users: [{{name: a, user: {{client-certificate: {}, client-key: {}}}}}]
+contexts: [{{name: a, context: {{cluster: a, user: a}}}}]",
+        certificate.display(),
+        certificate.display(),
+        key.display()
+    );
+    let kubeconfig = Kubeconfig::parse(&text, None).expect("it is fine");
+    let resolve = |overrides: &Overrides| Config::from_kubeconfig(&kubeconfig, overrides).expect("one of each is left");
+    let shown = |config: &Config| {
+        let pair = config.credentials.client_certificate.as_ref().expect("it has one");
+        let key = match &pair.key {
+            KeySource::File(file) => CertificateSource::File(file.clone()),
+            KeySource::Data(data) => CertificateSource::Data(data.expose().clone()),
+        };
+        (pair.certificate.clone(), key)
+    };
+    let file = |path: &std::path::Path| CertificateSource::File(path.to_owned());
+    assert_eq!(shown(&resolve(&Overrides::default())), (file(&certificate), file(&key)));
+    let user = AuthInfo {
+        client_certificate_data: Some("new".into()),
+        client_key_data: Some(kubewright_client::Secret::new("newer".into())),
+        ..AuthInfo::default()
+    };
+    let mut overrides = Overrides { user, ..Overrides::default() };
+    overrides.cluster.certificate_authority_data = Some("CA".into());
+    let config = resolve(&overrides);
+    let data = |text: &str| CertificateSource::Data(text.into());
+    assert_eq!(shown(&config), (data("new"), data("newer")));
+    assert_eq!(config.tls.authority, Some(data("CA")));
 }
 
 // KC-5
