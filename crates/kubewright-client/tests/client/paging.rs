@@ -47,6 +47,21 @@ async fn pages_are_put_together_and_ask_for_a_version_once() {
 }
 
 #[tokio::test]
+async fn a_list_of_one_page_is_the_servers_own() {
+    // PG-1
+    let list = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"5","remainingItemCount":0},
+        "items":[{"metadata":{"name":"a"}}]}"#;
+    let script = Script::new([answer(200, list)]);
+    let list = pager(&script).list(&ListOptions::default().limit(7)).await.unwrap();
+    assert_eq!((list.items.len(), list.metadata.remaining_item_count), (1, Some(0)));
+    assert_eq!(
+        script.lines(),
+        ["GET /api/v1/namespaces/default/configmaps?limit=7"],
+        "a limit that is asked for counts"
+    );
+}
+
+#[tokio::test]
 async fn an_expired_page_falls_back_to_one_full_list() {
     // PG-1
     let script = Script::new([page("5", "t1", &["a"]), expired(), page("9", "", &["a", "b", "c"])]);
@@ -93,9 +108,10 @@ async fn items_come_page_by_page_and_never_twice() {
 #[tokio::test(start_paused = true)]
 async fn so_many_pages_are_read_ahead_and_no_more() {
     // PG-1
-    for (prefetched, asked) in [(1, 1), (3, 3)] {
+    for (prefetched, asked) in [(Some(1), 1), (Some(3), 3), (None, 10)] {
         let script = Script::new((0..20).map(|_| page("5", "t", &["a"])));
-        let mut items = pager(&script).prefetch(prefetched).each(exact());
+        let pager = pager(&script);
+        let mut items = prefetched.map_or(pager.clone(), |pages| pager.prefetch(pages)).each(exact());
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         assert_eq!(script.lines().len(), asked);
         items.next().await.unwrap().unwrap();
