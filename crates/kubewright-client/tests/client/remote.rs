@@ -385,3 +385,23 @@ async fn a_port_of_this_machine_leads_to_one_of_a_pod() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(tokio::net::TcpStream::connect(taken).await.is_err(), "nobody listens any more");
 }
+
+#[tokio::test]
+async fn of_the_two_addresses_of_this_machine_one_is_enough() {
+    // PF-1
+    let connect = |_: u16| async { Err::<PortForward, _>(RemoteError::Protocol("nobody asks".to_owned())) };
+    let first = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = first.local_addr().unwrap().port();
+    let pair = [format!("{port}:80").parse().unwrap()];
+    // Where there is no IPv6 at all, nothing is left.
+    if let Ok(second) = tokio::net::TcpListener::bind(("::1", port)).await {
+        assert!(PortListener::bind(&["localhost"], &pair, connect).await.is_err(), "both are taken");
+        drop(second);
+        let listener = PortListener::bind(&["localhost"], &pair, connect).await.unwrap();
+        assert_eq!(listener.addresses(), [(format!("[::1]:{port}").parse().unwrap(), 80)]);
+    }
+    assert!(PortListener::bind(&["127.0.0.1"], &pair, connect).await.is_err(), "all others have to be there");
+    drop(first);
+    let listener = PortListener::bind(&["localhost"], &pair, connect).await.unwrap();
+    assert_eq!(listener.addresses()[0], (format!("127.0.0.1:{port}").parse().unwrap(), 80));
+}
