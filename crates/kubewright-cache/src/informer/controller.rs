@@ -117,8 +117,9 @@ impl<T: Object> Controller<T> {
                     () = self.reflector.run(&never) => {}
                     () = self.consume(&mut processing) => {}
                 }
-                // What was being applied is lost; the list that the reflector now begins with brings it back.
-                sleep(REST).await;
+                // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
+                // must not have the server list without end.
+                self.reflector.back_off(None).await;
             }
         };
         stop.run_until_cancelled(work).await;

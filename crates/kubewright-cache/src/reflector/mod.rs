@@ -199,7 +199,8 @@ impl<T: Object> Reflector<T> {
         self.progress().health.last_error = Some((Arc::new(error), Instant::now()));
     }
 
-    async fn back_off(&self, asked: Option<std::time::Duration>) {
+    /// Waits for as long as failures have gone on, or as long as the server has asked for.
+    pub(crate) async fn back_off(&self, asked: Option<std::time::Duration>) {
         let delay = {
             let mut progress = self.progress();
             progress.health.failures += 1;

@@ -360,7 +360,7 @@ async fn what_is_left_of_a_list_that_was_lost_does_not_sync() {
         let handler = informer.add_handler(logging(&log)).unwrap();
         let running = Running::start(informer.clone());
         // The informer has gone on, and has applied what was left.
-        sleep(Duration::from_millis(1100)).await;
+        sleep(Duration::from_millis(1700)).await;
         assert!(informer.store().get_by_key(&crate::support::key("c")).is_some(), "{queue:?}");
         assert!(!informer.has_synced() && !handler.has_synced(), "{queue:?}");
         failing.store(false, Ordering::Relaxed);

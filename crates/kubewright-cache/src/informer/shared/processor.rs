@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kubewright_core::Object;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::listener::{Around, Listener, Work};
@@ -27,8 +27,6 @@ use crate::task::Tasks;
 
 /// Handlers cannot be reminded more often.
 pub(super) const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
-/// How long the informer rests after its own work, or an index function, has panicked.
-const REST: Duration = Duration::from_secs(1);
 
 /// What all handles of an informer share.
 pub(super) struct Shared<T> {
@@ -91,8 +89,9 @@ impl<T: Object> Shared<T> {
                 }
             })
             .await;
-            // What was being applied is lost; the list that the reflector now begins with brings it back.
-            sleep(REST).await;
+            // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
+            // must not have the server list without end.
+            reflector.back_off(None).await;
         }
     }
 
