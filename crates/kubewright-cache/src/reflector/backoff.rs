@@ -94,11 +94,26 @@ mod tests {
         assert_eq!(delays.next(Some(Duration::from_secs(5))).as_secs(), 5);
     }
 
+    // RE-19: Go's numbers.
+    #[tokio::test(start_paused = true)]
+    async fn the_defaults_are_those_of_go() {
+        let mut delays = Delays::new(Backoff { jitter: 0.0, ..Backoff::default() });
+        let sequence: Vec<u128> = (0..8).map(|_| delays.next(None).as_millis()).collect();
+        assert_eq!(sequence, [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
+        tokio::time::sleep(Duration::from_secs(30 + 119)).await;
+        assert_eq!(delays.next(None).as_millis(), 30_000, "two minutes after the last delay was over");
+        tokio::time::sleep(Duration::from_secs(30 + 120)).await;
+        assert_eq!(delays.next(None).as_millis(), 800);
+    }
+
     #[test]
     fn jitter_lengthens_within_its_bounds() {
+        let mut at_most = Delays::new(Backoff { initial: Duration::from_secs(30), ..Backoff::default() });
         for _ in 0..100 {
             let delay = Delays::new(Backoff::default()).next(None);
             assert!((800..1600).contains(&delay.as_millis()), "{delay:?}");
+            let delay = at_most.next(None);
+            assert!((30..60).contains(&delay.as_secs()), "{delay:?}");
         }
     }
 }
