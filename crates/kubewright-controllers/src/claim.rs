@@ -19,6 +19,8 @@ pub(crate) struct Claimant<'a, O> {
     /// Where it is looked up once more before it adopts, since it may have been deleted meanwhile.
     pub(crate) owners: &'a Api<O>,
     pub(crate) selector: &'a Selector,
+    /// What holds each object as long as it is claimed, if anything does.
+    pub(crate) finalizer: Option<&'a str>,
 }
 
 /// The objects that belong to the claimant, after adoptions and releases; `may_claim` says which ones count at all.
@@ -39,7 +41,7 @@ pub(crate) async fn claim<O: Kind, T: Kind>(
     for object in indices::controlled_by(lister, &uid) {
         if selects(claimant.selector, &*object) {
             claimed.push(object);
-        } else if !is_going && !object.is_being_deleted() {
+        } else if !is_going && (!object.is_being_deleted() || claimant.finalizer.is_some()) {
             release(claimant, objects, &*object).await?;
         }
     }
@@ -72,8 +74,9 @@ pub(crate) fn selects(selector: &Selector, object: &impl Object) -> bool {
 }
 
 async fn adopt<O, T: Kind>(claimant: &Claimant<'_, O>, objects: &Api<T>, object: &T) -> Result<Option<T>, Error> {
+    let held = claimant.finalizer.map(|finalizer| format!(r#","finalizers":["{finalizer}"]"#)).unwrap_or_default();
     let patch = format!(
-        r#"{{"metadata":{{"ownerReferences":[{{"apiVersion":"{}","kind":"{}","name":"{}","uid":"{}","controller":true,"blockOwnerDeletion":true}}],"uid":"{}"}}}}"#,
+        r#"{{"metadata":{{"ownerReferences":[{{"apiVersion":"{}","kind":"{}","name":"{}","uid":"{}","controller":true,"blockOwnerDeletion":true}}],"uid":"{}"{held}}}}}"#,
         claimant.kind.api_version(),
         claimant.kind.kind,
         claimant.meta.name.as_deref().unwrap_or_default(),
@@ -85,8 +88,10 @@ async fn adopt<O, T: Kind>(claimant: &Claimant<'_, O>, objects: &Api<T>, object:
 }
 
 async fn release<O, T: Kind>(claimant: &Claimant<'_, O>, objects: &Api<T>, object: &T) -> Result<(), Error> {
+    let deletion = |finalizer: &str| format!(r#","$deleteFromPrimitiveList/finalizers":["{finalizer}"]"#);
+    let let_go = claimant.finalizer.map(deletion).unwrap_or_default();
     let patch = format!(
-        r#"{{"metadata":{{"ownerReferences":[{{"$patch":"delete","uid":"{}"}}],"uid":"{}"}}}}"#,
+        r#"{{"metadata":{{"ownerReferences":[{{"$patch":"delete","uid":"{}"}}],"uid":"{}"{let_go}}}}}"#,
         claimant.meta.uid.as_deref().unwrap_or_default(),
         object.uid(),
     );

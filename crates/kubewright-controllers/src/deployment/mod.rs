@@ -184,6 +184,7 @@ impl Reconcile for Deployments {
             kind: &KIND,
             owners: &Api::<Deployment>::namespaced(&self.client, key.namespace().clone()),
             selector: &selector,
+            finalizer: None,
         };
         let api = Api::<ReplicaSet>::namespaced(&self.client, key.namespace().clone());
         rollout.sets = claim(&claimant, &self.sets.lister(), &api, |_| true).await?;

@@ -1,7 +1,7 @@
 //! What a failed pod means for its job, by the rules of the job's pod failure policy.
 //!
-//! The first rule that matches decides: `FailJob` ends the job, `Ignore` does not count the failure, `Count` counts it, as happens
-//! without a rule. `FailIndex` counts as `Count`, since limits for each index are not done.
+//! The first rule that matches decides: `FailJob` ends the job, `FailIndex` gives the number of the pod up, `Ignore` does not count the
+//! failure, `Count` counts it, as happens without a rule.
 
 use std::sync::Arc;
 
@@ -22,6 +22,11 @@ pub(super) fn failure(spec: &JobSpec, pods: &[Arc<Pod>]) -> Option<String> {
 /// Whether the failure of a pod counts.
 pub(super) fn is_counted(spec: &JobSpec, pod: &Pod) -> bool {
     matching(spec, pod).is_none_or(|(rule, _)| rule.action != "Ignore")
+}
+
+/// Whether the number of a pod is given up with it.
+pub(super) fn fails_index(spec: &JobSpec, pod: &Pod) -> bool {
+    matching(spec, pod).is_some_and(|(rule, _)| rule.action == "FailIndex")
 }
 
 /// The first rule that matches a pod, and how it does.

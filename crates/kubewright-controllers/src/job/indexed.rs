@@ -1,12 +1,14 @@
 //! Jobs whose pods have numbers: each of `0` to `completions - 1` has to succeed once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kubewright_api::batch::v1::{Job, JobSpec, JobStatus};
 use kubewright_api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
 use kubewright_core::{List, Object, Str};
 
+use super::index_failures;
+use super::tracking::is_tracked;
 use crate::pods::phase;
 
 /// The number of a pod, as its annotation and as its label.
@@ -15,6 +17,10 @@ pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// The number of a pod, in the environment of its containers.
 const VARIABLE: &str = "JOB_COMPLETION_INDEX";
+
+/// So long may be what a name begins with, if five letters are to follow.
+#[doc(alias = "MaxGeneratedNameLength")]
+const MAX_PREFIX: usize = 63 - 5;
 
 /// How many numbers there are, if pods have any.
 pub(super) fn completions(spec: &JobSpec) -> Option<i32> {
@@ -28,10 +34,45 @@ pub(super) fn index_of(pod: &Pod, completions: i32) -> Option<i32> {
     (0..completions).contains(&index).then_some(index)
 }
 
+/// How the numbers of a job stand.
+#[derive(Debug)]
+pub(super) struct Indexes {
+    pub(super) completions: i32,
+    pub(super) completed: BTreeSet<i32>,
+    /// Those that have failed for good, where the failures of each are limited.
+    pub(super) failed: Option<BTreeSet<i32>>,
+    /// The last pod of each number that has failed and waits for another try, where failures are limited.
+    pub(super) awaiting: BTreeMap<i32, Arc<Pod>>,
+}
+
+impl Indexes {
+    /// Notes in the status how the numbers stand, if pods have any.
+    pub(super) fn note(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Option<Self> {
+        let completions = completions(spec)?;
+        let completed = note_completed(status, completions, pods);
+        let failed = index_failures::note_failed(status, spec, completions, pods);
+        let is_settled = |index| completed.contains(&index) || failed.as_ref().is_some_and(|set| set.contains(&index));
+        let awaiting = index_failures::awaiting(spec, completions, is_settled, pods);
+        Some(Indexes { completions, completed, failed, awaiting })
+    }
+
+    /// The lowest numbers that are to be run and that no pod has, so many at the most.
+    #[doc(alias = "firstPendingIndexes")]
+    pub(super) fn pending<'a>(&self, pods: impl IntoIterator<Item = &'a Arc<Pod>>, count: usize) -> Vec<i32> {
+        let taken: BTreeSet<i32> = pods.into_iter().filter_map(|pod| index_of(pod, self.completions)).collect();
+        let is_settled = |index: &i32| {
+            self.completed.contains(index) || self.failed.as_ref().is_some_and(|failed| failed.contains(index))
+        };
+        (0..self.completions).filter(|index| !is_settled(index) && !taken.contains(index)).take(count).collect()
+    }
+}
+
 /// Notes which numbers have succeeded, each once however many of its pods did.
-pub(super) fn note_completed(status: &mut JobStatus, completions: i32, pods: &[Arc<Pod>]) -> BTreeSet<i32> {
+#[doc(alias = "calculateSucceededIndexes")]
+fn note_completed(status: &mut JobStatus, completions: i32, pods: &[Arc<Pod>]) -> BTreeSet<i32> {
     let mut completed = parse(status.completed_indexes.as_deref().unwrap_or_default(), completions);
-    let succeeded = pods.iter().filter(|pod| phase(pod) == "Succeeded");
+    // One that was let go is in the list, unless the job was made smaller and larger again, and then it runs anew.
+    let succeeded = pods.iter().filter(|pod| phase(pod) == "Succeeded" && is_tracked(pod));
     completed.extend(succeeded.filter_map(|pod| index_of(pod, completions)));
     status.completed_indexes = (!completed.is_empty()).then(|| format(&completed).into());
     status.succeeded = i32::try_from(completed.len()).ok().filter(|count| *count > 0);
@@ -53,28 +94,24 @@ pub(super) fn take_superfluous(
     superfluous
 }
 
-/// The lowest numbers that have not succeeded and that no pod has, so many at the most.
-#[doc(alias = "firstPendingIndexes")]
-pub(super) fn pending<'a>(
-    pods: impl IntoIterator<Item = &'a Arc<Pod>>,
-    completed: &BTreeSet<i32>,
-    completions: i32,
-    count: usize,
-) -> Vec<i32> {
-    let taken: BTreeSet<i32> = pods.into_iter().filter_map(|pod| index_of(pod, completions)).collect();
-    (0..completions).filter(|index| !completed.contains(index) && !taken.contains(index)).take(count).collect()
-}
-
 /// Gives a pod its number: in its name, its host name, an annotation, a label, and the environment.
 pub(super) fn number_pod(pod: &mut Pod, job: &Job, index: i32) {
     let text = Str::from(index.to_string());
-    pod.metadata.generate_name = Some(format!("{}-{index}-", job.name()).into());
+    pod.metadata.generate_name = Some(prefix(job.name(), index).into());
     pod.metadata.annotations.insert(INDEX, text.clone());
     pod.metadata.labels.insert(INDEX, text);
     let Some(spec) = &mut pod.spec else { return };
     spec.hostname = Some(format!("{}-{index}", job.name()).into());
     tell_containers(&mut spec.init_containers);
     tell_containers(&mut spec.containers);
+}
+
+/// What the names of pods with this number begin with; of a long name as much as leaves room for what is generated.
+#[doc(alias = "podGenerateNameWithIndex")]
+fn prefix(job: &str, index: i32) -> String {
+    let end = format!("-{index}-");
+    let start: String = job.chars().take(MAX_PREFIX - end.len()).collect();
+    start + &end
 }
 
 fn tell_containers(containers: &mut List<Container>) {
@@ -99,7 +136,7 @@ pub(super) fn parse(text: &str, completions: i32) -> BTreeSet<i32> {
 }
 
 /// Writes `1,3-5,7`: more than two in a row as a range, as the API has it.
-fn format(indexes: &BTreeSet<i32>) -> String {
+pub(super) fn format(indexes: &BTreeSet<i32>) -> String {
     let mut ranges: Vec<(i32, i32)> = Vec::new();
     for index in indexes {
         match ranges.last_mut() {
@@ -138,7 +175,17 @@ mod tests {
         let mut active = vec![pod("0"), pod("0"), pod("1"), pod("9"), pod("x"), pod("3")];
         let superfluous = take_superfluous(&mut active, &completed, 6);
         assert_eq!((active.len(), superfluous.len()), (2, 4));
-        assert_eq!(pending(&active, &completed, 6, 10), [2, 4, 5]);
-        assert_eq!(pending(&active, &completed, 6, 1), [2]);
+        let mut indexes = Indexes { completions: 6, completed, failed: None, awaiting: BTreeMap::new() };
+        assert_eq!(indexes.pending(&active, 10), [2, 4, 5]);
+        assert_eq!(indexes.pending(&active, 1), [2]);
+        indexes.failed = Some(BTreeSet::from([4]));
+        assert_eq!(indexes.pending(&active, 10), [2, 5]);
+    }
+
+    #[test]
+    fn a_long_name_leaves_room_for_the_number_and_for_what_is_generated() {
+        assert_eq!(prefix("sum", 7), "sum-7-");
+        let long = prefix(&"n".repeat(63), 123);
+        assert!(long.len() == MAX_PREFIX && long.ends_with("n-123-"), "{long}");
     }
 }

@@ -1,15 +1,15 @@
 //! Jobs: pods that run to their end, so many at a time, until enough have succeeded.
 //!
 //! Pods carry a finalizer until their end has been counted, so that none is counted twice, nor lost when it is deleted;
-//! `tracking` counts, `indexed` knows pods with numbers, `pods` creates and deletes, `outcome` decides how a job ends, with
-//! `failure_policy` and `success_policy`, and `conditions` says so. A job is decided first (`FailureTarget`,
-//! `SuccessCriteriaMet`), then its pods stop, and only then is it over (`Failed`, `Complete`).
-//!
-//! Not done: limits of failures for each index (`backoffLimitPerIndex`, `maxFailedIndexes`, the action `FailIndex`, which counts
-//! as `Count`), and the adoption of pods that nobody controls.
+//! `tracking` counts, `indexed` knows pods with numbers and `index_failures` how often each may fail, `pods` creates and deletes,
+//! not too soon after failures (`backoff`), `outcome` decides how a job ends, with `failure_policy` and `success_policy`, and
+//! `conditions` says so. A job is decided first (`FailureTarget`, `SuccessCriteriaMet`), then its pods stop, and only then is it
+//! over (`Failed`, `Complete`).
 
+mod backoff;
 mod conditions;
 mod failure_policy;
+mod index_failures;
 mod indexed;
 mod outcome;
 mod pods;
@@ -24,20 +24,24 @@ use kubewright_api::core::v1::Pod;
 use kubewright_cache::{Event, InformerHandle};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
-use kubewright_core::{GroupVersionKind, Object, ObjectKey};
+use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
 use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
+use crate::claim::{Claimant, claim};
 use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
 use crate::own_writes::OwnWrites;
-use crate::owner_events::controller;
+use crate::owner_events::{controller, owners_of};
 use crate::worker::{self, Reconcile, Synced, work};
+use backoff::Backoffs;
 use conditions::{conclude, finished};
+use indexed::Indexes;
 use outcome::Outcome;
 use pods::Alive;
+use tracking::Reckoning;
 
 pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("batch", "v1", "Job");
 
@@ -51,8 +55,17 @@ struct Jobs {
     pods: InformerHandle<Pod>,
     own_writes: OwnWrites,
     own_statuses: OwnWrites,
+    backoffs: Backoffs,
     clock: Clock,
     events: EventRecorder,
+}
+
+/// What is to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Job(ObjectKey),
+    /// A pod of a job that nobody controls any more.
+    Orphan(ObjectKey),
 }
 
 /// Runs jobs until `stop` is cancelled, with so many workers.
@@ -74,6 +87,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         pods: pods.clone(),
         own_writes: OwnWrites::default(),
         own_statuses: OwnWrites::default(),
+        backoffs: Backoffs::default(),
         clock: Clock::new(),
         events: context.recorder("job-controller"),
     });
@@ -85,18 +99,25 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             {
                 reconcile.own_writes.forget(job.uid());
                 reconcile.own_statuses.forget(job.uid());
+                reconcile.backoffs.forget(job.uid());
             }
-            queue.add(event.key());
+            queue.add(Key::Job(event.key()));
         }
     })?;
     let of_pods = pods.add_handler({
-        let queue = queue.clone();
+        let (queue, jobs) = (queue.clone(), jobs.lister());
         move |event: &Event<Pod>| {
-            // Also where the job is gone: its pods are then let go.
-            if let Some(pod) = event.object().filter(|_| !event.is_reminder())
-                && let Some(reference) = controller(pod).filter(|reference| reference.kind == "Job")
-            {
-                queue.add(ObjectKey::namespaced(pod.namespace(), reference.name));
+            owners_of(event, &jobs, "Job", |job| selector(job).ok(), |key| queue.add(Key::Job(key)));
+            let Some(pod) = event.object().filter(|pod| !event.is_reminder() && tracking::is_tracked(pod)) else {
+                return;
+            };
+            match controller(pod) {
+                // Also where the job is gone: its pods are then let go.
+                Some(reference) if reference.kind == KIND.kind => {
+                    queue.add(Key::Job(ObjectKey::namespaced(pod.namespace(), reference.name)));
+                }
+                Some(_) => {}
+                None => queue.add(Key::Orphan(pod.key())),
             }
         }
     })?;
@@ -111,9 +132,13 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
 
 impl Reconcile for Jobs {
     const NAME: &'static str = "job";
-    type Key = ObjectKey;
+    type Key = Key;
 
-    async fn sync(&self, key: &ObjectKey) -> Synced {
+    async fn sync(&self, key: &Key) -> Synced {
+        let key = match key {
+            Key::Job(key) => key,
+            Key::Orphan(key) => return self.let_go_of_orphan(key).await.map(|()| None),
+        };
         let job = self.jobs.lister().namespace(key.namespace().clone()).get(key.name());
         self.let_go_of_strangers(key, job.as_deref().map(Object::uid)).await?;
         let Some(job) = job else { return Ok(None) };
@@ -134,11 +159,30 @@ impl Reconcile for Jobs {
         if !self.own_statuses.are_seen(job.uid(), self.jobs.store()) {
             return Ok(None);
         }
+        let pods = self.claim(&job).await?;
         self.run(&job, spec, &pods).await
     }
 }
 
+/// Which pods are a job's.
+fn selector(job: &Job) -> Result<Selector, Error> {
+    Ok(Selector::from_label_selector(job.spec.as_ref().and_then(|spec| spec.selector.as_deref()))?)
+}
+
 impl Jobs {
+    /// The pods of a job, after adoptions and releases. One that is adopted is held as any other, one that is released is let go.
+    #[doc(alias = "getPodsForJob")]
+    async fn claim(&self, job: &Job) -> Result<Vec<Arc<Pod>>, Error> {
+        let claimant = Claimant {
+            meta: &job.metadata,
+            kind: &KIND,
+            owners: &Api::<Job>::namespaced(&self.client, job.namespace()),
+            selector: &selector(job)?,
+            finalizer: Some(tracking::FINALIZER),
+        };
+        claim(&claimant, &self.pods.lister(), &Api::namespaced(&self.client, job.namespace()), |_| true).await
+    }
+
     /// Counts what has ended, decides whether the job is over, and starts what is missing.
     async fn run(&self, job: &Arc<Job>, spec: &JobSpec, pods: &[Arc<Pod>]) -> Synced {
         let now = self.clock.now();
@@ -147,8 +191,8 @@ impl Jobs {
         if status.start_time.is_none() && spec.suspend != Some(true) {
             status.start_time = Some(now);
         }
-        let completed = indexed::completions(spec).map(|count| indexed::note_completed(&mut status, count, pods));
-        let counts = tracking::count(&mut status, spec, pods);
+        let indexes = Indexes::note(&mut status, spec, pods);
+        let counts = tracking::settle(&mut status, spec, pods);
         let mut alive = Alive::of(pods);
         let decided = Outcome::decided(&status);
         let is_decided = decided.is_some();
@@ -157,10 +201,11 @@ impl Jobs {
         if is_current {
             outcome = decided
                 .or_else(|| outcome::failed(spec, &status, counts, pods, now))
-                .or_else(|| success_policy::met(spec, completed.as_ref()));
+                .or_else(|| outcome::failed_indexes(spec, indexes.as_ref()))
+                .or_else(|| success_policy::met(spec, indexes.as_ref().map(|indexes| &indexes.completed)));
             let done = match &outcome {
                 Some(end) => self.end_pods(job, end, &mut alive).await.map(|()| None),
-                None => self.manage(job, spec, counts, completed.as_ref(), &mut alive, pods).await,
+                None => self.manage(job, spec, counts, indexes.as_ref(), &mut alive, pods).await,
             };
             match done {
                 Ok(wait) => again = wait,
@@ -176,11 +221,11 @@ impl Jobs {
             status.ready = Some(number(alive.ready()));
             status.terminating = Some(number(alive.terminating.len()));
         }
+        let awaiting = indexes.iter().flat_map(|indexes| indexes.awaiting.values()).map(|pod| pod.uid()).collect();
+        let reckoning = Reckoning { spec, outcome: outcome.as_ref(), awaiting };
+        reckoning.list(&mut status, pods);
         let mut is_over = false;
         if let Some(end) = &outcome {
-            if !end.is_success {
-                tracking::count_rest(&mut status, spec, pods);
-            }
             // All ends are counted before the job is over, or some would be lost.
             is_over = is_decided && status.uncounted_terminated_pods.is_none() && alive.is_empty();
             match (is_decided, is_over) {
@@ -197,9 +242,7 @@ impl Jobs {
         if let Some(end) = outcome.as_ref().filter(|_| is_over) {
             self.tell_end(job, end);
         }
-        // Of a job that is decided, nothing is left to be told: what had to be is in the status now.
-        let is_told = tracking::is_told(&status, spec);
-        self.let_go(pods, |pod| outcome.is_some() || is_told(pod)).await?;
+        self.let_go(pods, reckoning.is_told(&status)).await?;
         if let Some(failure) = failure {
             return Err(failure);
         }

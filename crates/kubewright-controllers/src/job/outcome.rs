@@ -8,6 +8,7 @@ use kubewright_api::core::v1::Pod;
 use kubewright_core::{Str, Time};
 
 use super::failure_policy;
+use super::indexed::Indexes;
 use crate::pods::phase;
 
 /// How many pods have ended, those not yet in the status included.
@@ -74,6 +75,20 @@ pub(super) fn failed(
     }
     let is_late = deadline(spec, status).is_some_and(|deadline| now >= deadline);
     is_late.then(|| Outcome::failure("DeadlineExceeded", "Job was active longer than specified deadline"))
+}
+
+/// Whether a job has failed because too many of its numbers have, or because all others have succeeded.
+pub(super) fn failed_indexes(spec: &JobSpec, indexes: Option<&Indexes>) -> Option<Outcome> {
+    let indexes = indexes?;
+    let failed = indexes.failed.as_ref().filter(|failed| !failed.is_empty())?.len();
+    let is_over = |limit: i32| usize::try_from(limit).is_ok_and(|limit| failed > limit);
+    if spec.max_failed_indexes.is_some_and(is_over) {
+        let message = "Job has exceeded the specified maximal number of failed indexes";
+        return Some(Outcome::failure("MaxFailedIndexesExceeded", message));
+    }
+    let settled = failed + indexes.completed.len();
+    let is_all = usize::try_from(indexes.completions).is_ok_and(|completions| settled >= completions);
+    is_all.then(|| Outcome::failure("FailedIndexes", "Job has failed indexes"))
 }
 
 /// Whether enough pods have succeeded, and none runs any more.

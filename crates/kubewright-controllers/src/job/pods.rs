@@ -1,6 +1,5 @@
 //! Creating the pods that a job lacks, not too soon after failures, and deleting those it has too many of.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,20 +8,18 @@ use kubewright_api::batch::v1::{Job, JobSpec};
 use kubewright_api::core::v1::Pod;
 use kubewright_client::Api;
 use kubewright_core::options::DeleteOptions;
-use kubewright_core::{Object, Time, owner};
+use kubewright_core::{Object, owner};
 
-use super::indexed;
+use super::indexed::{self, Indexes};
 use super::outcome::Counts;
 use super::tracking::{FINALIZER, waits_for_the_end};
-use super::{Jobs, KIND};
+use super::{Jobs, KIND, index_failures};
 use crate::batches::{all_at_once, slow_start};
 use crate::error::{Error, is_namespace_terminating};
-use crate::pods::{condition, is_active, is_finished, is_ready, phase};
+use crate::pods::{is_active, is_finished, is_ready};
+use crate::replicaset::victims;
 
-/// So long a job waits after its first failure, and twice as long after each further one.
-const FIRST_PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// So many pods are created at the most before a job is looked at again.
+/// So many pods are created or deleted at the most before a job is looked at again.
 const BURST: usize = 500;
 
 /// The pods of a job that have not stopped yet, as far as this look at it knows.
@@ -55,22 +52,24 @@ impl Jobs {
         job: &Arc<Job>,
         spec: &JobSpec,
         counts: Counts,
-        completed: Option<&BTreeSet<i32>>,
+        indexes: Option<&Indexes>,
         alive: &mut Alive,
         pods: &[Arc<Pod>],
     ) -> Result<Option<Duration>, Error> {
+        let too_soon = self.backoffs.wait(job.uid(), spec, pods, self.clock.now());
         if spec.suspend == Some(true) {
             let all = std::mem::take(&mut alive.active);
             return self.dismiss(job, alive, all).await.map(|()| None);
         }
-        let numbers = indexed::completions(spec).zip(completed);
-        if let Some((completions, completed)) = numbers {
-            let superfluous = indexed::take_superfluous(&mut alive.active, completed, completions);
+        if let Some(indexes) = indexes {
+            let superfluous = indexed::take_superfluous(&mut alive.active, &indexes.completed, indexes.completions);
             self.dismiss(job, alive, superfluous).await?;
         }
         let wanted = wanted(spec, counts, alive.active.len());
         if alive.active.len() > wanted {
-            let surplus = alive.active.split_off(wanted);
+            let surplus = (alive.active.len() - wanted).min(BURST);
+            let surplus = victims::choose(alive.active.clone(), &[], surplus, self.clock.now());
+            alive.active.retain(|pod| surplus.iter().all(|one| !Arc::ptr_eq(one, pod)));
             return self.dismiss(job, alive, surplus).await.map(|()| None);
         }
         // What is on its way out keeps its place where a job waits for the end of its pods.
@@ -79,22 +78,28 @@ impl Jobs {
         if missing == 0 {
             return Ok(None);
         }
-        if let Some(wait) = pause(failures(counts, pods), last_failure(pods), self.clock.now()) {
+        // Where failures of each number are limited, each waits for itself.
+        let is_each_alone = index_failures::limit(spec).is_some();
+        if let Some(wait) = too_soon.filter(|_| !is_each_alone) {
             return Ok(Some(wait));
         }
+        let mut numbers = indexes.map(|indexes| indexes.pending(alive.active.iter().chain(leaving), missing));
+        let mut again = None;
+        if let Some((indexes, pending)) = indexes.zip(numbers.as_mut()).filter(|_| is_each_alone) {
+            (*pending, again) = index_failures::due(std::mem::take(pending), &indexes.awaiting, self.clock.now());
+        }
+        let missing = numbers.as_ref().map_or(missing, Vec::len);
         let pod = pod_of(job, spec);
-        let indexes = numbers.map(|(completions, completed)| {
-            let taken = alive.active.iter().chain(leaving);
-            indexed::pending(taken, completed, completions, missing)
-        });
-        let missing = indexes.as_ref().map_or(missing, Vec::len);
         let next = AtomicUsize::new(0);
         let api = Api::<Pod>::namespaced(&self.client, job.namespace());
         let (created, failed) = slow_start(missing, || {
             let (api, mut pod) = (api.clone(), pod.clone());
-            let index = indexes.as_ref().and_then(|indexes| indexes.get(next.fetch_add(1, Ordering::Relaxed)));
-            if let Some(index) = index {
-                indexed::number_pod(&mut pod, job, *index);
+            let number = numbers.as_ref().and_then(|numbers| numbers.get(next.fetch_add(1, Ordering::Relaxed)));
+            if let Some((number, indexes)) = number.zip(indexes) {
+                indexed::number_pod(&mut pod, job, *number);
+                if is_each_alone {
+                    index_failures::note_count(&mut pod, spec, indexes.awaiting.get(number).map(|pod| &**pod));
+                }
             }
             async move { api.create(&pod).await }
         })
@@ -105,8 +110,11 @@ impl Jobs {
             alive.active.push(Arc::new(pod));
         }
         match failed {
-            Some(error) if !is_namespace_terminating(&error) => Err(error.into()),
-            _ => Ok(None),
+            Some(error) if !is_namespace_terminating(&error) => {
+                self.events.warning(&**job, "FailedCreate", format!("Error creating: {error}"));
+                Err(error.into())
+            }
+            _ => Ok(again),
         }
     }
 
@@ -142,6 +150,7 @@ impl Jobs {
                 }
                 Err(error) if error.is_not_found() || error.is_conflict() => {}
                 Err(error) => {
+                    self.events.warning(job, "FailedDelete", format!("Error deleting: {error}"));
                     failure = failure.or(Some(error));
                     alive.active.push(pod);
                 }
@@ -156,28 +165,10 @@ fn wanted(spec: &JobSpec, counts: Counts, active: usize) -> usize {
     let parallelism = usize::try_from(spec.parallelism.unwrap_or(1)).unwrap_or_default();
     match spec.completions {
         Some(completions) => parallelism.min(usize::try_from(completions - counts.succeeded).unwrap_or_default()),
-        None if counts.succeeded > 0 => active.min(parallelism),
+        // What runs is left to its end; no other is started.
+        None if counts.succeeded > 0 => active,
         None => parallelism,
     }
-}
-
-/// How many pods have failed, also such as do not count.
-fn failures(counts: Counts, pods: &[Arc<Pod>]) -> usize {
-    let seen = pods.iter().filter(|pod| phase(pod) == "Failed").count();
-    seen.max(usize::try_from(counts.failed).unwrap_or_default())
-}
-
-/// How long it is too soon after so many failures.
-fn pause(failures: usize, last_failure: Option<Time>, now: Time) -> Option<Duration> {
-    let doublings = u32::try_from(failures).ok()?.checked_sub(1)?;
-    let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_PAUSE);
-    let passed = now.duration_since(last_failure?).unwrap_or_default();
-    Some(pause.saturating_sub(passed)).filter(|wait| !wait.is_zero())
-}
-
-fn last_failure(pods: &[Arc<Pod>]) -> Option<Time> {
-    let failed = pods.iter().filter(|pod| phase(pod) == "Failed");
-    failed.filter_map(|pod| condition(pod, "Ready")?.last_transition_time).max()
 }
 
 /// A pod of the job's template.
@@ -188,7 +179,9 @@ fn pod_of(job: &Job, spec: &JobSpec) -> Pod {
     pod.metadata.labels = spec.template.metadata.labels.clone();
     pod.metadata.annotations = spec.template.metadata.annotations.clone();
     pod.metadata.finalizers = spec.template.metadata.finalizers.clone();
-    pod.metadata.finalizers.push(FINALIZER.into());
+    if pod.metadata.finalizers.iter().all(|finalizer| finalizer != FINALIZER) {
+        pod.metadata.finalizers.push(FINALIZER.into());
+    }
     pod.metadata.owner_references = [owner::new_controller_ref(&job.metadata, &KIND)].into();
     pod
 }

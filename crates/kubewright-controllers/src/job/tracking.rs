@@ -12,7 +12,7 @@ use kubewright_client::Api;
 use kubewright_core::options::Patch;
 use kubewright_core::{List, Object, ObjectKey, Str};
 
-use super::outcome::Counts;
+use super::outcome::{Counts, Outcome};
 use super::{Jobs, failure_policy, indexed};
 use crate::batches::all_at_once;
 use crate::error::Error;
@@ -32,57 +32,81 @@ enum End {
     Untold,
 }
 
-/// Moves pods that have ended into the status, and those that were let go since into its numbers. Pods of an indexed job that have
-/// succeeded are in its list of indexes already.
-pub(super) fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
+/// So many pods are in the status at the most, lest it grow beyond what the server takes.
+#[doc(alias = "MaxUncountedPods")]
+const MAX_UNCOUNTED: usize = 500;
+
+/// Moves pods that were let go into the numbers of the status; returns these with all that have ended. Pods of an indexed job that
+/// have succeeded are in its list of indexes already.
+pub(super) fn settle(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
     let mut uncounted = take_uncounted(status);
     let held: HashSet<&str> = pods.iter().filter(|pod| is_tracked(pod)).map(|pod| pod.uid()).collect();
     let settle = |uids: &mut List<Str>, number: &mut Option<i32>| {
         let before = uids.len();
         uids.retain(|uid| held.contains(uid.as_str()));
-        let settled = i32::try_from(before - uids.len()).unwrap_or_default();
-        *number = Some(number.unwrap_or_default() + settled).filter(|number| *number > 0);
+        *number = Some(number.unwrap_or_default() + number_of(before - uids.len())).filter(|number| *number > 0);
     };
     settle(&mut uncounted.succeeded, &mut status.succeeded);
     settle(&mut uncounted.failed, &mut status.failed);
     let listed = listed(&uncounted);
-    for pod in pods.iter().filter(|pod| is_tracked(pod)) {
-        if listed.contains(pod.uid()) {
-            continue;
-        }
-        match end_of(pod, spec) {
-            Some(End::Succeeded) => uncounted.succeeded.push(pod.uid().into()),
-            Some(End::Failed) => uncounted.failed.push(pod.uid().into()),
-            Some(End::Untold) | None => {}
-        }
-    }
-    let total = |uids: &List<Str>, number: Option<i32>| {
-        number.unwrap_or_default() + i32::try_from(uids.len()).unwrap_or_default()
+    let fresh: Vec<End> = pods
+        .iter()
+        .filter(|pod| is_tracked(pod) && !listed.contains(pod.uid()))
+        .filter_map(|pod| end_of(pod, spec))
+        .collect();
+    let total = |uids: &List<Str>, number: Option<i32>, end: End| {
+        number.unwrap_or_default() + number_of(uids.len() + fresh.iter().filter(|one| **one == end).count())
     };
     let counts = Counts {
-        succeeded: total(&uncounted.succeeded, status.succeeded),
-        failed: total(&uncounted.failed, status.failed),
+        succeeded: total(&uncounted.succeeded, status.succeeded, End::Succeeded),
+        failed: total(&uncounted.failed, status.failed, End::Failed),
     };
     put_uncounted(status, uncounted);
     counts
 }
 
-/// Moves what a failed job still runs into the status: none of it will be waited for.
-pub(super) fn count_rest(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) {
-    let mut uncounted = take_uncounted(status);
-    let listed = listed(&uncounted);
-    for pod in pods.iter().filter(|pod| is_tracked(pod)) {
-        if end_of(pod, spec).is_none() && !listed.contains(pod.uid()) && failure_of(pod, spec) == End::Failed {
-            uncounted.failed.push(pod.uid().into());
-        }
-    }
-    put_uncounted(status, uncounted);
+/// How the ends of pods count as a job stands.
+pub(super) struct Reckoning<'a> {
+    pub(super) spec: &'a JobSpec,
+    /// Once a job is decided, nothing is waited for: what has not ended is not needed, or has failed with the job.
+    pub(super) outcome: Option<&'a Outcome>,
+    /// Pods that are not counted yet since another has to learn from them how often they failed.
+    pub(super) awaiting: HashSet<&'a str>,
 }
 
-/// Tells of each pod whether all that has to be told of its end is in the status.
-pub(super) fn is_told<'a>(status: &JobStatus, spec: &'a JobSpec) -> impl Fn(&Pod) -> bool + Send + use<'a> {
-    let listed = status.uncounted_terminated_pods.as_deref().map(listed).unwrap_or_default();
-    move |pod| listed.contains(pod.uid()) || end_of(pod, spec) == Some(End::Untold)
+impl Reckoning<'_> {
+    /// Moves pods that have ended into the status, so many as there is room for; the others have their turn when these are let go.
+    #[doc(alias = "trackJobStatusAndRemoveFinalizers")]
+    pub(super) fn list(&self, status: &mut JobStatus, pods: &[Arc<Pod>]) {
+        let mut uncounted = take_uncounted(status);
+        let listed = listed(&uncounted);
+        for pod in pods.iter().filter(|pod| is_tracked(pod) && !listed.contains(pod.uid())) {
+            if uncounted.succeeded.len() + uncounted.failed.len() >= MAX_UNCOUNTED {
+                break;
+            }
+            match self.end_of(pod) {
+                Some(End::Succeeded) => uncounted.succeeded.push(pod.uid().into()),
+                Some(End::Failed) => uncounted.failed.push(pod.uid().into()),
+                Some(End::Untold) | None => {}
+            }
+        }
+        put_uncounted(status, uncounted);
+    }
+
+    /// Tells of each pod whether all that has to be told of its end is in the status.
+    pub(super) fn is_told(&self, status: &JobStatus) -> impl Fn(&Pod) -> bool + Send {
+        let listed = status.uncounted_terminated_pods.as_deref().map(listed).unwrap_or_default();
+        move |pod| listed.contains(pod.uid()) || self.end_of(pod) == Some(End::Untold)
+    }
+
+    fn end_of(&self, pod: &Pod) -> Option<End> {
+        match (end_of(pod, self.spec), self.outcome) {
+            (Some(_), None) if self.awaiting.contains(pod.uid()) => None,
+            (None, Some(outcome)) if outcome.is_success => Some(End::Untold),
+            (None, Some(_)) => Some(failure_of(pod, self.spec)),
+            (end, _) => end,
+        }
+    }
 }
 
 /// Whether a pod has failed: also one that is deleted before its end, unless the job waits for that end.
@@ -115,6 +139,10 @@ fn end_of(pod: &Pod, spec: &JobSpec) -> Option<End> {
 fn failure_of(pod: &Pod, spec: &JobSpec) -> End {
     let belongs = indexed::completions(spec).is_none_or(|count| indexed::index_of(pod, count).is_some());
     if belongs && failure_policy::is_counted(spec, pod) { End::Failed } else { End::Untold }
+}
+
+fn number_of(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 fn take_uncounted(status: &mut JobStatus) -> UncountedTerminatedPods {
@@ -156,6 +184,14 @@ impl Jobs {
         pods.retain(|pod| controller(pod).is_some_and(|owner| uid.is_none_or(|uid| owner.uid != *uid)));
         self.let_go(&pods, |_| true).await
     }
+
+    /// Lets a pod go that no job controls any more.
+    #[doc(alias = "syncOrphanPod")]
+    pub(super) async fn let_go_of_orphan(&self, key: &ObjectKey) -> Result<(), Error> {
+        let pod = self.pods.lister().namespace(key.namespace().clone()).get(key.name());
+        let orphan: Vec<Arc<Pod>> = pod.into_iter().filter(|pod| controller(pod).is_none()).collect();
+        self.let_go(&orphan, |_| true).await
+    }
 }
 
 #[cfg(test)]
@@ -174,19 +210,60 @@ mod tests {
         Arc::new(pod)
     }
 
+    fn reckoning(spec: &JobSpec) -> Reckoning<'_> {
+        Reckoning { spec, outcome: None, awaiting: HashSet::new() }
+    }
+
+    /// Counts and lists, as a look at a job does.
+    fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
+        let counts = settle(status, spec, pods);
+        reckoning(spec).list(status, pods);
+        counts
+    }
+
     #[test]
     fn a_pod_is_counted_once_it_was_let_go() {
         let (spec, mut status) = (JobSpec::default(), JobStatus::default());
         let held = [pod("a", "Succeeded", false, Some("n")), pod("b", "Failed", false, Some("n"))];
         assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed), (None, None));
-        assert!(held.iter().all(|pod| is_told(&status, &spec)(pod)));
+        assert!(held.iter().all(|pod| reckoning(&spec).is_told(&status)(pod)));
         // Looked at again before the finalizers are seen to be gone: nothing changes.
         assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
         assert_eq!(count(&mut status, &spec, &held[1..]), Counts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed), (Some(1), None));
         assert_eq!(count(&mut status, &spec, &[]), Counts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed, status.uncounted_terminated_pods), (Some(1), Some(1), None));
+    }
+
+    #[test]
+    fn the_status_takes_so_many_pods_at_a_time() {
+        let (spec, mut status) = (JobSpec::default(), JobStatus::default());
+        let mut pods: Vec<_> = (0..1200).map(|n| pod(&n.to_string(), "Succeeded", false, Some("n"))).collect();
+        for (told, succeeded) in [(500, None), (500, Some(500)), (200, Some(1000)), (0, Some(1200))] {
+            // All that have ended are known from the first look on, whether or not there is room for them.
+            assert_eq!(count(&mut status, &spec, &pods).succeeded, 1200);
+            let reckoning = reckoning(&spec);
+            let is_told = reckoning.is_told(&status);
+            let before = pods.len();
+            pods.retain(|pod| !is_told(pod));
+            assert_eq!((before - pods.len(), status.succeeded), (told, succeeded));
+        }
+        assert_eq!(status.uncounted_terminated_pods, None);
+    }
+
+    #[test]
+    fn a_pod_that_another_has_to_learn_from_is_held_until_the_job_is_decided() {
+        let (spec, mut status) = (JobSpec::default(), JobStatus::default());
+        let pods = [pod("a", "Failed", false, Some("n"))];
+        let mut reckoning = Reckoning { awaiting: HashSet::from(["a"]), ..reckoning(&spec) };
+        assert_eq!(settle(&mut status, &spec, &pods).failed, 1);
+        reckoning.list(&mut status, &pods);
+        assert!(status.uncounted_terminated_pods.is_none() && !reckoning.is_told(&status)(&pods[0]));
+        let end = Outcome::success("Because", "");
+        reckoning.outcome = Some(&end);
+        reckoning.list(&mut status, &pods);
+        assert!(reckoning.is_told(&status)(&pods[0]));
     }
 
     #[test]
@@ -210,9 +287,18 @@ mod tests {
     fn what_a_failed_job_still_runs_has_failed() {
         let (spec, mut status) = (JobSpec::default(), JobStatus::default());
         let pods = [pod("a", "Running", false, Some("n")), pod("b", "Succeeded", false, Some("n"))];
-        count(&mut status, &spec, &pods);
-        count_rest(&mut status, &spec, &pods);
-        count_rest(&mut status, &spec, &pods);
+        let end = Outcome::decided(&JobStatus {
+            conditions: [kubewright_api::batch::v1::JobCondition {
+                type_: "FailureTarget".into(),
+                status: "True".into(),
+                ..Default::default()
+            }]
+            .into(),
+            ..Default::default()
+        });
+        let reckoning = Reckoning { outcome: end.as_ref(), ..reckoning(&spec) };
+        reckoning.list(&mut status, &pods);
+        reckoning.list(&mut status, &pods);
         let uncounted = status.uncounted_terminated_pods.as_deref().unwrap();
         assert_eq!((&uncounted.succeeded[..], &uncounted.failed[..]), (&["b".into()][..], &["a".into()][..]));
     }

@@ -2,7 +2,7 @@
 
 mod pods;
 mod status;
-mod victims;
+pub(crate) mod victims;
 
 use std::sync::Arc;
 
@@ -100,6 +100,7 @@ impl Reconcile for ReplicaSets {
             kind: &KIND,
             owners: &Api::<ReplicaSet>::namespaced(&self.client, key.namespace().clone()),
             selector: &selector,
+            finalizer: None,
         };
         let api = Api::<Pod>::namespaced(&self.client, key.namespace().clone());
         let pods = claim(&claimant, &self.pods.lister(), &api, is_active).await?;

@@ -80,7 +80,10 @@ impl ReplicaSets {
                 }
                 // Somebody else was faster: gone, or replaced by another of its name.
                 Err(error) if error.is_not_found() || error.is_conflict() => {}
-                Err(error) => first_error = first_error.or(Some(error)),
+                Err(error) => {
+                    self.events.warning(&**set, "FailedDelete", format!("Error deleting: {error}"));
+                    first_error = first_error.or(Some(error));
+                }
             }
         }
         first_error.map_or(Ok(()), |error| Err(error.into()))

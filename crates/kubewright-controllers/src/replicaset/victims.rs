@@ -15,7 +15,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The `count` pods that are missed least; `related` are the pods among which co-location counts.
 #[doc(alias = "getPodsToDelete")]
 #[doc(alias = "ActivePodsWithRanks")]
-pub(super) fn choose(mut pods: Vec<Arc<Pod>>, related: &[Arc<Pod>], count: usize, now: Time) -> Vec<Arc<Pod>> {
+pub(crate) fn choose(mut pods: Vec<Arc<Pod>>, related: &[Arc<Pod>], count: usize, now: Time) -> Vec<Arc<Pod>> {
     if count < pods.len() {
         let mut pods_by_node: HashMap<&str, usize> = HashMap::new();
         for pod in related {

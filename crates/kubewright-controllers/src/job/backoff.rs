@@ -1,0 +1,145 @@
+//! How long a job waits after failures before it starts pods again: longer after each, until one succeeds.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kubewright_api::batch::v1::JobSpec;
+use kubewright_api::core::v1::Pod;
+use kubewright_core::{Object, Str, Time};
+
+use super::tracking::{is_failed, is_tracked};
+use crate::pods::{condition, phase};
+
+/// So long a job waits after its first failure, and twice as long after each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// What is remembered of each job, by its uid: pods that have failed may be gone while it still waits.
+#[derive(Debug, Default)]
+#[doc(alias = "backoffStore")]
+pub(super) struct Backoffs {
+    records: Mutex<HashMap<Str, Backoff>>,
+}
+
+/// How a job has fared since its last success.
+#[derive(Debug, Clone, Default)]
+struct Backoff {
+    failures: u32,
+    last_failure: Option<Time>,
+    /// The pods whose ends are in the numbers, as long as they are held.
+    known: HashSet<Str>,
+}
+
+impl Backoffs {
+    /// Takes note of pods that have ended; returns how long it is too soon to start others.
+    pub(super) fn wait(&self, job: &str, spec: &JobSpec, pods: &[Arc<Pod>], now: Time) -> Option<Duration> {
+        let mut records = self.lock();
+        let record = records.entry(job.into()).or_default();
+        record.note(spec, pods);
+        pause(record.failures, record.last_failure?, now)
+    }
+
+    /// Forgets a job that is gone.
+    pub(super) fn forget(&self, job: &str) {
+        self.lock().remove(job);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Str, Backoff>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Backoff {
+    #[doc(alias = "newBackoffRecord")]
+    fn note(&mut self, spec: &JobSpec, pods: &[Arc<Pod>]) {
+        let held = pods.iter().filter(|pod| is_tracked(pod));
+        let (succeeded, others) = held.partition::<Vec<_>, _>(|pod| phase(pod) == "Succeeded");
+        let failed: Vec<_> = others.into_iter().filter(|pod| is_failed(pod, spec)).collect();
+        let is_new = |pod: &&&Arc<Pod>| !self.known.contains(pod.uid());
+        let last_success = succeeded.iter().filter(is_new).filter_map(|pod| finished_at(pod)).max();
+        let mut failures: Vec<Time> = failed.iter().filter(is_new).filter_map(|pod| finished_at(pod)).collect();
+        if let Some(success) = last_success {
+            // Only what has failed since counts.
+            (self.failures, self.last_failure) = (0, None);
+            failures.retain(|failure| *failure > success);
+        }
+        self.failures = self.failures.saturating_add(u32::try_from(failures.len()).unwrap_or(u32::MAX));
+        self.last_failure = self.last_failure.max(failures.into_iter().max());
+        self.known = succeeded.iter().chain(&failed).map(|pod| pod.uid().into()).collect();
+    }
+}
+
+/// How long it is too soon after so many failures.
+#[doc(alias = "getRemainingTimeForFailuresCount")]
+pub(super) fn pause(failures: u32, last_failure: Time, now: Time) -> Option<Duration> {
+    let doublings = failures.checked_sub(1)?;
+    let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_PAUSE);
+    let passed = now.duration_since(last_failure).unwrap_or_default();
+    Some(pause.saturating_sub(passed)).filter(|wait| !wait.is_zero())
+}
+
+/// When a pod ended, as well as it tells: when its last container did, when it ceased to be ready, when it was deleted.
+#[doc(alias = "getFinishedTime")]
+pub(super) fn finished_at(pod: &Pod) -> Option<Time> {
+    let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter());
+    let ends: Option<Vec<Time>> =
+        containers.map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at).collect();
+    let unready = || condition(pod, "Ready").filter(|ready| ready.status == "False")?.last_transition_time;
+    let deleted = || {
+        let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or_default()).unwrap_or_default();
+        pod.metadata.deletion_timestamp?.checked_sub(Duration::from_secs(grace))
+    };
+    let ended = ends.and_then(|ends| ends.into_iter().max());
+    ended.or_else(unready).or_else(deleted).or_else(|| pod.creation_timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_api::core::v1::PodStatus;
+
+    use super::super::tracking::FINALIZER;
+    use super::*;
+    use crate::pods::new_condition;
+
+    fn time(seconds: i64) -> Time {
+        Time::from_unix(1_700_000_000 + seconds).unwrap()
+    }
+
+    fn pod(uid: &str, phase: &str, ended: i64) -> Arc<Pod> {
+        let mut pod = Pod::default();
+        pod.metadata.uid = Some(uid.into());
+        pod.metadata.finalizers = [FINALIZER.into()].into();
+        let conditions = [new_condition("Ready", false, time(ended))].into();
+        pod.status = Some(PodStatus { phase: Some(phase.into()), conditions, ..Default::default() });
+        Arc::new(pod)
+    }
+
+    #[test]
+    fn each_failure_since_the_last_success_doubles_the_wait() {
+        let (backoffs, spec) = (Backoffs::default(), JobSpec::default());
+        let wait = |pods: &[Arc<Pod>], now| backoffs.wait("job", &spec, pods, time(now)).map(|wait| wait.as_secs());
+        assert_eq!(wait(&[], 0), None);
+        assert_eq!(wait(&[pod("a", "Failed", 0)], 1), Some(9));
+        assert_eq!(wait(&[pod("a", "Failed", 0)], 1), Some(9), "none is counted twice");
+        // That the pods are gone makes it no sooner.
+        assert_eq!((wait(&[], 2), wait(&[], 10)), (Some(8), None));
+        assert_eq!(wait(&[pod("b", "Failed", 20), pod("c", "Failed", 21)], 21), Some(40));
+        assert_eq!(wait(&[pod("d", "Succeeded", 30)], 30), None);
+        assert_eq!(wait(&[pod("e", "Failed", 31), pod("f", "Succeeded", 32), pod("g", "Failed", 33)], 33), Some(10));
+        let many: Vec<_> = (0..40).map(|number| pod(&number.to_string(), "Failed", 40)).collect();
+        assert_eq!(wait(&many, 40), Some(600));
+        backoffs.forget("job");
+        assert_eq!(wait(&[], 40), None);
+    }
+
+    #[test]
+    fn a_pod_that_is_deleted_before_its_end_has_ended_when_it_was() {
+        let mut pod = Pod::default();
+        pod.metadata.creation_timestamp = Some(time(0));
+        assert_eq!(finished_at(&pod), Some(time(0)));
+        pod.metadata.deletion_timestamp = Some(time(40));
+        pod.metadata.deletion_grace_period_seconds = Some(30);
+        assert_eq!(finished_at(&pod), Some(time(10)));
+    }
+}
