@@ -48,6 +48,8 @@ enum Output {
     Yaml,
     /// A table with all columns.
     Wide,
+    /// Names only, as `pod/web`.
+    Name,
 }
 
 /// Prints objects as they are now.
@@ -58,24 +60,16 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
     if let Some(name) = &options.name {
         request = request.name(name.as_str());
     }
-    if let Some(output @ (Output::Json | Output::Yaml)) = options.output {
-        let answer = request.send().await?;
-        let object = Value::from_json(&answer.bytes())?;
-        let mut text = String::new();
-        match output {
-            Output::Json => text = format!("{object}\n"),
-            _ => yaml::write(&object, &mut text),
-        }
-        return Ok(print(text)?);
+    if !options.is_table() {
+        let answer = Value::from_json(&request.send().await?.bytes())?;
+        return Ok(print(options.text(&answer, &mapping))?);
     }
     let answer = request.header(ACCEPT, TABLES).send().await?;
     let mut table = Table::of_server(options.output == Some(Output::Wide));
     options.show(&Value::from_json(&answer.bytes())?, &mapping, &mut table);
     if table.is_empty() {
-        let place =
-            options.namespace(&client).map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
-        let place = if mapping.namespaced { place } else { String::new() };
-        return Ok(print(format!("No resources found{place}.\n"))?);
+        options.say_nothing_found(&client, &mapping);
+        return Ok(());
     }
     Ok(table.print()?)
 }
@@ -84,7 +78,10 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
 pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let mapping = options.mapping(&client).await?;
-    let mut request = options.collection(&client, &mapping).parameter("watch", "true").header(ACCEPT, TABLES);
+    let mut request = options.collection(&client, &mapping).parameter("watch", "true");
+    if options.is_table() {
+        request = request.header(ACCEPT, TABLES);
+    }
     // Only a collection can be watched: a request for one object is answered with it, whatever else it asks for.
     if let Some(name) = &options.name {
         request = request.parameter("fieldSelector", format!("metadata.name={name}"));
@@ -101,8 +98,15 @@ pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
             if event.get("type").and_then(Value::as_str) == Some("ERROR") {
                 return Err(object.get("message").and_then(Value::as_str).unwrap_or("the watch has failed").into());
             }
-            options.show(&object, &mapping, &mut table);
-            table.print_new()?;
+            match options.output {
+                None | Some(Output::Wide) => {
+                    options.show(&object, &mapping, &mut table);
+                    table.print_new()?;
+                }
+                // One document after the other.
+                Some(Output::Yaml) => print(format!("---\n{}", options.text(&object, &mapping)))?,
+                Some(Output::Json | Output::Name) => print(options.text(&object, &mapping))?,
+            }
         }
     }
     Ok(())
@@ -138,7 +142,44 @@ impl Options {
         request
     }
 
+    fn is_table(&self) -> bool {
+        matches!(self.output, None | Some(Output::Wide))
+    }
+
+    /// An object, or a list, as it is asked for where that is no table.
+    fn text(&self, answer: &Value, mapping: &RestMapping) -> String {
+        let mut text = String::new();
+        match self.output {
+            Some(Output::Yaml) => yaml::write(answer, &mut text),
+            Some(Output::Name) => {
+                let one = std::slice::from_ref(answer);
+                let objects = answer.get("items").and_then(Value::as_array).map_or(one, |items| &items[..]);
+                for object in objects {
+                    let name = object.get("metadata").and_then(|metadata| metadata.get("name")?.as_str());
+                    text += &format!("{}/{}\n", type_name(mapping), name.unwrap_or_default());
+                }
+            }
+            _ => text = format!("{answer}\n"),
+        }
+        text
+    }
+
+    /// Tells a person; whoever reads the output reads nothing.
+    #[allow(clippy::print_stderr)]
+    fn say_nothing_found(&self, client: &Client, mapping: &RestMapping) {
+        match self.namespace(client).filter(|_| mapping.namespaced) {
+            Some(namespace) => eprintln!("No resources found in {namespace} namespace."),
+            None => eprintln!("No resources found"),
+        }
+    }
+
     fn show(&self, answer: &Value, mapping: &RestMapping, table: &mut Table) {
         table.add(answer, self.all_namespaces && mapping.namespaced);
     }
+}
+
+/// The type as kubectl names it: `pod`, `deployment.apps`.
+fn type_name(mapping: &RestMapping) -> String {
+    let kind = mapping.kind.kind.to_lowercase();
+    if mapping.kind.group.is_empty() { kind } else { format!("{kind}.{}", mapping.kind.group) }
 }

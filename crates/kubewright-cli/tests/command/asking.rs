@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_client::Api;
 use kubewright_core::options::Patch;
+use kubewright_core::{DynamicObject, Object};
 
 use crate::process::{Cluster, PATIENCE, Serving, eventually, kubewright, text};
 
@@ -22,7 +23,13 @@ fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
     assert!(lines[1].starts_with("default     kubernetes   ClusterIP   10.96.0.1"), "{services}");
     assert!(said(&["get", "service", "kubernetes", "-o", "yaml"]).starts_with("apiVersion: v1\nkind: Service\n"));
     assert!(said(&["get", "namespaces", "default", "-o", "json"]).contains("\"name\":\"default\""));
-    assert_eq!(said(&["get", "pods"]), "No resources found in default namespace.\n");
+    assert_eq!(said(&["get", "services", "-o", "name"]), "service/kubernetes\n");
+    assert_eq!(said(&["get", "clusterroles", "admin", "-o", "name"]), "clusterrole.rbac.authorization.k8s.io/admin\n");
+    // Told to a person; a script that counts lines counts none.
+    let none = kubewright(kubeconfig, &["get", "pods"]);
+    assert_eq!((text(&none.stdout).as_str(), none.status.code()), ("", Some(0)));
+    assert_eq!(text(&none.stderr), "No resources found in default namespace.\n");
+    assert_eq!(text(&kubewright(kubeconfig, &["get", "pods", "-A"]).stderr), "No resources found\n");
     assert!(said(&["api-versions"]).contains("\napps/v1\n"));
     assert!(said(&["api-resources"]).contains("deployments                         deploy       apps/v1"));
 
@@ -78,22 +85,32 @@ fn shells_complete_the_command() {
     }
 }
 
+/// A map of this name, with so many values.
+async fn map(maps: &Api<ConfigMap>, name: &str) {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.into());
+    maps.create(&map).await.expect("it is new");
+}
+
+/// What a watch says, line by line, as it goes on.
+fn watching(cluster: &Cluster, arguments: &[&str]) -> (Killed, impl Fn() -> String + use<>) {
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_kubewright"));
+    watch.arg("watch").args(arguments).args(["--kubeconfig", cluster.kubeconfig.path()]);
+    let mut watch = Killed(watch.stdout(Stdio::piped()).spawn().expect("built"));
+    let lines = BufReader::new(watch.0.stdout.take().expect("piped")).lines();
+    let (sender, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    (watch, move || said.recv_timeout(PATIENCE).expect("it goes on to say what it sees"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_object_is_watched_by_its_name() {
     let cluster = Cluster::start(&["apiserver"]);
     let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "default");
     for name in ["other", "wanted"] {
-        let mut map = ConfigMap::default();
-        map.metadata.name = Some(name.into());
-        maps.create(&map).await.expect("it is new");
+        map(&maps, name).await;
     }
-    let mut watch = Command::new(env!("CARGO_BIN_EXE_kubewright"));
-    watch.args(["watch", "configmaps", "wanted", "--kubeconfig", cluster.kubeconfig.path()]);
-    let mut watch = Killed(watch.stdout(Stdio::piped()).spawn().expect("built"));
-    let lines = BufReader::new(watch.0.stdout.take().expect("piped")).lines();
-    let (sender, said) = std::sync::mpsc::channel();
-    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-    let next = || said.recv_timeout(PATIENCE).expect("it goes on to say what it sees");
+    let (mut watch, next) = watching(&cluster, &["configmaps", "wanted"]);
     assert!(next().starts_with("NAME "));
     assert!(next().starts_with("wanted   0 "));
     let filled = || Patch::Merge(br#"{"data":{"key":"value"}}"#.to_vec());
@@ -103,6 +120,26 @@ async fn one_object_is_watched_by_its_name() {
     assert!(watch.0.try_wait().expect("it is our child").is_none(), "it still watches");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_is_shown_as_it_is_asked_for() {
+    let cluster = Cluster::start(&["apiserver"]);
+    let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "default");
+    map(&maps, "one").await;
+    let watch = |output| watching(&cluster, &["configmaps", "-o", output]);
+    let ((_json, json), (_yaml, yaml), (_name, name)) = (watch("json"), watch("yaml"), watch("name"));
+    let read = |line: String| line.parse::<DynamicObject>().expect("an object on a line");
+    let first = read(json());
+    assert_eq!((&*first.kind, first.name()), ("ConfigMap", "one"));
+    assert_eq!([yaml(), yaml(), yaml()], ["---", "apiVersion: v1", "kind: ConfigMap"]);
+    assert_eq!(name(), "configmap/one");
+    map(&maps, "two").await;
+    assert_eq!(read(json()).name(), "two");
+    while yaml() != "---" {}
+    assert_eq!(name(), "configmap/two");
+    let (_wide, wide) = watch("wide");
+    assert!(wide().starts_with("NAME "));
+}
+
 #[test]
 fn a_reader_that_has_gone_away_has_read_enough() {
     let cluster = Cluster::start(&["apiserver"]);
@@ -110,7 +147,7 @@ fn a_reader_that_has_gone_away_has_read_enough() {
         &["get", "services", "-A", "-o", "json"][..],
         &["get", "services", "-A", "-o", "yaml"],
         &["get", "services", "-A"],
-        &["get", "pods"],
+        &["get", "services", "-A", "-o", "name"],
         &["api-versions"],
         &["api-resources"],
     ] {
