@@ -55,7 +55,8 @@ pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
                 ..Default::default()
             },
             is_ready: publishes_all || is_serving && !is_terminating,
-            is_serving: publishes_all || is_serving,
+            // What is published all the same does not serve for that.
+            is_serving,
             is_terminating,
         };
         let mut ports: Vec<Port> = spec.ports.iter().filter_map(|port| resolve(port, pod)).collect();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kubewright_api::apps::v1::ReplicaSet;
 use kubewright_api::core::v1::{Endpoints, Service, ServicePort, ServiceSpec};
 use kubewright_api::discovery::v1::EndpointSlice;
+use kubewright_controllers::NodeOptions;
 use kubewright_core::Object;
 use tokio::time::sleep;
 
@@ -66,5 +67,22 @@ async fn a_slice_has_room_for_a_hundred_endpoints() {
         slices.iter().filter(|one| one.name().starts_with("web")).map(|one| one.endpoints.len()).collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [30, 100, 100]);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_published_before_it_is_ready_does_not_serve_for_that() {
+    let cluster = Cluster::new(NodeOptions::default().ready_delay(Duration::from_secs(100_000))).await;
+    let mut all = service("web");
+    all.spec.as_mut().unwrap().publish_not_ready_addresses = Some(true);
+    cluster.create(&all).await;
+    cluster.create(&replica_set("web", 1)).await;
+    let endpoints = cluster.until::<Endpoints>("web", |one| !one.subsets.is_empty()).await;
+    assert_eq!((endpoints.subsets[0].addresses.len(), endpoints.subsets[0].not_ready_addresses.len()), (1, 0));
+    sleep(Duration::from_secs(1)).await;
+    let slices: Vec<EndpointSlice> = cluster.list().await;
+    let slice = slices.iter().find(|slice| slice.name().starts_with("web")).unwrap();
+    let conditions = slice.endpoints[0].conditions.as_ref().unwrap();
+    assert_eq!((conditions.ready, conditions.serving, conditions.terminating), (Some(true), Some(false), Some(false)));
     cluster.stop().await;
 }
