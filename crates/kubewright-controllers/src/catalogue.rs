@@ -10,14 +10,16 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
-    daemonset, deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset, sample, service_accounts,
-    statefulset, volumes,
+    cronjob, daemonset, deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset, sample,
+    service_accounts, statefulset, volumes,
 };
 
 /// A controller that is in the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Shipped {
+    /// Cron jobs: a job whenever their schedule says so.
+    CronJob,
     /// Daemon sets: a pod on each node that fits.
     DaemonSet,
     /// Deployments: a replica set for each version of the template, and the way from one to the next.
@@ -48,7 +50,8 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 13] = [
+    pub const ALL: [Shipped; 14] = [
+        Shipped::CronJob,
         Shipped::DaemonSet,
         Shipped::Deployment,
         Shipped::Disruption,
@@ -67,6 +70,7 @@ impl Shipped {
     /// The name, in logs, metrics and on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Shipped::CronJob => "cronjob",
             Shipped::DaemonSet => "daemonset",
             Shipped::Deployment => "deployment",
             Shipped::Disruption => "disruption",
@@ -86,6 +90,7 @@ impl Shipped {
     /// What it does, in a few words.
     pub fn about(self) -> &'static str {
         match self {
+            Shipped::CronJob => "makes jobs when the schedules of cron jobs say so",
             Shipped::DaemonSet => "runs a pod of each daemon set on every node that it fits",
             Shipped::Deployment => "rolls deployments out through replica sets",
             Shipped::Disruption => "says how many pods of a disruption budget may go",
@@ -135,6 +140,7 @@ impl Shipped {
     /// If it cannot start.
     pub async fn run(self, context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
         let ended = match self {
+            Shipped::CronJob => cronjob::run(context, stop).await,
             Shipped::DaemonSet => daemonset::run(context, stop).await,
             Shipped::Deployment => deployment::run(context, stop).await,
             Shipped::Disruption => disruption::run(context, stop).await,
@@ -204,6 +210,6 @@ mod tests {
             assert_eq!(shipped.to_string().parse(), Ok(shipped));
         }
         let unknown = "unicorn".parse::<Shipped>().unwrap_err().to_string();
-        assert!(unknown.starts_with("there is no controller \"unicorn\"; there are daemonset, "), "{unknown}");
+        assert!(unknown.starts_with("there is no controller \"unicorn\"; there are cronjob, "), "{unknown}");
     }
 }

@@ -10,6 +10,7 @@ mod catalogue;
 mod claim;
 mod clock;
 mod context;
+pub mod cronjob;
 pub mod daemonset;
 pub mod deployment;
 pub mod disruption;

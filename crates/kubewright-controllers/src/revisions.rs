@@ -59,7 +59,7 @@ impl Revisions {
         owners: &Api<O>,
         selector: &Selector,
     ) -> Result<Vec<Arc<ControllerRevision>>, Error> {
-        let claimant = Claimant { meta: owner.meta, kind: owner.kind, owners, selector };
+        let claimant = Claimant { meta: owner.meta, kind: owner.kind, owners, selector, finalizer: None };
         let mut revisions = claim(&claimant, &self.revisions.lister(), &self.api(owner), |_| true).await?;
         let age = |one: &ControllerRevision| (one.revision, one.creation_timestamp(), one.name().to_owned());
         revisions.sort_by_cached_key(|revision| age(revision));

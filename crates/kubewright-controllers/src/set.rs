@@ -68,7 +68,8 @@ impl ControllerSet {
 }
 
 /// What a cluster has besides nodes.
-const CLUSTER: [Shipped; 8] = [
+const CLUSTER: [Shipped; 9] = [
+    Shipped::CronJob,
     Shipped::DaemonSet,
     Shipped::Deployment,
     Shipped::Disruption,

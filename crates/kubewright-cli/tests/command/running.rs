@@ -28,7 +28,7 @@ fn what_a_cluster_has_already_is_refused_unless_forced() {
     let (code, said) = run(&["sample"]);
     assert!(code == Some(1) && said.contains("--install creates it"), "{said}");
     let (code, said) = run(&["unicorn"]);
-    assert!(code == Some(2) && said.contains("there are daemonset, deployment"), "{said}");
+    assert!(code == Some(2) && said.contains("there are cronjob, daemonset"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -154,7 +154,8 @@ impl Reconcile for DaemonSets {
             return Ok(None);
         }
         let owners = Api::<DaemonSet>::namespaced(&self.client, key.namespace().clone());
-        let claimant = Claimant { meta: &set.metadata, kind: &KIND, owners: &owners, selector: &selector };
+        let claimant =
+            Claimant { meta: &set.metadata, kind: &KIND, owners: &owners, selector: &selector, finalizer: None };
         let api = Api::<Pod>::namespaced(&self.client, key.namespace().clone());
         let pods = claim(&claimant, &self.pods.lister(), &api, |_| true).await?;
 

@@ -163,7 +163,8 @@ impl Reconcile for StatefulSets {
         }
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
         let owners = Api::<StatefulSet>::namespaced(&self.client, key.namespace().clone());
-        let claimant = Claimant { meta: &set.metadata, kind: &KIND, owners: &owners, selector: &selector };
+        let claimant =
+            Claimant { meta: &set.metadata, kind: &KIND, owners: &owners, selector: &selector, finalizer: None };
         let api = Api::<Pod>::namespaced(&self.client, key.namespace().clone());
         let is_member = |pod: &Pod| pod::ordinal(&set, pod).is_some();
         let pods = claim(&claimant, &self.pods.lister(), &api, is_member).await?;
