@@ -17,6 +17,7 @@ use kubewright_core::meta::v1::{Condition, OwnerReference};
 use kubewright_core::{
     GroupKind, GroupResource, GroupVersionKind, IntOrString, Object, ObjectKey, Selector, Str, condition,
 };
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::selects;
@@ -40,7 +41,13 @@ struct Disruption {
     sets: Lister<ReplicaSet>,
     deployments: Lister<Deployment>,
     clock: Clock,
+    events: EventRecorder,
 }
+
+/// What a person is told whose budget depends on how many pods there should be, which for some of them nobody says.
+const UNMANAGED: &str = "were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, \
+    which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB \
+    to an integer value.";
 
 /// Keeps the status of disruption budgets until `stop` is cancelled, with so many workers.
 ///
@@ -77,6 +84,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             sets: sets.lister(),
             deployments: deployments.lister(),
             clock: Clock::new(),
+            events: context.recorder("controllermanager"),
         };
         work(Arc::new(reconcile), &queue, context, stop).await;
     }
@@ -127,8 +135,25 @@ impl Disruption {
         status: &mut PodDisruptionBudgetStatus,
     ) -> Synced {
         let mut pods = self.pods.namespace(budget.namespace()).list(&selector(budget)?);
+        if pods.is_empty() {
+            self.events.normal(budget, "NoPods", "No matching pods found");
+        }
         pods.retain(|pod| !is_finished(pod));
-        let (expected, desired) = self.expect(spec, &pods).await?;
+        let (expected, desired) = match self.expect(spec, &pods).await {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                let message = format!("Failed to calculate the number of expected pods: {}", chain(&error));
+                self.events.warning(budget, "CalculateExpectedPodCountFailed", message);
+                return Err(error);
+            }
+        };
+        let is_by_scale =
+            !matches!((&spec.max_unavailable, &spec.min_available), (None, None | Some(IntOrString::Int(_))));
+        if is_by_scale && pods.iter().any(|pod| controller(pod).is_none()) {
+            let selector = selector(budget)?;
+            let message = format!("Pods selected by this PodDisruptionBudget (selector: {selector}) {UNMANAGED}");
+            self.events.warning(budget, "UnmanagedPods", message);
+        }
         let now = self.clock.now();
         let is_awaited = |name: &str| pods.iter().any(|pod| pod.name() == name && !pod.is_being_deleted());
         status.disrupted_pods.retain(|name, since| {

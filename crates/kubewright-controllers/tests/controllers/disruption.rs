@@ -1,10 +1,14 @@
 //! Disruption budgets.
 
+use std::time::Duration;
+
 use kubewright_api::apps::v1::{Deployment, StatefulSet, StatefulSetSpec};
-use kubewright_api::core::v1::{ConfigMap, Pod, ReplicationController, ReplicationControllerSpec};
+use kubewright_api::core::v1::{ConfigMap, Event, Pod, ReplicationController, ReplicationControllerSpec};
 use kubewright_api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{GroupVersionKind, IntOrString, owner};
+
+use tokio::time::{Instant, sleep};
 
 use crate::support::{Cluster, deployment, is_rolled_out, labels, template};
 
@@ -146,5 +150,34 @@ async fn nothing_may_be_evicted_while_a_controller_cannot_be_asked() {
     // What is counted by itself needs nobody to be asked.
     cluster.patch::<PodDisruptionBudget>("odd", r#"{"spec":{"maxUnavailable":null,"minAvailable":2}}"#).await;
     assert_eq!(account(&cluster, "odd").await, ((3, 2, 1), "SufficientPods".to_owned()));
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_budget_lacks_is_told_in_events() {
+    let cluster = Cluster::with_nodes(1).await;
+    pods(&cluster, "bare", None).await;
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("odd".into());
+    let map = cluster.create(&map).await;
+    pods(&cluster, "odd", Some((&map.metadata, ["", "v1", "ConfigMap"]))).await;
+    for app in ["none", "bare", "odd"] {
+        cluster.create(&budget(app, None, Some(1.into()))).await;
+    }
+    let told = |events: &[Event], budget: &str, reason: &str| {
+        events.iter().any(|event| {
+            event.involved_object.name.as_deref() == Some(budget)
+                && event.involved_object.kind.as_deref() == Some("PodDisruptionBudget")
+                && event.reason.as_deref() == Some(reason)
+        })
+    };
+    let start = Instant::now();
+    for (budget, reason) in [("none", "NoPods"), ("bare", "UnmanagedPods"), ("odd", "CalculateExpectedPodCountFailed")]
+    {
+        while !told(&cluster.list::<Event>().await, budget, reason) {
+            assert!(start.elapsed() < Duration::from_secs(600), "{budget} {reason}");
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
     cluster.stop().await;
 }
