@@ -56,7 +56,7 @@ pub(crate) fn repelling(tolerations: &[Toleration], node: &Node) -> Vec<Taint> {
 
 /// Whether a toleration is about a taint.
 #[doc(alias = "ToleratesTaint")]
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |text: &Option<Str>| text.clone().unwrap_or_default();
     let (key, effect) = (text(&toleration.key), text(&toleration.effect));
     let is_about = (effect.is_empty() || effect == taint.effect) && (key.is_empty() || key == taint.key);

@@ -1,8 +1,10 @@
 //! Simulated nodes: pods are scheduled, started, made ready and stopped without a machine to run them on.
 //!
 //! Nodes are objects as any others, so that they can be cordoned, tainted and labelled. `scheduler` gives a pod a node, `lifecycle`
-//! moves it on from there, and `pod_status` says what a kubelet would write at each step. Only pods on nodes made here are touched.
+//! moves it on from there, `eviction` makes it leave a node whose taints it does not tolerate, and `pod_status` says what a kubelet
+//! would write at each step. Only pods on nodes made here are touched.
 
+mod eviction;
 mod lifecycle;
 mod options;
 mod pod_status;
@@ -11,6 +13,7 @@ mod scheduler;
 mod seats;
 mod timers;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -39,7 +42,10 @@ struct Nodes {
     pods: Lister<Pod>,
     clock: Clock,
     events: EventRecorder,
+    taint_events: EventRecorder,
     timers: Timers,
+    /// When pods that a taint drives away have to go.
+    evictions: Timers,
     seats: Seats,
     /// Counts pods that were given a node, so that each node has its turn.
     turns: AtomicUsize,
@@ -66,7 +72,9 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
         pods: pods.lister(),
         clock,
         events: context.recorder("default-scheduler"),
+        taint_events: context.recorder("taint-eviction-controller"),
         timers: Timers::default(),
+        evictions: Timers::default(),
         seats: Seats::default(),
         turns: AtomicUsize::new(0),
         addresses: AtomicUsize::new(1),
@@ -84,6 +92,7 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
                 }
                 Event::Deleted(deleted) => {
                     controller.timers.forget(&deleted.key());
+                    controller.evictions.forget(&deleted.key());
                     deleted.object().into_iter().for_each(|pod| controller.seats.release(pod));
                     return;
                 }
@@ -91,13 +100,21 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
             queue.add(event.key());
         }
     })?;
-    // A node that comes, or changes, may be what waiting pods have been waiting for.
+    // A node that comes, or changes, may be what waiting pods have been waiting for, or drive its own away.
     let of_nodes = nodes.add_handler({
         let (queue, pods) = (queue.clone(), pods.lister());
         move |event: &Event<Node>| {
-            if !event.is_reminder() {
-                pods.snapshot().iter().filter(|pod| is_waiting(pod)).for_each(|pod| queue.add(pod.key()));
+            if event.is_reminder() {
+                return;
             }
+            let (before, after) = match event {
+                Event::Updated { old, new } => (Some(old), Some(new)),
+                event => (None, event.object()),
+            };
+            let key = event.key();
+            let is_driving = before.into_iter().chain(after).any(|node| eviction::is_driving(node));
+            let is_concerned = |pod: &Pod| is_waiting(pod) || is_driving && node_name(pod) == &**key.name();
+            pods.snapshot().iter().filter(|pod| is_concerned(pod)).for_each(|pod| queue.add(pod.key()));
         }
     })?;
     factory.start(stop);
@@ -122,7 +139,11 @@ impl Reconcile for Nodes {
         let Some(pod) = self.pods.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         match is_waiting(&pod) {
             true => self.schedule(&pod).await,
-            false if self.options.is_ours(node_name(&pod)) => self.move_on(&pod).await,
+            false if self.options.is_ours(node_name(&pod)) => {
+                let ControlFlow::Continue(stay) = self.drive_away(&pod).await? else { return Ok(None) };
+                let step = self.move_on(&pod).await?;
+                Ok([stay, step].into_iter().flatten().min())
+            }
             false => Ok(None),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubewright_api::core::v1::{Namespace, Node, Pod, ServiceAccount};
+use kubewright_api::core::v1::{Event, Namespace, Node, Pod, ServiceAccount, Toleration};
 use kubewright_client::Api;
 use kubewright_controllers::NodeOptions;
 use kubewright_controllers::nodes::EXIT_CODE_ANNOTATION;
@@ -157,5 +157,52 @@ async fn each_namespace_has_a_service_account() {
     accounts.delete("default").await.unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_ne!(accounts.get("default").await.unwrap().uid(), first.uid());
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_drives_pods_away_when_they_no_longer_tolerate_it() {
+    let cluster = Cluster::with_nodes(1).await;
+    let tolerating = |name: &str, seconds: Option<i64>| {
+        let mut pod = pod(name);
+        let toleration = Toleration {
+            key: Some("broken".into()),
+            operator: Some("Exists".into()),
+            effect: Some("NoExecute".into()),
+            toleration_seconds: seconds,
+            ..Default::default()
+        };
+        pod.spec.as_mut().unwrap().tolerations = [toleration].into();
+        pod
+    };
+    for pod in [pod("touchy"), tolerating("patient", Some(100)), tolerating("lasting", None)] {
+        cluster.create(&pod).await;
+    }
+    cluster.until_pods(|pods| pods.len() == 3 && pods.iter().all(|pod| phase(pod) == "Running")).await;
+    let nodes = Api::<Node>::all(&cluster.client);
+    let taints = |taints: &str| Patch::Merge(format!(r#"{{"spec":{{"taints":{taints}}}}}"#).into_bytes());
+    let name = |pod: &Pod| pod.name().to_owned();
+    let driving = r#"[{"key":"broken","effect":"NoExecute"}]"#;
+    nodes.patch("kubewright-node-1", taints(driving)).await.unwrap();
+    let start = Instant::now();
+    let left = cluster.until_all_pods(|pods| pods.len() == 2).await;
+    assert_eq!(left.iter().map(name).collect::<Vec<_>>(), ["lasting", "patient"]);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // One that has been told to go in a while may stay when the taint goes.
+    sleep(Duration::from_secs(50)).await;
+    nodes.patch("kubewright-node-1", taints("[]")).await.unwrap();
+    sleep(Duration::from_secs(100)).await;
+    assert_eq!(cluster.pods().await.len(), 2);
+    nodes.patch("kubewright-node-1", taints(driving)).await.unwrap();
+    let start = Instant::now();
+    let going = cluster.until::<Pod>("patient", |pod| condition(pod, "DisruptionTarget") == "True").await;
+    assert!((98..103).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    let reason = going.status.unwrap().conditions.last().unwrap().reason.clone();
+    assert_eq!(reason.as_deref(), Some("DeletionByTaintManager"));
+    let left = cluster.until_all_pods(|pods| pods.len() == 1).await;
+    assert_eq!(name(&left[0]), "lasting");
+    sleep(Duration::from_secs(2)).await;
+    let told = |event: &Event| event.reason.as_deref() == Some("TaintManagerEviction");
+    assert_eq!(cluster.list::<Event>().await.iter().filter(|event| told(event)).count(), 2);
     cluster.stop().await;
 }
