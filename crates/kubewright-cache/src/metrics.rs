@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use kubewright_core::ResourceVersion;
+use kubewright_core::{GroupVersionResource, ResourceVersion};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -66,6 +66,18 @@ impl Metrics {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Labels {
     pub(crate) name: String,
+    /// What it is about, where that is known.
+    pub(crate) resource: Option<GroupVersionResource>,
+}
+
+impl Labels {
+    fn pairs(&self) -> Vec<(&'static str, &str)> {
+        let mut pairs = vec![("name", self.name.as_str())];
+        if let Some(GroupVersionResource { group, version, resource }) = &self.resource {
+            pairs.extend([("group", &**group), ("version", &**version), ("resource", &**resource)]);
+        }
+        pairs
+    }
 }
 
 /// An informer as metrics see it.
@@ -158,7 +170,7 @@ impl Collector for Metrics {
         for (name, help, kind, encode) in METRICS {
             let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
             for (labels, sample) in &samples {
-                encode(sample, &mut metric.encode_family(&[("name", labels.name.as_str())])?)?;
+                encode(sample, &mut metric.encode_family(&labels.pairs())?)?;
             }
         }
         Ok(())

@@ -286,11 +286,12 @@ impl SharedInformerFactory {
         }
         let patience = options.reflector.patience;
         let list_watch = list_watch(namespace).labels(labels).fields(fields).answer_timeout(patience);
+        let informer_options = options.for_informer(&name, transform).resource(key.resource.clone());
         let source = match through {
             Some(through) => through(list_watch),
             None => Box::new(list_watch),
         };
-        let informer = SharedIndexInformer::over(source, options.for_informer(&name, transform));
+        let informer = SharedIndexInformer::over(source, informer_options);
         let stop = self.shared.stop.child_token();
         let lease = Arc::new(Lease { stop: stop.clone() });
         let entry = Entry {

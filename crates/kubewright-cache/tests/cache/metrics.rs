@@ -1,8 +1,11 @@
 //! Informers in Prometheus' format.
 
-use kubewright_cache::{InformerOptions, Metrics, SharedIndexInformer};
+use kubewright_api::apps::v1::Deployment;
+use kubewright_apiserver::ApiServer;
+use kubewright_cache::{FactoryOptions, InformerOptions, Metrics, SharedIndexInformer, SharedInformerFactory};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
 
 use crate::informer::Running;
 use crate::live::Live;
@@ -38,6 +41,23 @@ async fn an_informer_shows_itself_while_it_lives() {
     }
     running.stop().await;
     assert!(!scrape(&registry).contains("foos"));
+}
+
+// RF-12: one of a factory is labelled by its resource as well, as in Go.
+#[tokio::test]
+async fn an_informer_of_a_factory_says_what_it_is_about() {
+    let mut registry = Registry::default();
+    let server = ApiServer::in_memory().start().await.unwrap();
+    let options = FactoryOptions::default().namespace("default").metrics(&Metrics::register(&mut registry));
+    let factory = SharedInformerFactory::new(&server.client(), options);
+    let _deployments = factory.informer::<Deployment>();
+    factory.start(&CancellationToken::new());
+    factory.wait_for_cache_sync().await.unwrap();
+    let line =
+        r#"informer_objects{name="deployments.apps in default",group="apps",version="v1",resource="deployments"} 0"#;
+    let text = scrape(&registry);
+    assert!(text.contains(line), "{text}");
+    factory.shutdown().await;
 }
 
 // RF-12: the first of a name is shown, until it has stopped.

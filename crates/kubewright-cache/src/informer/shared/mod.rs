@@ -113,7 +113,7 @@ impl<T: Object> SharedIndexInformer<T> {
             synced: watch::Sender::new(false),
             stop: CancellationToken::new(),
             tasks: Tasks::default(),
-            labels: Labels { name: name.unwrap_or_default() },
+            labels: Labels { name: name.unwrap_or_default(), resource: options.resource },
             latency: Mutex::default(),
         });
         if let Some(metrics) = metrics {

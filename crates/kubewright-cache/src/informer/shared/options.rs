@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use kubewright_core::GroupVersionResource;
+
 use crate::informer::process::Recreated;
 use crate::metrics::Metrics;
 use crate::reflector::ReflectorOptions;
@@ -100,6 +102,7 @@ pub struct InformerOptions<T> {
     pub(crate) queue: QueueKind,
     pub(crate) recreated: Recreated,
     pub(crate) metrics: Option<(Metrics, String)>,
+    pub(crate) resource: Option<GroupVersionResource>,
 }
 
 impl<T> Default for InformerOptions<T> {
@@ -111,6 +114,7 @@ impl<T> Default for InformerOptions<T> {
             queue: QueueKind::default(),
             recreated: Recreated::default(),
             metrics: None,
+            resource: None,
         }
     }
 }
@@ -157,6 +161,13 @@ impl<T> InformerOptions<T> {
     #[doc(alias = "InformerName")]
     pub fn metrics(mut self, metrics: &Metrics, name: impl Into<String>) -> Self {
         self.metrics = Some((metrics.clone(), name.into()));
+        self
+    }
+
+    /// What resource it is about, for its metrics. Unknown by default; a factory knows.
+    #[must_use]
+    pub fn resource(mut self, resource: GroupVersionResource) -> Self {
+        self.resource = Some(resource);
         self
     }
 }
