@@ -1,4 +1,5 @@
-//! Pods that a taint drives from their node: at once, or when the time is over for which they put up with it.
+//! Pods that have to leave their node: because a taint drives them away, at once or when the time is over for which they put up with
+//! it, or because there is no such node any more.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,10 +14,13 @@ use super::Nodes;
 use super::timers::Step;
 use crate::error::Error;
 use crate::placement::tolerates;
-use crate::pods::{new_condition, node_name};
+use crate::pods::{is_finished, new_condition, node_name};
 
 /// The condition of a pod that somebody makes go.
 const DISRUPTED: &str = "DisruptionTarget";
+
+/// So long a node may be missing before its pods are lost.
+const QUARANTINE: Duration = Duration::from_secs(40);
 
 /// How long a pod may stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,30 +57,71 @@ fn stay(node: &Node, tolerations: &[Toleration]) -> Stay {
 }
 
 impl Nodes {
-    /// Deletes a pod that its node drives away, when its time is over, which breaks with all else; goes on with how long it may still
+    /// Deletes a pod that has to leave its node, when its time is over, which breaks with all else; goes on with how long it may still
     /// stay, if that is limited.
     #[doc(alias = "processPodOnNode")]
     pub(super) async fn drive_away(&self, pod: &Arc<Pod>) -> Result<ControlFlow<(), Option<Duration>>, Error> {
-        let node = self.nodes.get(node_name(pod)).filter(|_| !pod.is_being_deleted());
         let tolerations = pod.spec.as_ref().map(|spec| &spec.tolerations[..]).unwrap_or_default();
-        let Some(Stay::For(time)) = node.map(|node| stay(&node, tolerations)) else {
+        let (step, time) = match self.nodes.get(node_name(pod)).map(|node| stay(&node, tolerations)) {
+            _ if pod.is_being_deleted() => (Step::Stop, Stay::AsLongAsItLikes),
+            Some(stay) => (Step::Stop, stay),
+            None => (Step::End, Stay::For(QUARANTINE)),
+        };
+        let Stay::For(time) = time else {
             self.evictions.forget(&pod.key());
             return Ok(ControlFlow::Continue(None));
         };
-        if let Some(wait) = self.evictions.wait(&pod.key(), pod.uid(), Step::Stop, time) {
+        if let Some(wait) = self.evictions.wait(&pod.key(), pod.uid(), step, time) {
             return Ok(ControlFlow::Continue(Some(wait)));
         }
-        self.taint_events.normal(&**pod, "TaintManagerEviction", format!("Marking for deletion Pod {}", pod.key()));
-        let api = Api::<Pod>::namespaced(&self.client, pod.namespace());
-        let mut changed = (**pod).clone();
-        let status: &mut PodStatus = changed.status.get_or_insert_default();
+        match step {
+            Step::End => self.collect(pod).await,
+            _ => self.evict(pod).await,
+        }
+    }
+
+    /// Deletes a pod because of a taint.
+    async fn evict(&self, pod: &Pod) -> Result<ControlFlow<(), Option<Duration>>, Error> {
+        self.taint_events.normal(pod, "TaintManagerEviction", format!("Marking for deletion Pod {}", pod.key()));
+        let mut status = pod.status.clone().unwrap_or_default();
+        self.disrupt(&mut status, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
+        self.remove(pod, status, DeleteOptions::default()).await
+    }
+
+    /// Deletes a pod whose node is gone. Nobody is left to stop it, so it ends here.
+    #[doc(alias = "gcOrphaned")]
+    async fn collect(&self, pod: &Pod) -> Result<ControlFlow<(), Option<Duration>>, Error> {
+        // The cache may be behind a node that has come back.
+        if Api::<Node>::all(&self.client).get_opt(node_name(pod)).await?.is_some() {
+            return Ok(ControlFlow::Continue(None));
+        }
+        let mut status = pod.status.clone().unwrap_or_default();
+        if !is_finished(pod) {
+            status.phase = Some("Failed".into());
+        }
+        self.disrupt(&mut status, "DeletionByPodGC", "PodGC: node no longer exists");
+        self.remove(pod, status, DeleteOptions::default().grace_period_seconds(0)).await
+    }
+
+    fn disrupt(&self, status: &mut PodStatus, reason: &str, message: &str) {
         status.conditions.retain(|condition| condition.type_ != DISRUPTED);
         let mut disrupted = new_condition(DISRUPTED, true, self.clock.now());
-        disrupted.reason = Some("DeletionByTaintManager".into());
-        disrupted.message = Some("Taint manager: deleting due to NoExecute taint".into());
+        disrupted.reason = Some(reason.into());
+        disrupted.message = Some(message.into());
         status.conditions.push(disrupted);
+    }
+
+    /// Says in the status why a pod goes, and deletes it.
+    async fn remove(
+        &self,
+        pod: &Pod,
+        status: PodStatus,
+        options: DeleteOptions,
+    ) -> Result<ControlFlow<(), Option<Duration>>, Error> {
+        let api = Api::<Pod>::namespaced(&self.client, pod.namespace());
+        let changed = Pod { status: Some(status), ..pod.clone() };
         let deleted = match api.update_status(&changed).await {
-            Ok(_) => api.delete_with(pod.name(), &DeleteOptions::default().uid(pod.uid())).await.map(drop),
+            Ok(_) => api.delete_with(pod.name(), &options.uid(pod.uid())).await.map(drop),
             Err(error) => Err(error),
         };
         match deleted {

@@ -1,7 +1,7 @@
 //! Simulated nodes: pods are scheduled, started, made ready and stopped without a machine to run them on.
 //!
 //! Nodes are objects as any others, so that they can be cordoned, tainted and labelled. `scheduler` gives a pod a node, `lifecycle`
-//! moves it on from there, `eviction` makes it leave a node whose taints it does not tolerate, and `pod_status` says what a kubelet
+//! moves it on from there, `eviction` makes it leave a node whose taints it does not tolerate or that is gone, and `pod_status` says what a kubelet
 //! would write at each step. Only pods on nodes made here are touched.
 
 mod eviction;
@@ -100,7 +100,7 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
             queue.add(event.key());
         }
     })?;
-    // A node that comes, or changes, may be what waiting pods have been waiting for, or drive its own away.
+    // A node that comes, or changes, may be what waiting pods have been waiting for; its own may have to leave it.
     let of_nodes = nodes.add_handler({
         let (queue, pods) = (queue.clone(), pods.lister());
         move |event: &Event<Node>| {
@@ -112,7 +112,8 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
                 event => (None, event.object()),
             };
             let key = event.key();
-            let is_driving = before.into_iter().chain(after).any(|node| eviction::is_driving(node));
+            let is_driving = matches!(event, Event::Deleted(_))
+                || before.into_iter().chain(after).any(|node| eviction::is_driving(node));
             let is_concerned = |pod: &Pod| is_waiting(pod) || is_driving && node_name(pod) == &**key.name();
             pods.snapshot().iter().filter(|pod| is_concerned(pod)).for_each(|pod| queue.add(pod.key()));
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kubewright_api::apps::v1::ReplicaSet;
 use kubewright_api::core::v1::{Event, Namespace, Node, Pod, ServiceAccount, Toleration};
 use kubewright_client::Api;
 use kubewright_controllers::NodeOptions;
@@ -10,7 +11,7 @@ use kubewright_core::Object;
 use kubewright_core::options::{ListOptions, Patch};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{Cluster, template};
+use crate::support::{Cluster, has_ready, replica_set, template};
 
 fn pod(name: &str) -> Pod {
     let mut pod = Pod { spec: template(name, "one:1").spec, ..Default::default() };
@@ -204,5 +205,22 @@ async fn a_taint_drives_pods_away_when_they_no_longer_tolerate_it() {
     sleep(Duration::from_secs(2)).await;
     let told = |event: &Event| event.reason.as_deref() == Some("TaintManagerEviction");
     assert_eq!(cluster.list::<Event>().await.iter().filter(|event| told(event)).count(), 2);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_node_that_is_gone_are_lost_after_a_while() {
+    let cluster = Cluster::with_nodes(2).await;
+    cluster.create(&replica_set("web", 4)).await;
+    cluster.until::<ReplicaSet>("web", |set| has_ready(set, 4)).await;
+    let lost = "kubewright-node-2";
+    let is_lost = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.as_deref() == Some(lost);
+    assert_eq!(cluster.pods().await.iter().filter(|pod| is_lost(pod)).count(), 2);
+    Api::<Node>::all(&cluster.client).delete(lost).await.unwrap();
+    let start = Instant::now();
+    cluster.until_all_pods(|pods| !pods.iter().any(is_lost)).await;
+    assert!((39..43).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    cluster.until::<ReplicaSet>("web", |set| has_ready(set, 4)).await;
+    assert_eq!(cluster.pods().await.len(), 4);
     cluster.stop().await;
 }
