@@ -8,7 +8,7 @@ use kubewright_cache::InformerHandle;
 use kubewright_client::{Api, Client};
 use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::ObjectMeta;
-use kubewright_core::{Decoder, GroupVersionKind, Kind, Object, RawJson, Selector, Str, Value, owner};
+use kubewright_core::{Decoder, GroupVersionKind, Kind, Object, Selector, Str, Value, owner};
 
 use crate::claim::{Claimant, claim};
 use crate::deployment::template;
@@ -18,6 +18,9 @@ use crate::own_writes::OwnWrites;
 /// The label of pods that tells of which revision they are.
 #[doc(alias = "ControllerRevisionHashLabelKey")]
 pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
+
+/// So many letters of an owner's name begin the names of its revisions.
+const LONGEST_START: usize = 223;
 
 /// Whose history it is.
 pub(crate) struct Owner<'a> {
@@ -75,7 +78,11 @@ impl Revisions {
         collisions: &mut i32,
     ) -> Result<Arc<ControllerRevision>, Error> {
         let next = known.last().map_or(0, |last| last.revision) + 1;
-        let is_present = |revision: &ControllerRevision| template_of(revision).as_ref() == Some(owner.template);
+        let data = data(owner.template);
+        let tree = Value::from_json(data.as_bytes()).ok();
+        let is_present = |revision: &ControllerRevision| {
+            revision.data.as_ref().and_then(|data| data.to_value().ok()).is_some_and(|data| Some(data) == tree)
+        };
         let (api, uid) = (self.api(owner), owner.meta.uid.as_deref().unwrap_or_default());
         if let Some(equal) = known.iter().rfind(|revision| is_present(revision)) {
             if equal.revision + 1 == next {
@@ -86,7 +93,7 @@ impl Revisions {
             return Ok(Arc::new(renewed));
         }
         loop {
-            let revision = new_revision(owner, next, *collisions);
+            let revision = new_revision(owner, &data, next, *collisions);
             match api.create(&revision).await {
                 Ok(made) => {
                     self.own_writes.written(uid, &made);
@@ -137,11 +144,14 @@ pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSp
     Decoder::new().json(template.as_bytes()).ok()
 }
 
-fn new_revision(owner: &Owner<'_>, number: i64, collisions: i32) -> ControllerRevision {
-    let hash: Str = template::hash(owner.template, (collisions > 0).then_some(collisions)).into();
-    let mut revision = ControllerRevision { revision: number, data: Some(data(owner.template)), ..Default::default() };
+#[doc(alias = "NewControllerRevision")]
+fn new_revision(owner: &Owner<'_>, data: &str, number: i64, collisions: i32) -> ControllerRevision {
+    let hash: Str = hash(data, collisions).into();
+    let mut revision = ControllerRevision { revision: number, data: data.parse().ok(), ..Default::default() };
     let name = owner.meta.name.as_deref().unwrap_or_default();
-    revision.metadata.name = Some(format!("{name}-{hash}").into());
+    // What is too long for a name is cut.
+    let start: String = name.chars().take(LONGEST_START).collect();
+    revision.metadata.name = Some(format!("{start}-{hash}").into());
     revision.metadata.namespace = owner.meta.namespace.clone();
     revision.metadata.labels = owner.template.metadata.labels.clone();
     revision.metadata.labels.insert(owner.hash_label, hash);
@@ -151,35 +161,57 @@ fn new_revision(owner: &Owner<'_>, number: i64, collisions: i32) -> ControllerRe
     revision
 }
 
-/// A strategic patch that gives a set its template back, which is how `kubectl rollout undo` uses it.
+/// A strategic patch that gives a set its template back, which is how `kubectl rollout undo` uses it. Byte for byte as Go writes it, since
+/// names depend on it.
 #[doc(alias = "getPatch")]
-fn data(template: &PodTemplateSpec) -> RawJson {
+fn data(template: &PodTemplateSpec) -> String {
     let mut json = Vec::new();
-    Writer::new(&mut json).message(template);
+    Writer::new(&mut json).as_server().message(template);
     let mut tree = Value::from_json(&json).unwrap_or_default();
     if let Some(fields) = tree.as_object_mut() {
         fields.insert("$patch", Value::from("replace"));
     }
     let spec = Value::Object([("template", tree)].into());
-    RawJson::from(&Value::Object([("spec", spec)].into()))
+    let text = Value::Object([("spec", spec)].into()).to_string();
+    // Go writes JSON that a page of HTML can hold; such letters occur in strings only.
+    [("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")].iter().fold(text, |text, (from, to)| text.replace(from, to))
+}
+
+#[doc(alias = "HashControllerRevision")]
+fn hash(data: &str, collisions: i32) -> String {
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in data.bytes().chain(collisions.to_string().bytes()) {
+        hash = hash.wrapping_mul(0x0100_0193) ^ u32::from(byte);
+    }
+    template::safe_encode(hash)
 }
 
 #[cfg(test)]
 mod tests {
-    use kubewright_api::core::v1::{Container, PodSpec};
-
     use super::*;
 
     #[test]
-    fn a_template_comes_back_out_of_its_revision() {
+    fn a_revision_has_the_hash_that_go_gives_it() {
+        // As a controller of Kubernetes 1.34 wrote it for this template.
+        let written = concat!(
+            r#"{"spec":{"template":{"$patch":"replace","metadata":{"annotations":{"test":"value"},"labels":{"app":"foo"}},"#,
+            r#""spec":{"containers":[{"image":"test","imagePullPolicy":"Always","name":"test","resources":{},"#,
+            r#""terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"#,
+            r#""dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","#,
+            r#""securityContext":{},"terminationGracePeriodSeconds":30}}}}"#
+        );
+        let mut revision = ControllerRevision { data: written.parse().ok(), ..Default::default() };
+        assert_eq!(data(&template_of(&revision).unwrap()), written);
+        assert_eq!(hash(written, 0), "776999688b");
+        assert_ne!(hash(written, 1), "776999688b");
+        revision.data = "[]".parse().ok();
+        assert_eq!(template_of(&revision), None);
+    }
+
+    #[test]
+    fn letters_of_html_are_escaped() {
         let mut template = PodTemplateSpec::default();
-        template.metadata.labels.insert("app", "web".into());
-        let container = Container { name: "main".into(), image: Some("one:1".into()), ..Default::default() };
-        template.spec = Some(PodSpec { containers: [container].into(), ..Default::default() });
-        let data = data(&template);
-        assert!(data.as_str().contains(r#""$patch":"replace""#), "{data:?}");
-        let revision = ControllerRevision { data: Some(data), ..Default::default() };
-        assert_eq!(template_of(&revision), Some(template));
-        assert_eq!(template_of(&ControllerRevision::default()), None);
+        template.metadata.annotations.insert("a", "<&>".into());
+        assert!(data(&template).contains(r#""a":"\u003c\u0026\u003e""#));
     }
 }

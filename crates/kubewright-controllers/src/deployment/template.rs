@@ -13,7 +13,7 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 ///
 /// Go hashes how a debugger prints its structs, which nobody else can; all that matters is that hashes are stable, short and differ.
 #[doc(alias = "ComputeHash")]
-pub(crate) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
+pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let mut bytes = Vec::new();
     Writer::new(&mut bytes).message(template);
     if let Some(collisions) = collisions {
@@ -23,6 +23,12 @@ pub(crate) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Strin
     for byte in bytes {
         hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     }
+    safe_encode(hash)
+}
+
+/// A hash as text that may be part of a name.
+#[doc(alias = "SafeEncodeString")]
+pub(crate) fn safe_encode(hash: u32) -> String {
     let digits = hash.to_string();
     digits.bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
 }

@@ -61,7 +61,12 @@ fn is_complete(spec: &StatefulSetSpec, status: &StatefulSetStatus) -> bool {
 impl StatefulSets {
     /// Writes the status where it is news.
     pub(super) async fn write_status(&self, set: &StatefulSet, status: StatefulSetStatus) -> Result<(), Error> {
-        if set.status.as_ref() == Some(&status) {
+        // Go's servers always tell this one, and over protobuf a zero reads back as nothing.
+        let untold = |status: &StatefulSetStatus| StatefulSetStatus {
+            available_replicas: status.available_replicas.filter(|count| *count != 0),
+            ..status.clone()
+        };
+        if set.status.as_ref().map(untold) == Some(untold(&status)) {
             return Ok(());
         }
         let changed = StatefulSet { status: Some(status), ..set.clone() };
