@@ -24,6 +24,7 @@ pub mod nodes;
 mod own_writes;
 mod owner_events;
 mod placement;
+mod pod_control;
 mod pods;
 pub mod replicaset;
 mod revisions;

@@ -8,19 +8,17 @@ mod plan;
 mod pod;
 mod status;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetSpec};
 use kubewright_api::core::v1::{Node, Pod};
 use kubewright_cache::{Event, InformerHandle, Lister};
 use kubewright_client::{Api, Client};
-use kubewright_core::options::DeleteOptions;
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
 use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
-use crate::batches::{all_at_once, slow_start};
 use crate::claim::{Claimant, claim};
 use crate::clock::Clock;
 use crate::context::ControllerContext;
@@ -28,6 +26,7 @@ use crate::error::Error;
 use crate::indices;
 use crate::own_writes::OwnWrites;
 use crate::owner_events::owners_of;
+use crate::pod_control::PodControl;
 use crate::pods::{is_finished, next_available, phase};
 use crate::revisions::{Owner, REVISION_LABEL, Revisions};
 use crate::worker::{self, Reconcile, Synced, work};
@@ -46,7 +45,7 @@ struct DaemonSets {
     nodes: Lister<Node>,
     revisions: Revisions,
     own_sets: OwnWrites,
-    own_pods: OwnWrites,
+    control: PodControl,
     failures: Failures,
     clock: Clock,
     events: EventRecorder,
@@ -66,6 +65,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let (revisions, nodes) = (factory.informer::<ControllerRevision>(), factory.informer::<Node>());
     indices::by_controller(&pods);
     indices::by_controller(&revisions);
+    let events = context.recorder("daemonset-controller");
     let reconcile = Arc::new(DaemonSets {
         client: client.clone(),
         sets: sets.clone(),
@@ -73,10 +73,10 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         nodes: nodes.lister(),
         revisions: Revisions::new(client, &revisions),
         own_sets: OwnWrites::default(),
-        own_pods: OwnWrites::default(),
+        control: PodControl::new(client, &events),
         failures: Failures::default(),
         clock: Clock::new(),
-        events: context.recorder("daemonset-controller"),
+        events,
     });
     let of_sets = sets.add_handler({
         let (queue, reconcile) = (queue.clone(), reconcile.clone());
@@ -138,7 +138,7 @@ impl Reconcile for DaemonSets {
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(set) = self.sets.lister().namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         let is_current = self.own_sets.are_seen(set.uid(), self.sets.store())
-            && self.own_pods.are_seen(set.uid(), self.pods.store())
+            && self.control.are_seen(set.uid(), self.pods.store())
             && self.revisions.are_seen(set.uid());
         if !is_current {
             // What was done before shows soon, and wakes us again.
@@ -188,7 +188,7 @@ impl DaemonSets {
     fn forget(&self, uid: &str) {
         self.revisions.forget(uid);
         self.own_sets.forget(uid);
-        self.own_pods.forget(uid);
+        self.control.forget(uid);
         self.failures.forget(uid);
     }
 
@@ -198,69 +198,29 @@ impl DaemonSets {
         let (mut wait, mut going) = (None::<Duration>, Vec::new());
         for pod in plan.delete {
             let node = pod::target(&pod).unwrap_or_default();
-            match is_finished(&pod).then(|| self.failures.wait(set.uid(), &node, &pod)).flatten() {
-                Some(left) => wait = Some(wait.map_or(left, |wait| wait.min(left))),
-                None => going.push((node, pod)),
+            let is_ended = is_finished(&pod);
+            if let Some(left) = is_ended.then(|| self.failures.wait(set.uid(), &node, &pod)).flatten() {
+                wait = Some(wait.map_or(left, |wait| wait.min(left)));
+            } else if going.len() < BURST {
+                if is_ended {
+                    self.tell_of_ended(set, &node, &pod);
+                }
+                going.push(pod);
             }
         }
-        going.truncate(BURST);
-        self.delete(set, going).await?;
+        self.control.delete(set, going).await.result?;
         let pods = plan.create.iter().take(BURST).map(|node| pod::new_pod(set, spec, hash, node)).collect();
-        self.create(set, pods).await?;
+        self.control.create(set, pods).await.1?;
         Ok(wait)
     }
 
-    async fn create(&self, set: &DaemonSet, pods: Vec<Pod>) -> Result<(), Error> {
-        let (count, pods) = (pods.len(), Mutex::new(pods.into_iter()));
-        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
-        let (made, failed) = slow_start(count, || {
-            let pod = pods.lock().unwrap_or_else(PoisonError::into_inner).next().unwrap_or_default();
-            let api = api.clone();
-            async move { api.create(&pod).await }
-        })
-        .await;
-        for pod in &made {
-            self.own_pods.written(set.uid(), pod);
-            self.events.normal(set, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
-        }
-        let Some(error) = failed else { return Ok(()) };
-        self.events.warning(set, "FailedCreate", format!("Error creating: {error}"));
-        Err(error.into())
-    }
-
-    async fn delete(&self, set: &DaemonSet, pods: Vec<(String, Arc<Pod>)>) -> Result<(), Error> {
-        for (node, pod) in pods.iter().filter(|(_, pod)| is_finished(pod)) {
-            let (reason, state) = match phase(pod) {
-                "Failed" => ("FailedDaemonPod", "failed"),
-                _ => ("SucceededDaemonPod", "succeeded"),
-            };
-            let message = format!("Found {state} daemon pod {} on node {node}, will try to kill it", pod.key());
-            self.events.warning(set, reason, message);
-        }
-        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
-        let answers = all_at_once(pods.into_iter().map(|(_, pod)| {
-            let api = api.clone();
-            async move {
-                let answer = api.delete_with(pod.name(), &DeleteOptions::default().uid(pod.uid())).await;
-                (pod, answer.map(drop))
-            }
-        }))
-        .await;
-        let mut first_error = None;
-        for (pod, answer) in answers {
-            match answer {
-                Ok(()) => {
-                    self.own_pods.deleted(set.uid(), &*pod);
-                    self.events.normal(set, "SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
-                }
-                // Somebody else was faster: gone, or replaced by another of its name.
-                Err(error) if error.is_not_found() || error.is_conflict() => {}
-                Err(error) => {
-                    self.events.warning(set, "FailedDelete", format!("Error deleting: {error}"));
-                    first_error = first_error.or(Some(error));
-                }
-            }
-        }
-        first_error.map_or(Ok(()), |error| Err(error.into()))
+    /// Says of pods that have ended that they go.
+    fn tell_of_ended(&self, set: &DaemonSet, node: &str, pod: &Pod) {
+        let (reason, state) = match phase(pod) {
+            "Failed" => ("FailedDaemonPod", "failed"),
+            _ => ("SucceededDaemonPod", "succeeded"),
+        };
+        let message = format!("Found {state} daemon pod {} on node {node}, will try to kill it", pod.key());
+        self.events.warning(set, reason, message);
     }
 }

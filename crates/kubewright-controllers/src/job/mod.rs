@@ -35,6 +35,7 @@ use crate::error::Error;
 use crate::indices;
 use crate::own_writes::OwnWrites;
 use crate::owner_events::{controller, owners_of};
+use crate::pod_control::PodControl;
 use crate::worker::{self, Reconcile, Synced, work};
 use backoff::Backoffs;
 use conditions::{conclude, finished};
@@ -53,7 +54,7 @@ struct Jobs {
     client: Client,
     jobs: InformerHandle<Job>,
     pods: InformerHandle<Pod>,
-    own_writes: OwnWrites,
+    control: PodControl,
     own_statuses: OwnWrites,
     backoffs: Backoffs,
     clock: Clock,
@@ -81,15 +82,16 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let (jobs, pods) = (factory.informer::<Job>(), factory.informer::<Pod>());
     indices::by_controller(&pods);
     indices::by_job(&pods, tracking::is_tracked);
+    let events = context.recorder("job-controller");
     let reconcile = Arc::new(Jobs {
         client: client.clone(),
         jobs: jobs.clone(),
         pods: pods.clone(),
-        own_writes: OwnWrites::default(),
+        control: PodControl::new(client, &events),
         own_statuses: OwnWrites::default(),
         backoffs: Backoffs::default(),
         clock: Clock::new(),
-        events: context.recorder("job-controller"),
+        events,
     });
     let of_jobs = jobs.add_handler({
         let (queue, reconcile) = (queue.clone(), reconcile.clone());
@@ -97,7 +99,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             if let Event::Deleted(deleted) = event
                 && let Some(job) = deleted.object()
             {
-                reconcile.own_writes.forget(job.uid());
+                reconcile.control.forget(job.uid());
                 reconcile.own_statuses.forget(job.uid());
                 reconcile.backoffs.forget(job.uid());
             }
@@ -186,7 +188,7 @@ impl Jobs {
     /// Counts what has ended, decides whether the job is over, and starts what is missing.
     async fn run(&self, job: &Arc<Job>, spec: &JobSpec, pods: &[Arc<Pod>]) -> Synced {
         let now = self.clock.now();
-        let is_current = self.own_writes.are_seen(job.uid(), self.pods.store());
+        let is_current = self.control.are_seen(job.uid(), self.pods.store());
         let mut status = job.status.clone().unwrap_or_default();
         if status.start_time.is_none() && spec.suspend != Some(true) {
             status.start_time = Some(now);

@@ -1,21 +1,17 @@
 //! Creating the pods that a job lacks, not too soon after failures, and deleting those it has too many of.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kubewright_api::batch::v1::{Job, JobSpec};
 use kubewright_api::core::v1::Pod;
-use kubewright_client::Api;
-use kubewright_core::options::DeleteOptions;
 use kubewright_core::{Object, owner};
 
 use super::indexed::{self, Indexes};
 use super::outcome::Counts;
 use super::tracking::{FINALIZER, waits_for_the_end};
 use super::{Jobs, KIND, index_failures};
-use crate::batches::{all_at_once, slow_start};
-use crate::error::{Error, is_namespace_terminating};
+use crate::error::Error;
 use crate::pods::{is_active, is_finished, is_ready};
 use crate::replicaset::victims;
 
@@ -90,32 +86,20 @@ impl Jobs {
         }
         let missing = numbers.as_ref().map_or(missing, Vec::len);
         let pod = pod_of(job, spec);
-        let next = AtomicUsize::new(0);
-        let api = Api::<Pod>::namespaced(&self.client, job.namespace());
-        let (created, failed) = slow_start(missing, || {
-            let (api, mut pod) = (api.clone(), pod.clone());
-            let number = numbers.as_ref().and_then(|numbers| numbers.get(next.fetch_add(1, Ordering::Relaxed)));
+        let numbered = |at: usize| {
+            let mut pod = pod.clone();
+            let number = numbers.as_ref().and_then(|numbers| numbers.get(at));
             if let Some((number, indexes)) = number.zip(indexes) {
                 indexed::number_pod(&mut pod, job, *number);
                 if is_each_alone {
                     index_failures::note_count(&mut pod, spec, indexes.awaiting.get(number).map(|pod| &**pod));
                 }
             }
-            async move { api.create(&pod).await }
-        })
-        .await;
-        for pod in created {
-            self.own_writes.written(job.uid(), &pod);
-            self.events.normal(&**job, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
-            alive.active.push(Arc::new(pod));
-        }
-        match failed {
-            Some(error) if !is_namespace_terminating(&error) => {
-                self.events.warning(&**job, "FailedCreate", format!("Error creating: {error}"));
-                Err(error.into())
-            }
-            _ => Ok(again),
-        }
+            pod
+        };
+        let (created, result) = self.control.create(&**job, (0..missing).map(numbered).collect()).await;
+        alive.active.extend(created.into_iter().map(Arc::new));
+        result.map(|()| again)
     }
 
     /// Deletes pods that the job does not need. Nobody made them fail, so they are let go before that, and do not count.
@@ -131,32 +115,10 @@ impl Jobs {
     /// Deletes pods of a job, which count as failed if they are still held.
     #[doc(alias = "deleteActivePods")]
     pub(super) async fn delete(&self, job: &Job, alive: &mut Alive, pods: Vec<Arc<Pod>>) -> Result<(), Error> {
-        let api = Api::<Pod>::namespaced(&self.client, job.namespace());
-        let answers = all_at_once(pods.into_iter().map(|pod| {
-            let api = api.clone();
-            async move {
-                let answer = api.delete_with(pod.name(), &DeleteOptions::default().uid(pod.uid())).await;
-                (pod, answer.map(drop))
-            }
-        }))
-        .await;
-        let mut failure = None;
-        for (pod, answer) in answers {
-            match answer {
-                Ok(()) => {
-                    self.own_writes.deleted(job.uid(), &*pod);
-                    self.events.normal(job, "SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
-                    alive.terminating.push(pod);
-                }
-                Err(error) if error.is_not_found() || error.is_conflict() => {}
-                Err(error) => {
-                    self.events.warning(job, "FailedDelete", format!("Error deleting: {error}"));
-                    failure = failure.or(Some(error));
-                    alive.active.push(pod);
-                }
-            }
-        }
-        failure.map_or(Ok(()), |error| Err(error.into()))
+        let deleted = self.control.delete(job, pods).await;
+        alive.terminating.extend(deleted.going);
+        alive.active.extend(deleted.left);
+        deleted.result
     }
 }
 

@@ -11,15 +11,14 @@ use kubewright_api::core::v1::Pod;
 use kubewright_cache::{InformerHandle, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
-use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
 use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
-use crate::own_writes::OwnWrites;
 use crate::owner_events::owners_of;
+use crate::pod_control::PodControl;
 use crate::pods::{is_active, next_available};
 use crate::worker::{self, Reconcile, Synced};
 use crate::{indices, worker::work};
@@ -30,9 +29,8 @@ struct ReplicaSets {
     client: Client,
     sets: Lister<ReplicaSet>,
     pods: InformerHandle<Pod>,
-    own_writes: OwnWrites,
+    control: PodControl,
     clock: Clock,
-    events: EventRecorder,
 }
 
 /// Keeps replica sets at their size until `stop` is cancelled, with so many workers.
@@ -52,9 +50,8 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         client: client.clone(),
         sets: sets.lister(),
         pods: pods.clone(),
-        own_writes: OwnWrites::default(),
+        control: PodControl::new(client, &context.recorder("replicaset-controller")),
         clock: Clock::new(),
-        events: context.recorder("replicaset-controller"),
     });
     let of_sets = sets.add_handler({
         let (queue, controller) = (queue.clone(), controller.clone());
@@ -62,7 +59,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             if let kubewright_cache::Event::Deleted(deleted) = event
                 && let Some(set) = deleted.object()
             {
-                controller.own_writes.forget(set.uid());
+                controller.control.forget(set.uid());
             }
             queue.add(event.key());
         }
@@ -94,7 +91,7 @@ impl Reconcile for ReplicaSets {
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(set) = self.sets.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
-        let is_current = self.own_writes.are_seen(set.uid(), self.pods.store());
+        let is_current = self.control.are_seen(set.uid(), self.pods.store());
         let claimant = Claimant {
             meta: &set.metadata,
             kind: &KIND,
