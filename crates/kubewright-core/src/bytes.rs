@@ -138,7 +138,8 @@ fn decode_rest(text: &[u8], start: usize, output: &mut Vec<u8>) -> Result<(), Ba
         }
     }
     if count > 0 {
-        return Err(Base64Error { position: text.len() });
+        // Go tells where the last letters begin that lack others.
+        return Err(Base64Error { position: text.len() - count });
     }
     Ok(())
 }

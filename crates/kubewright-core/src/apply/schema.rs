@@ -211,29 +211,35 @@ impl<'s> Schema<'s> {
         }
     }
 
-    /// What identifies an item of this list; an error where a key is missing that has no default.
+    /// What identifies an item of this list; an error where all keys are missing and none has a default.
+    ///
+    /// An item without some of the keys is another one than any that has them.
     pub(super) fn element(self, item: &Value) -> Result<Element, String> {
-        let mut values = Map::new();
-        let mut add = |key: &str, default: &dyn Fn() -> Option<Value>| {
-            let value = item.get(key).cloned().or_else(default).ok_or_else(|| {
-                format!("associative list with keys has an element that omits key field {key:?} (and doesn't have default value)")
-            })?;
-            values.insert(key, value);
-            Ok::<(), String>(())
+        let (mut values, mut missing) = (Map::new(), Vec::new());
+        let mut add = |key: &str, default: &dyn Fn() -> Option<Value>| match item.get(key).cloned().or_else(default) {
+            Some(value) => drop(values.insert(key, value)),
+            None => missing.push(format!("{key:?}")),
         };
         match self.0 {
             Shape::List { item: ty, list: ListType::Map(keys) } => {
                 let default = |key: &str| ty.message().and_then(|info| info.field(key)).and_then(default_of);
-                keys.iter().try_for_each(|key| add(key, &|| default(key)))?;
+                keys.iter().for_each(|key| add(key, &|| default(key)));
             }
             Shape::Described { schema, .. } if text(schema, "x-kubernetes-list-type") == "map" => {
                 let properties = schema.get("items").and_then(|items| items.get("properties"));
                 let default = |key: &str| properties?.get(key)?.get("default").cloned();
                 let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
                 let keys = keys.into_iter().flat_map(|keys| keys.iter()).filter_map(Value::as_str);
-                keys.into_iter().try_for_each(|key| add(key, &|| default(key)))?;
+                keys.into_iter().for_each(|key| add(key, &|| default(key)));
             }
             _ => return Ok(Element::value(item)),
+        }
+        if values.is_empty() && !missing.is_empty() {
+            return Err(format!(
+                "associative list with keys has an element that omits all key fields [{}] \
+                 (and doesn't have default values for any key fields)",
+                missing.join(" ")
+            ));
         }
         Ok(Element::key(values))
     }

@@ -60,6 +60,19 @@ impl DecodeError {
         path
     }
 
+    /// The fields and keys on the way from the object to where it went wrong; `None` is an item of a list.
+    pub fn segments(&self) -> impl Iterator<Item = Option<&str>> {
+        self.0.path.iter().rev().map(|segment| match segment {
+            Segment::Field(name) => Some(name.as_str()),
+            Segment::Index(_) => None,
+        })
+    }
+
+    /// What went wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
     /// The same error, seen from the object that holds the field.
     #[cold]
     #[must_use]
