@@ -178,7 +178,8 @@ pub fn negotiate(header: Option<&str>, offer: Offer) -> Result<Accepted, NotAcce
         Some(format) => NotAcceptable { format, known: true },
         None => NotAcceptable {
             format: Format::Json,
-            known: clauses.iter().any(|clause| clause.formats().next().is_some()),
+            // Custom resources have no routes of their own that could say it in another way.
+            known: offer == Offer::Custom || clauses.iter().any(|clause| clause.formats().next().is_some()),
         },
     })
 }

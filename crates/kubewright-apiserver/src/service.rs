@@ -6,6 +6,7 @@ use std::{fmt, io};
 use bytes::Bytes;
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, Response};
+use kubewright_core::Duration;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::Query;
 
@@ -147,6 +148,7 @@ impl Service {
         let Shared { registry, metrics, authenticator, .. } = &*self.shared;
         let user = authentication::authenticate(registry, peer, headers, authenticator)?;
         let user = authentication::impersonate(registry, user, headers)?;
+        check_timeout(info, query)?;
         let selected = selected_name(query).unwrap_or_default();
         authorization::authorize(registry, &user, Action::of_request(info, &selected))?;
         let mut call = Call {
@@ -162,7 +164,13 @@ impl Service {
             warnings: Vec::new(),
         };
         let answer = match &info.target {
-            Some(target) => routes::answer(&mut call, target).await?,
+            Some(target) => match routes::answer(&mut call, target).await {
+                // Whoever is refused is warned as well.
+                Err(rejection) if !call.warnings.is_empty() => {
+                    Answer::rejection(rejection, Wanted::of_errors(headers, query))
+                }
+                answer => answer?,
+            },
             None if self.shared.serves_faults && info.path.starts_with(faults::PATH) => {
                 let action: Vec<&str> =
                     info.path[faults::PATH.len()..].split('/').filter(|part| !part.is_empty()).collect();
@@ -171,6 +179,17 @@ impl Service {
             None => pages::answer(&call)?,
         };
         Ok(answer.with_warnings(&call.warnings))
+    }
+}
+
+/// How long an answer may take has to be a duration, although it never takes long here.
+fn check_timeout(info: &RequestInfo, query: &Query) -> Result<(), Rejection> {
+    let timeout = query.get("timeout").filter(|timeout| !timeout.is_empty() && info.verb != "watch");
+    match timeout.map(str::parse::<Duration>) {
+        Some(Err(error)) => {
+            Err(Status::bad_request(format!("invalid timeout specified in the request URL - {error}")).into())
+        }
+        _ => Ok(()),
     }
 }
 

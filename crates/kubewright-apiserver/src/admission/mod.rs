@@ -17,8 +17,11 @@ pub(crate) mod quota;
 pub(crate) mod security;
 mod strategy;
 mod validation;
+mod warnings;
 
 pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION, note_requester};
+pub(crate) use validation::path_segment;
+pub(crate) use warnings::warnings;
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusCause};

@@ -116,7 +116,8 @@ pub(super) fn from_v1(value: &mut Value) {
 /// Whether the type of the stored version can hold this, and all of it.
 fn is_proper(value: &Value) -> bool {
     let (api_version, kind) = ("autoscaling/v2", "HorizontalPodAutoscaler");
-    let expected = Expected { api_version, kind, entry: catalog::type_entry(api_version, kind), schema: None };
+    let entry = catalog::type_entry(api_version, kind);
+    let expected = Expected { api_version, kind, entry, schema: None, keeps_null: false };
     let mut value = value.clone();
     tree::set(&mut value, &["apiVersion"], api_version);
     tree::set(&mut value, &["kind"], kind);

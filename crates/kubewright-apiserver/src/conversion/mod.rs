@@ -118,7 +118,21 @@ pub(crate) fn settle(resource: &Resource, value: &mut Value, control: Option<&Co
     }
     custom.storage_schema.complete(value);
     tree::set(value, &["apiVersion"], custom.storage_version.clone());
+    shorten_numbers(value);
     Ok(())
+}
+
+/// Writes whole numbers without decimals, as Go does: `1.0` is stored as `1`.
+fn shorten_numbers(value: &mut Value) {
+    match value {
+        // Up to here every whole number is exact.
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < (1_u64 << 53) as f64 => {
+            *value = Value::Int(*number as i64);
+        }
+        Value::Array(list) => list.iter_mut().for_each(shorten_numbers),
+        Value::Object(fields) => fields.iter_mut().for_each(|(_, field)| shorten_numbers(field)),
+        _ => {}
+    }
 }
 
 /// An object of the version of `resource` in the version that is stored. Custom ones wait for [`settle`].

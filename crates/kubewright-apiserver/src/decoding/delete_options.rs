@@ -17,7 +17,11 @@ pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Resu
     }
     let bad = |error: String| Rejection::from(Status::bad_request(error));
     let value = match format {
-        Format::Json => Value::from_json(body).map_err(|error| bad(error.to_string()))?,
+        Format::Json => {
+            let unreadable = |why: String| bad(format!("couldn't get version/kind; json parse error: {why}"));
+            super::type_of(body).map_err(|error| unreadable(super::words::of_type(&error)))?;
+            Value::from_json(body).map_err(|error| unreadable(super::words::syntax(&error)))?
+        }
         Format::Yaml => {
             let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
             yaml::parse(text).map_err(|error| bad(error.to_string()))?.value
@@ -34,6 +38,13 @@ pub(crate) fn from_value(value: &Value) -> Result<DeleteOptions, Rejection> {
         let scheme = "pkg/apis/meta/internalversion/scheme/register.go:27";
         let message = format!("no kind {kind:?} is registered for version {api_version:?} in scheme {scheme:?}");
         return Err(Status::bad_request(message).into());
+    }
+    if let Some(seconds @ (Value::String(_) | Value::Array(_) | Value::Object(_) | Value::Bool(_))) =
+        value.get("gracePeriodSeconds")
+    {
+        let found = super::words::go_kind(seconds.kind());
+        let field = "DeleteOptions.gracePeriodSeconds of type int64";
+        return Err(Status::bad_request(format!("json: cannot unmarshal {found} into Go struct field {field}")).into());
     }
     // The rules are those of the query, so the body is put in its words.
     let mut words = String::new();

@@ -5,17 +5,19 @@
 
 mod absent;
 mod delete_options;
+mod words;
 
 use hyper::HeaderMap;
 use hyper::header::CONTENT_TYPE;
 use kubewright_core::json::{Reader, Writer};
-use kubewright_core::meta::v1::{ObjectMeta, Status, StatusCause};
+use kubewright_core::meta::v1::{OBJECT_META, ObjectMeta, Status, StatusCause};
 use kubewright_core::options::FieldValidation;
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, Str, Value, yaml};
 
 pub(crate) use delete_options::{delete_options, from_value as delete_options_of};
+pub(crate) use words::{printed, syntax as in_go_words};
 
 use crate::accept::Format;
 use crate::catalog::{self, Resource, Subresource};
@@ -32,19 +34,23 @@ pub(crate) struct Expected<'a> {
     pub(crate) entry: Option<&'static TypeEntry>,
     /// What a custom object looks like.
     pub(crate) schema: Option<&'a Schema>,
+    /// Whether `null` is kept where it means nothing.
+    pub(crate) keeps_null: bool,
 }
 
 impl<'a> From<&'a Resource> for Expected<'a> {
     fn from(resource: &'a Resource) -> Self {
         let schema = resource.custom.as_ref().map(|custom| &*custom.schema);
-        Expected { api_version: &resource.api_version, kind: &resource.kind, entry: resource.entry, schema }
+        let (api_version, kind, entry) = (&*resource.api_version, &*resource.kind, resource.entry);
+        Expected { api_version, kind, entry, schema, keeps_null: false }
     }
 }
 
 impl<'a> From<&'a Subresource> for Expected<'a> {
     fn from(subresource: &'a Subresource) -> Self {
         let Subresource { api_version, kind, .. } = subresource;
-        Expected { api_version, kind, entry: catalog::type_entry(api_version, kind), schema: None }
+        let entry = catalog::type_entry(api_version, kind);
+        Expected { api_version, kind, entry, schema: None, keeps_null: false }
     }
 }
 
@@ -68,11 +74,11 @@ fn unsupported_format() -> Rejection {
 /// Decodes the object in a body.
 pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Decoded, Rejection> {
     match format {
-        Format::Json => from_json(expected, body),
+        Format::Json => from_json(expected, body, body),
         Format::Yaml => {
             let text = std::str::from_utf8(body).map_err(|_| unrecognized(expected, "yaml: invalid UTF-8", body))?;
             let document = yaml::parse(text).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
-            let mut decoded = from_json(expected, &to_json(&document.value))?;
+            let mut decoded = from_json(expected, &to_json(&document.value), body)?;
             decoded.findings.splice(0..0, document.duplicates);
             Ok(decoded)
         }
@@ -82,7 +88,21 @@ pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Res
 
 /// Passes a tree through the type that it should have, as if it had come in a body.
 pub(crate) fn normalize(expected: Expected<'_>, value: &Value) -> Result<Decoded, Rejection> {
-    from_json(expected, &to_json(value))
+    let json = to_json(value);
+    from_json(expected, &json, &json)
+}
+
+/// Why a patched tree does not fit its type, if that is why it was refused.
+pub(crate) fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Option<String> {
+    let json = match expected.entry {
+        Some(_) => to_json(value),
+        None => to_json(value.get("metadata")?),
+    };
+    let (info, error) = match expected.entry {
+        Some(entry) => (entry.info, Decoder::new().report_findings().json_into(&mut *(entry.new)(), &json).err()?),
+        None => (&OBJECT_META, Decoder::new().report_findings().json_into(&mut ObjectMeta::default(), &json).err()?),
+    };
+    Some(if is_strategic { words::of_conversion(info, &json, &error) } else { words::of_object(info, &json, &error) })
 }
 
 /// Refuses an object for its findings, or turns them into warnings, as the request wants it.
@@ -93,7 +113,7 @@ pub(crate) fn check_findings(
 ) -> Result<Vec<String>, Rejection> {
     match validation.unwrap_or(FieldValidation::Warn) {
         FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Warn => Ok(findings),
+        FieldValidation::Warn => Ok(warnings(findings)),
         FieldValidation::Strict if findings.is_empty() => Ok(findings),
         FieldValidation::Strict => {
             let why = format!("strict decoding error: {}", findings.join(", "));
@@ -102,18 +122,31 @@ pub(crate) fn check_findings(
     }
 }
 
-fn from_json(expected: Expected<'_>, json: &[u8]) -> Result<Decoded, Rejection> {
+/// Findings as warnings: what YAML finds comes in lines with a heading.
+pub(crate) fn warnings(findings: Vec<String>) -> Vec<String> {
+    let lines = |finding: String| match finding.strip_prefix("yaml: unmarshal errors:\n") {
+        Some(lines) => lines.lines().map(|line| line.trim().to_owned()).collect(),
+        None => vec![finding],
+    };
+    findings.into_iter().flat_map(lines).collect()
+}
+
+/// Decodes JSON that is the body, or stands for it.
+fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
     let found = type_of(json).map_err(|error| {
-        let problem = format!("couldn't get version/kind; json parse error: {}", in_go_words(&error));
-        unrecognized(expected, &problem, json)
+        let problem = format!("couldn't get version/kind; json parse error: {}", words::of_type(&error));
+        unrecognized(expected, &problem, body)
     })?;
-    let Some(entry) = expected.entry else { return custom_from_json(expected, &found, json) };
+    let Some(entry) = expected.entry else { return custom_from_json(expected, &found, json, body) };
+    // Nothing is an object that says nothing.
+    let json = if json.trim_ascii() == b"null" { b"{}" } else { json };
     check_type(expected, &found)?;
     let mut message = (entry.new)();
     let mut decoder = Decoder::new().report_findings();
-    decoder
-        .json_into(&mut *message, json)
-        .map_err(|error| cannot_be_handled(expected.kind, expected.api_version, expected, &error.to_string()))?;
+    decoder.json_into(&mut *message, json).map_err(|error| {
+        let why = words::of_object(entry.info, json, &error);
+        cannot_be_handled(expected.kind, expected.api_version, expected, &why)
+    })?;
     let mut canonical = Vec::with_capacity(json.len());
     Writer::new(&mut canonical).as_server().object(&*message);
     let mut value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
@@ -126,7 +159,7 @@ fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejecti
     let envelope = Envelope::decode(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
     let Some(entry) = expected.entry else { return Err(unsupported_format()) };
     if envelope.content_type == "application/json" {
-        return from_json(expected, envelope.raw);
+        return from_json(expected, envelope.raw, body);
     }
     check_type(expected, &Found { api_version: envelope.api_version, kind: envelope.kind })?;
     let mut message = (entry.new)();
@@ -139,10 +172,10 @@ fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejecti
     Ok(Decoded { value, findings: Vec::new() })
 }
 
-fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8]) -> Result<Decoded, Rejection> {
+fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
     let text = String::from_utf8_lossy(json);
     if found.kind.is_empty() {
-        return Err(unrecognized(expected, &format!("Object 'Kind' is missing in '{text}'"), json));
+        return Err(unrecognized(expected, &format!("Object 'Kind' is missing in '{text}'"), body));
     }
     if found.api_version != expected.api_version {
         let message = format!(
@@ -153,7 +186,7 @@ fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8]) -> Resul
     }
     let mut decoder = Decoder::new().report_findings();
     let mut value =
-        Reader::new(json, &mut decoder).tree().map_err(|error| unrecognized(expected, &error.to_string(), json))?;
+        Reader::new(json, &mut decoder).tree().map_err(|error| unrecognized(expected, &error.to_string(), body))?;
     if found.kind != expected.kind {
         let (group, _) = expected.api_version.split_once('/').unwrap_or_default();
         let why =
@@ -161,12 +194,19 @@ fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8]) -> Resul
         return Err(Status::invalid(&GroupKind::new(group, found.kind.clone()), value.name(), [why]).into());
     }
     let mut findings = decoder.take_findings();
+    if let Some(object) = value.as_object_mut()
+        && object.get("metadata").is_some_and(Value::is_null)
+    {
+        object.remove("metadata");
+    }
     if let Some(metadata) = value.as_object_mut().and_then(|object| object.get_mut("metadata")) {
         let mut decoder = Decoder::new().report_findings();
         let mut meta = ObjectMeta::default();
-        decoder
-            .json_into(&mut meta, &to_json(metadata))
-            .map_err(|error| Status::bad_request(format!("{}", error.within_field("metadata"))))?;
+        let text = to_json(metadata);
+        decoder.json_into(&mut meta, &text).map_err(|error| {
+            let why = words::of_object(&OBJECT_META, &text, &error);
+            cannot_be_handled(expected.kind, expected.api_version, expected, &why)
+        })?;
         let mut canonical = Vec::new();
         Writer::new(&mut canonical).as_server().message(&meta);
         *metadata = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
@@ -176,13 +216,15 @@ fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8]) -> Resul
         }));
     }
     if let Some(schema) = expected.schema {
-        findings.extend(schema.complete(&mut value).into_iter().map(Finding::UnknownField));
+        let dropped =
+            if expected.keeps_null { schema.complete_applied(&mut value) } else { schema.complete(&mut value) };
+        findings.extend(dropped.into_iter().map(Finding::UnknownField));
     }
-    absent::restore_reset(json, &mut value);
     Ok(Decoded { value, findings: complaints(findings) })
 }
 
-fn complaints(findings: Vec<Finding>) -> Vec<String> {
+/// Findings in words.
+pub(crate) fn complaints(findings: Vec<Finding>) -> Vec<String> {
     let in_words = |finding| match finding {
         Finding::UnknownField(path) => format!("unknown field {path:?}"),
         Finding::DuplicateField(path) => format!("duplicate field {path:?}"),
@@ -201,6 +243,9 @@ fn type_of(json: &[u8]) -> Result<Found, DecodeError> {
     let mut found = Found { api_version: Str::new(), kind: Str::new() };
     let mut decoder = Decoder::new();
     let mut reader = Reader::new(json, &mut decoder);
+    if reader.null()? && reader.peek() == 0 {
+        return Ok(found);
+    }
     reader.entries(|reader, key| {
         let place = match key {
             b"apiVersion" => &mut found.api_version,
@@ -212,7 +257,10 @@ fn type_of(json: &[u8]) -> Result<Found, DecodeError> {
         }
         Ok(())
     })?;
-    if reader.peek() == 0 { Ok(found) } else { Err(DecodeError::new("invalid character after top-level value")) }
+    match reader.peek() {
+        0 => Ok(found),
+        other => Err(DecodeError::new(format!("invalid character {:?} after top-level value", char::from(other)))),
+    }
 }
 
 fn check_type(expected: Expected<'_>, found: &Found) -> Result<(), Rejection> {
@@ -253,15 +301,16 @@ fn cannot_be_handled(kind: &str, api_version: &str, expected: Expected<'_>, why:
 
 /// 400: the body is no object at all.
 fn unrecognized(expected: Expected<'_>, why: &str, body: &[u8]) -> Rejection {
-    let excerpt = match body {
+    const SHOWN: usize = 30;
+    let head = &body[..body.len().min(SHOWN)];
+    let mut excerpt = match body {
         [] => "<empty>".into(),
-        body => String::from_utf8_lossy(&body[..body.len().min(1024)]),
+        [b'{', ..] => String::from_utf8_lossy(head).into_owned(),
+        _ => head.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
+    if body.len() > SHOWN {
+        excerpt += " ...";
+    }
     let message = format!("the object provided is unrecognized (must be of type {}): {why} ({excerpt})", expected.kind);
     Status::bad_request(message).into()
-}
-
-/// What is wrong with text that is no JSON.
-pub(crate) fn in_go_words(error: &DecodeError) -> String {
-    if error.is_truncated() { "unexpected end of JSON input".into() } else { error.to_string() }
 }

@@ -1,7 +1,9 @@
 //! An answer before it becomes a response.
 
 use bytes::Bytes;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Response, StatusCode};
 use kubewright_core::meta::v1::Status;
 
@@ -32,7 +34,9 @@ impl Answer {
     /// Plain text.
     pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
         let (content_type, body) = ("text/plain; charset=utf-8", text.into());
-        Answer { status, content_type, body: body.into(), headers: Vec::new() }
+        // Nobody shall take it for something else.
+        let headers = vec![(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))];
+        Answer { status, content_type, body: body.into(), headers }
     }
 
     /// Bytes of another kind.
@@ -68,7 +72,10 @@ impl Answer {
     /// Adds warnings that clients print.
     #[must_use]
     pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
-        for warning in warnings {
+        for (index, warning) in warnings.iter().enumerate() {
+            if warnings[..index].contains(warning) {
+                continue;
+            }
             let text: String = warning.chars().filter(|c| !c.is_control()).collect();
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {

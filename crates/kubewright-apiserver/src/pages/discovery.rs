@@ -1,7 +1,7 @@
 //! Discovery: which groups, versions and resources are served.
 
 use hyper::StatusCode;
-use hyper::header::{ETAG, IF_NONE_MATCH, VARY};
+use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use kubewright_core::Value;
 
 use crate::accept::{Form, Offer};
@@ -46,7 +46,7 @@ pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejectio
         Some(known) if known == tag => Answer::empty(StatusCode::NOT_MODIFIED),
         _ => Answer::document(StatusCode::OK, wanted, body),
     };
-    Ok(answer.with_header(ETAG, &tag).with_header(VARY, "Accept"))
+    Ok(answer.with_header(ETAG, &tag).with_header(VARY, "Accept").with_header(CACHE_CONTROL, "public"))
 }
 
 /// Where the client has reached us.

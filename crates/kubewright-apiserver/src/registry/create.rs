@@ -40,6 +40,10 @@ impl Registry {
     /// Creates an object.
     pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
         let CreateRequest { resource, namespace, mut value, control, ownership, dry_run } = request;
+        // What the server alone writes belongs to nobody.
+        for field in ["selfLink", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+            value.remove_meta(field);
+        }
         if let Some(control) = control {
             self.mutate_new(control, resource, namespace, &mut value, dry_run)?;
         }
@@ -52,8 +56,8 @@ impl Registry {
         if let Some(control) = control {
             admission::note_requester(resource, &mut value, control.user);
         }
-        let version = value.resource_version();
-        if !version.is_empty() && version != "0" {
+        // A version that is no number is none.
+        if value.resource_version().parse::<u64>().is_ok_and(|version| version != 0) {
             return Err(Rejection::unexpected("resourceVersion should not be set on objects to be created"));
         }
         self.place(resource, namespace, &mut value)?;
@@ -62,9 +66,7 @@ impl Registry {
         if let Some(prefix) = &generated {
             value.set_meta("name", generate(prefix, control.map(|control| control.letters())));
         }
-        for field in ["selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-            value.remove_meta(field);
-        }
+        value.remove_meta("managedFields");
         if let Some(managers) = managers {
             value.set_meta("managedFields", managers);
         }
@@ -78,6 +80,7 @@ impl Registry {
             admission::limits::check(self, resource, &value)?;
             admission::security::check(self, control, resource, None, &value)?;
             control.validate(self, &new_object(resource, namespace, &value, dry_run))?;
+            admission::warnings(resource, None, &value).into_iter().for_each(|warning| control.warn(warning));
         }
         let _room = match control {
             Some(_) => admission::quota::check(self, resource, None, &value, dry_run)?,

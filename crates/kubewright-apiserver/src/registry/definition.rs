@@ -2,8 +2,7 @@
 
 use kubewright_core::{Str, Time, Value};
 
-use super::Registry;
-use super::delete::CUSTOM_CLEANUP;
+use super::{Origin, Ownership, Part, Registry, UpdateRequest, Writer};
 use crate::admission::approval;
 use crate::catalog::{Resource, custom};
 use crate::object::{Meta, StoredObject, tree};
@@ -18,8 +17,20 @@ impl Registry {
     /// Accepts the names of a definition, so that its resources are served.
     fn establish(&self, resource: &Resource, name: &str) {
         let catalog = self.catalog();
+        // The status is the server's, as the managers of its fields say.
+        let writer = Writer::new(Some("kube-apiserver"), "", "status");
+        let request = UpdateRequest {
+            resource,
+            namespace: "",
+            name,
+            part: Part::Internal,
+            origin: Origin::Patch,
+            control: None,
+            ownership: Ownership::Track(writer),
+            dry_run: false,
+        };
         // A definition that vanishes meanwhile needs no names.
-        let _ = self.change(resource, "", name, |definition| {
+        let _ = self.update(&request, |definition| {
             let mut definition = definition.clone();
             let conflict = conflicting_name(&catalog, &definition);
             let accepted = conflict.is_none();
@@ -41,11 +52,6 @@ impl Registry {
             if let Some((status, reason, message)) = approval::condition(&definition) {
                 let kind = "KubernetesAPIApprovalPolicyConformant";
                 set_condition(&mut definition, kind, status, reason, &message);
-            }
-            let mut finalizers = definition.finalizers();
-            if !finalizers.iter().any(|have| have == CUSTOM_CLEANUP) {
-                finalizers.push(CUSTOM_CLEANUP.into());
-                definition.set_finalizers(&finalizers);
             }
             Ok(definition)
         });

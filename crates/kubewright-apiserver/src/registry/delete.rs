@@ -173,19 +173,18 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Optio
         let then_remove = tree::items(old, &["spec", "finalizers"]).is_empty() && old.finalizers().is_empty();
         return Some(Plan::Mark { value: new, then_remove });
     }
-    let finalizers = finalizers(old, policy);
-    if resource.is("apiextensions.k8s.io", "customresourcedefinitions")
-        && finalizers.iter().any(|one| one == CUSTOM_CLEANUP)
-    {
-        if old.is_being_deleted() {
-            return None;
-        }
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !old.is_being_deleted() {
         new.set_meta("deletionTimestamp", Time::now().to_string());
+        let mut finalizers = old.finalizers();
+        if !finalizers.iter().any(|have| have == CUSTOM_CLEANUP) {
+            finalizers.push(CUSTOM_CLEANUP.into());
+        }
         new.set_finalizers(&finalizers);
         let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
         set_condition(&mut new, "Terminating", "True", "InstanceDeletionPending", message);
         return Some(Plan::Mark { value: new, then_remove: false });
     }
+    let finalizers = finalizers(old, policy);
     let is_pod = resource.is("", "pods");
     let grace = if is_pod { pod_grace(old, options) } else { 0 };
     let previous = old.meta("deletionGracePeriodSeconds").and_then(Value::as_i64);

@@ -32,7 +32,10 @@ impl Registry {
         selection: &Selection,
         options: &ListOptions,
     ) -> Result<Listed, Rejection> {
-        let limit = usize::try_from(options.limit.unwrap_or_default().max(0)).unwrap_or_default();
+        // Whoever takes any version is served from a cache by the real server, which gives all at once.
+        let takes_any = options.resource_version.as_deref() == Some("0");
+        let limit = options.limit.filter(|limit| *limit > 0 && !takes_any).unwrap_or_default();
+        let limit = usize::try_from(limit).unwrap_or_default();
         let mut paging = Paging::default().limit(limit);
         let token = options.continue_token.as_deref().filter(|token| !token.is_empty());
         let token = token.map(|token| ContinueToken::decode(token, resource, namespace)).transpose()?;

@@ -27,7 +27,7 @@ pub(crate) use definition::set_condition;
 pub(crate) use delete::{CUSTOM_CLEANUP, FOREGROUND, ORPHAN};
 pub(crate) use ownership::{Ownership, Writer, apply, check_configuration, group_version, schema as merge_schema};
 pub(crate) use selection::Selection;
-pub(crate) use update::{Origin, Part, UpdateRequest};
+pub(crate) use update::{Origin, Part, UpdateRequest, unreadable_version, wrong_uid};
 pub(crate) use watch::{Slot, WatchStream};
 
 use crate::admission::control::{Audience, Policies};

@@ -116,6 +116,11 @@ impl Registry {
                 if let Some(control) = listeners {
                     control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
                 }
+                if let Some(control) = control.filter(|_| part == Part::Main) {
+                    admission::warnings(resource, Some(before), &new)
+                        .into_iter()
+                        .for_each(|warning| control.warn(warning));
+                }
             }
             let _room = match control {
                 Some(_) => admission::quota::check(self, resource, Some(old), &new, request.dry_run)?,
@@ -211,7 +216,7 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
     let in_body = new.name();
     if in_body != name {
         let message = match in_body {
-            "" => "name must be provided".to_owned(),
+            "" => format!("the name of the object ({name} based on URL) was undeterminable: name must be provided"),
             other => format!("the name of the object ({other}) does not match the name on the URL ({name})"),
         };
         return Err(Status::bad_request(message).into());
@@ -220,28 +225,52 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
         check_namespace(namespace, new)?;
     }
     let (version, uid) = (new.resource_version(), new.uid());
-    if matches!(version, "" | "0") && wants_version(resource) && origin == Origin::Put {
+    let is_other = !uid.is_empty() && uid != old.uid();
+    if is_other && origin == Origin::Put {
+        return Err(wrong_uid(resource, namespace, name, uid, old.uid()));
+    }
+    let seen = match version {
+        "" => 0,
+        version => version.parse::<u64>().map_err(|_| unreadable_version(version))?,
+    };
+    if seen == 0 && wants_version(resource) && request.part != Part::Internal {
         let cause = StatusCause::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         let kind = GroupKind::new(resource.group.clone(), resource.plural.clone());
         return Err(Status::invalid(&kind, name, [cause]).into());
     }
-    let is_same = |have: &str, sent: &str| sent.is_empty() || sent == "0" || sent == have;
-    if !uid.is_empty() && uid != old.uid() {
-        if origin == Origin::Patch {
-            return Err(immutable_meta(resource, name, "uid", uid));
-        }
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{namespace}/{name}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            resource.plural,
-            old.uid()
-        );
-        return Err(Status::conflict(&resource.group_resource(), name, why).into());
+    if is_other {
+        return Err(immutable_meta(resource, name, "uid", uid));
     }
-    if !is_same(old.resource_version(), version) {
+    if seen != 0 && version != old.resource_version() {
         return Err(Status::modified(&resource.group_resource(), name).into());
     }
+    let deleted_at = new.meta_text("deletionTimestamp");
+    if !deleted_at.is_empty() && !old.is_being_deleted() && request.part != Part::Internal {
+        return Err(immutable_meta(resource, name, "deletionTimestamp", deleted_at));
+    }
     Ok(())
+}
+
+/// 409: the object of this name is not the one that is meant; none at all has an empty `uid`.
+pub(crate) fn wrong_uid(resource: &Resource, namespace: &str, name: &str, meant: &str, uid: &str) -> Rejection {
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {meant}, UID in object meta: {uid}",
+        storage_key(resource, namespace, name)
+    );
+    Status::conflict(&resource.group_resource(), name, why).into()
+}
+
+/// Where the real server stores an object, which its messages show.
+fn storage_key(resource: &Resource, namespace: &str, name: &str) -> String {
+    let group = if resource.is_custom() { format!("{}/", resource.group) } else { String::new() };
+    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    format!("/registry/{group}{}/{namespace}{name}", resource.plural)
+}
+
+/// 500: a version that is no number is a fault of the server to the real one.
+pub(crate) fn unreadable_version(version: &str) -> Rejection {
+    Rejection::unexpected(format!("strconv.ParseUint: parsing {version:?}: invalid syntax"))
 }
 
 /// Whether a new object has to say which version it was made from: nobody shall overwrite what they have not seen.

@@ -159,7 +159,8 @@ impl Registry {
             _ => MIN_TIMEOUT + MIN_TIMEOUT.mul_f64((random::number() % 1000) as f64 / 1000.0),
         };
         let now = Instant::now();
-        let ends_initial = options.send_initial_events == Some(true) && options.allow_watch_bookmarks;
+        // Whoever starts at no version in particular is treated as if they had asked for the initial events.
+        let ends_initial = wants_initial && options.allow_watch_bookmarks;
         Ok(WatchStream {
             resource: Arc::clone(resource),
             selection,

@@ -8,6 +8,7 @@ use kubewright_core::options::{FieldValidation, PatchOptions};
 use kubewright_core::{Value, yaml};
 
 use super::Endpoint;
+use crate::catalog::Resource;
 use crate::decoding::{self, Expected};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject, tree};
@@ -65,7 +66,7 @@ impl Endpoint<'_, '_> {
         let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
         let change = |live: &Value| {
             let new = registry::apply(&resource, &writer, Some(live), &config, options.force == Some(true))?;
-            let new = decoding::normalize(Expected::from(&*resource), &new)?.value;
+            let new = decoding::normalize(applied(&resource), &new)?.value;
             let mut changed = take(live, &new);
             match new.meta("managedFields") {
                 Some(managers) => changed.set_meta("managedFields", managers.clone()),
@@ -87,7 +88,7 @@ impl Endpoint<'_, '_> {
         let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
         let change = |live: &Value| {
             let new = registry::apply(resource, writer, Some(live), config, options.force == Some(true))?;
-            let new = decoding::normalize(Expected::from(resource), &new)?.value;
+            let new = decoding::normalize(applied(resource), &new)?.value;
             if self.target.subresource == "scale" { self.admit_scale(live, new, options.dry_run) } else { Ok(new) }
         };
         self.control.decided(|_| self.call.registry.update(&request, change)).await
@@ -101,7 +102,7 @@ impl Endpoint<'_, '_> {
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = &**self.resource;
         let new = registry::apply(resource, writer, None, config, options.force == Some(true))?;
-        let mut value = decoding::normalize(Expected::from(resource), &new)?.value;
+        let mut value = decoding::normalize(applied(resource), &new)?.value;
         let name = &self.target.name;
         if !value.uid().is_empty() {
             // Who says which object is meant does not mean another of the same name.
@@ -138,9 +139,10 @@ impl Endpoint<'_, '_> {
         match validation.unwrap_or(FieldValidation::Warn) {
             FieldValidation::Strict if !document.duplicates.is_empty() => {
                 let why = document.duplicates.join(", ");
-                return Err(Status::bad_request(format!("error strict decoding YAML: {why}")).into());
+                let message = format!("error strict decoding YAML: error converting YAML to JSON: {why}");
+                return Err(Status::bad_request(message).into());
             }
-            FieldValidation::Warn => self.call.warnings.extend(document.duplicates),
+            FieldValidation::Warn => self.call.warnings.extend(decoding::warnings(document.duplicates)),
             _ => {}
         }
         let (api_version, kind) = (tree::text(&config, &["apiVersion"]), tree::text(&config, &["kind"]));
@@ -150,4 +152,9 @@ impl Endpoint<'_, '_> {
         }
         Ok(config)
     }
+}
+
+/// What the object has to be that comes of an apply.
+fn applied(resource: &Resource) -> Expected<'_> {
+    Expected { keeps_null: true, ..Expected::from(resource) }
 }

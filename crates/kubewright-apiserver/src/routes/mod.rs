@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use hyper::header::USER_AGENT;
 use hyper::{Method, StatusCode};
-use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusDetails};
 use kubewright_core::options::{CreateOptions, FieldValidation, GetOptions, ListOptions, UpdateOptions, WatchOptions};
+use kubewright_core::{StatusReason, Value};
 
-use crate::accept::Offer;
+use crate::accept::{Format, Offer};
+use crate::admission;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization::{self, Action};
 use crate::catalog::Resource;
@@ -23,7 +24,7 @@ use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, ListMeta, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject};
-use crate::registry::{CreateRequest, Origin, Ownership, Part, Selection, UpdateRequest, Writer};
+use crate::registry::{self, CreateRequest, Origin, Ownership, Part, Selection, UpdateRequest, Writer};
 use crate::rejection::Rejection;
 use crate::request::Target;
 use crate::reviews;
@@ -40,6 +41,9 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     let is_custom_group = resources.values().all(|resource| resource.is_custom());
     let lost = || if is_custom_group { Rejection::NoSuchPage } else { Rejection::no_such_resource() };
     let resource = resources.get(&target.resource).ok_or_else(lost)?;
+    if let Some(why) = admission::path_segment(&target.name).first() {
+        return Err(Status::bad_request(format!("Name parameter invalid: {:?}: {why}", target.name.as_str())).into());
+    }
     let in_namespace = !target.namespace.is_empty();
     let is_collection = target.name.is_empty();
     // Only a proxy leads further.
@@ -60,7 +64,11 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
         (true, _) => endpoint.collection().await,
         (false, "") => endpoint.object().await,
         (false, name) => {
-            let subresource = resource.subresource(name).ok_or_else(lost)?;
+            let subresource = resource.subresource(name).ok_or_else(|| match resource.is_custom() {
+                // A part that is not there is as good as no object.
+                true => Status::not_found(&resource.group_resource(), &target.name).into(),
+                false => lost(),
+            })?;
             endpoint.subresource(subresource).await
         }
     };
@@ -141,6 +149,12 @@ impl<'a> Endpoint<'a, '_> {
 
     async fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
+        if wanted.format == Format::Yaml {
+            let streams =
+                [Format::Json, Format::Protobuf].map(|format| format!("{};stream=watch", format.media_type()));
+            let message = format!("only the following media types are accepted: {}", streams.join(", "));
+            return Err(Status::failure(StatusReason::NotAcceptable, message).into());
+        }
         let options = WatchOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let selection = match name {
@@ -209,6 +223,18 @@ impl<'a> Endpoint<'a, '_> {
         let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
         match self.control.decided(|_| self.call.registry.update(&request, |_| Ok(value.clone()))).await {
             Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part, &value) => {
+                let mut value = value;
+                if !value.uid().is_empty() {
+                    // Who says which object is meant does not mean a new one.
+                    let (namespace, name) = (&self.target.namespace, &self.target.name);
+                    return Err(registry::wrong_uid(self.resource, namespace, name, value.uid(), ""));
+                }
+                if let Some(version) = value.remove_meta("resourceVersion") {
+                    let version = version.as_str().unwrap_or_default();
+                    if !version.is_empty() && version.parse::<u64>().is_err() {
+                        return Err(registry::unreadable_version(version));
+                    }
+                }
                 let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
                 let object = self.create_object(value, ownership, options.dry_run).await?;
                 self.stored(StatusCode::CREATED, wanted, &object).await
@@ -225,7 +251,7 @@ impl<'a> Endpoint<'a, '_> {
             ("rbac.authorization.k8s.io" | "events.k8s.io", _) => !self.resource.is_custom(),
             _ => false,
         };
-        is_lax && part == Part::Main && value.resource_version().is_empty() && value.name() == self.target.name.as_str()
+        is_lax && part == Part::Main && value.name() == self.target.name.as_str()
     }
 
     async fn delete(&mut self) -> Result<Answer, Rejection> {

@@ -27,9 +27,11 @@ impl Endpoint<'_, '_> {
         let request = self.tracked(part, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
         let mut findings = Vec::new();
         let change = |old: &Value| {
-            let patched = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;
-            let decoded = decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
-            Ok((decoded.value, patch_findings(decoded.findings, options.field_validation, &patched)?))
+            let (patched, mut found) = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;
+            let attempt = Attempt { kind, body: &body, expected, patched: &patched };
+            let decoded = decoding::normalize(expected, &patched).map_err(|rejection| attempt.unfit(rejection))?;
+            found.extend(decoded.findings);
+            Ok((decoded.value, attempt.findings(found, options.field_validation)?))
         };
         let write = |_| {
             let registry = self.call.registry;
@@ -44,6 +46,9 @@ impl Endpoint<'_, '_> {
         let text = self.call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = PatchType::from_content_type(text);
         let kind = kind.ok_or_else(|| {
+            if self.resource.is_custom() {
+                return Rejection::from(Status::unsupported_media_type(patching::CUSTOM_PATCHES));
+            }
             let status = Status::from_code(415, "", &GroupResource::default(), "", "415: Unsupported Media Type");
             Rejection::from(status)
         })?;
@@ -51,30 +56,49 @@ impl Endpoint<'_, '_> {
     }
 }
 
-/// A patch whose result is no object of the kind is invalid as a whole.
-pub(super) fn unfit(rejection: Rejection, patched: &Value) -> Rejection {
-    match rejection {
-        Rejection::Status(status) if status.is_bad_request() => invalid_patch(patched, &status.to_string()),
-        other => other,
-    }
+/// A patch, and what it has made of an object.
+pub(super) struct Attempt<'a> {
+    pub(super) kind: PatchType,
+    pub(super) body: &'a [u8],
+    pub(super) expected: Expected<'a>,
+    pub(super) patched: &'a Value,
 }
 
-fn invalid_patch(patched: &Value, why: &str) -> Rejection {
-    let shown = Value::from(Str::from(patched.to_string())).to_string();
-    Status::invalid(&GroupKind::default(), "", [StatusCause::invalid("patch", shown, why)]).into()
-}
-
-/// What a patch brought in that the type does not know is an error about the whole object, or a warning.
-fn patch_findings(
-    findings: Vec<String>,
-    validation: Option<FieldValidation>,
-    patched: &Value,
-) -> Result<Vec<String>, Rejection> {
-    match validation.unwrap_or(FieldValidation::Warn) {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Strict if !findings.is_empty() => {
-            Err(invalid_patch(patched, &format!("strict decoding error: {}", findings.join(", "))))
+impl Attempt<'_> {
+    /// A patch whose result is no object of the kind is invalid as a whole.
+    pub(super) fn unfit(&self, rejection: Rejection) -> Rejection {
+        match rejection {
+            Rejection::Status(status) if status.is_bad_request() => {
+                let is_strategic = self.kind == PatchType::Strategic;
+                let why = decoding::misfit(self.expected, self.patched, is_strategic);
+                self.invalid(&why.unwrap_or_else(|| status.to_string()))
+            }
+            other => other,
         }
-        FieldValidation::Strict | FieldValidation::Warn => Ok(findings),
+    }
+
+    /// What a patch brought in that the type does not know is an error about the whole object, or a warning.
+    pub(super) fn findings(
+        &self,
+        findings: Vec<String>,
+        validation: Option<FieldValidation>,
+    ) -> Result<Vec<String>, Rejection> {
+        match validation.unwrap_or(FieldValidation::Warn) {
+            FieldValidation::Ignore => Ok(Vec::new()),
+            FieldValidation::Strict if !findings.is_empty() => {
+                Err(self.invalid(&format!("strict decoding error: {}", findings.join(", "))))
+            }
+            FieldValidation::Strict | FieldValidation::Warn => Ok(findings),
+        }
+    }
+
+    /// 422 for the whole. A strategic merge shows its patch, all others what came of it.
+    fn invalid(&self, why: &str) -> Rejection {
+        let shown = match (self.kind, Value::from_json(self.body)) {
+            (PatchType::Strategic, Ok(patch)) => decoding::printed(&patch),
+            _ => self.patched.to_string(),
+        };
+        let shown = Value::from(Str::from(shown)).to_string();
+        Status::invalid(&GroupKind::default(), "", [StatusCause::invalid("patch", shown, why)]).into()
     }
 }

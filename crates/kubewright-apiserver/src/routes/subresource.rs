@@ -7,7 +7,7 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 
-use super::patch::unfit;
+use super::patch::Attempt;
 use super::{Endpoint, connect, done};
 use crate::accept::{Form, Offer};
 use crate::admission::control::Operation;
@@ -25,6 +25,9 @@ impl Endpoint<'_, '_> {
     pub(super) async fn subresource(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
         let verb = self.call.info.verb;
         if !subresource.verbs.contains(&verb) {
+            if self.resource.is_custom() {
+                return Err(Status::method_not_allowed(&self.resource.group_resource(), verb).into());
+            }
             return Err(Rejection::no_such_method());
         }
         match (&*subresource.name, verb) {
@@ -63,6 +66,12 @@ impl Endpoint<'_, '_> {
         let object = if self.call.info.verb == "update" {
             let options = UpdateOptions::from_query(self.call.query)?;
             let scale = self.decode(expected, options.field_validation)?;
+            if scale.name().is_empty() {
+                let name = &self.target.name;
+                let why =
+                    format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
+                return Err(Status::bad_request(why).into());
+            }
             let request = self.tracked(Part::Main, Origin::Put, options.field_manager.as_deref(), options.dry_run);
             // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
             let change = |old: &Value| {
@@ -82,15 +91,22 @@ impl Endpoint<'_, '_> {
                 return self.scale_answer(&scale);
             }
             let request = self.tracked(Part::Main, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
-            let change = |old: &Value| {
+            // Custom resources know no strategic merge, not even of a scale.
+            let scheme = expected.entry.filter(|_| !resource.is_custom()).map(|entry| entry.info);
+            let mut findings = Vec::new();
+            let mut change = |old: &Value| {
                 let scale = registry.scale_to_change(&resource, old);
-                let patched = patching::apply(kind, &scale, &body, expected.entry.map(|entry| entry.info))?;
-                let decoded =
-                    decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
+                let (patched, mut found) = patching::apply(kind, &scale, &body, scheme)?;
+                let attempt = Attempt { kind, body: &body, expected, patched: &patched };
+                let decoded = decoding::normalize(expected, &patched).map_err(|rejection| attempt.unfit(rejection))?;
+                found.extend(decoded.findings);
+                findings = attempt.findings(found, options.field_validation)?;
                 let new = registry.with_scale(&resource, old, &decoded.value)?;
                 self.admit_scale(old, new, options.dry_run)
             };
-            self.control.decided(|_| registry.update(&request, change)).await?
+            let object = self.control.decided(|_| registry.update(&request, &mut change)).await?;
+            self.call.warnings.append(&mut findings);
+            object
         };
         let object = self.in_version(&object).await?;
         let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
@@ -117,9 +133,9 @@ impl Endpoint<'_, '_> {
             }
             let request = self.tracked(part, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
             let change = |old: &Value| {
-                let patched = patching::apply(kind, old, &body, scheme)?;
-                let decoded =
-                    decoding::normalize(expected, &patched).map_err(|rejection| unfit(rejection, &patched))?;
+                let (patched, _) = patching::apply(kind, old, &body, scheme)?;
+                let attempt = Attempt { kind, body: &body, expected, patched: &patched };
+                let decoded = decoding::normalize(expected, &patched).map_err(|rejection| attempt.unfit(rejection))?;
                 Ok(with_part(part, old, &decoded.value))
             };
             self.control.decided(|_| self.call.registry.update(&request, change)).await?

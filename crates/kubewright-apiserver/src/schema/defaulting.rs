@@ -8,7 +8,14 @@ impl Schema {
     /// Fills in what an object leaves out, and drops `null` where neither it is allowed nor a default is there.
     pub(super) fn fill_in(&self, object: &mut Value) {
         if self.would_default(object) {
-            self.fill_in_value(true, object);
+            self.fill_in_value(true, true, object);
+        }
+    }
+
+    /// Fills in what an object leaves out, and nothing else: what is `null` stays so, and is complained about.
+    pub(super) fn fill_in_only(&self, object: &mut Value) {
+        if self.would_default(object) {
+            self.fill_in_value(true, false, object);
         }
     }
 
@@ -19,26 +26,26 @@ impl Schema {
 
     /// Fills in what a default itself leaves out.
     pub(super) fn fill_in_default(&self, default: &mut Value) {
-        self.fill_in_value(self.embedded_resource, default);
+        self.fill_in_value(self.embedded_resource, true, default);
     }
 
-    fn fill_in_value(&self, is_object: bool, value: &mut Value) {
+    fn fill_in_value(&self, is_object: bool, drops_null: bool, value: &mut Value) {
         match value {
-            Value::Object(fields) => self.fill_in_fields(is_object, fields),
+            Value::Object(fields) => self.fill_in_fields(is_object, drops_null, fields),
             Value::Array(list) => {
                 let Some(schema) = self.items.as_deref() else { return };
                 for item in list.iter_mut() {
                     if let Some(default) = schema.default.as_ref().filter(|_| schema.drops_null(item)) {
                         *item = default.clone();
                     }
-                    schema.fill_in_value(schema.embedded_resource, item);
+                    schema.fill_in_value(schema.embedded_resource, drops_null, item);
                 }
             }
             _ => {}
         }
     }
 
-    fn fill_in_fields(&self, is_object: bool, fields: &mut Map<Value>) {
+    fn fill_in_fields(&self, is_object: bool, drops_null: bool, fields: &mut Map<Value>) {
         for (name, schema) in self.properties.iter().filter(|(name, _)| !(is_object && is_object_field(name))) {
             let Some(default) = &schema.default else { continue };
             if fields.get(name).is_none_or(|value| schema.drops_null(value)) {
@@ -50,9 +57,11 @@ impl Schema {
             if let Some(default) = schema.default.as_ref().filter(|_| schema.drops_null(value)) {
                 *value = default.clone();
             }
-            schema.fill_in_value(schema.embedded_resource, value);
+            schema.fill_in_value(schema.embedded_resource, drops_null, value);
         }
-        fields.retain(|name, value| !self.of_field(name).is_some_and(|schema| schema.drops_null(value)));
+        if drops_null {
+            fields.retain(|name, value| !self.of_field(name).is_some_and(|schema| schema.drops_null(value)));
+        }
     }
 
     fn lacks_default(&self, is_object: bool, value: &Value) -> bool {

@@ -140,6 +140,17 @@ impl Schema {
     }
 }
 
+impl Schema {
+    /// Drops what is unknown and fills in what is missing of what was applied. Returns the paths of what was dropped.
+    ///
+    /// Whoever applies `null` says that it should be there.
+    pub(crate) fn complete_applied(&self, object: &mut Value) -> Vec<String> {
+        let dropped = self.prune(object);
+        self.fill_in_only(object);
+        dropped
+    }
+}
+
 /// Fields that every object has, which a schema does not restrict.
 fn is_object_field(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")

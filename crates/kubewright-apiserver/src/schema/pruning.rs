@@ -1,17 +1,22 @@
 //! Drops the fields that a schema does not know.
 
+use std::sync::LazyLock;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::OBJECT_META;
 
 use super::path::Path;
 use super::{Additional, Schema, is_object_field};
 
+/// What is known of a value that any value may be in the place of: nothing, so that its own fields go.
+static NOTHING: LazyLock<Schema> = LazyLock::new(Schema::default);
+
 impl Schema {
     /// Drops unknown fields of an object and returns their paths, in order.
     pub(super) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut dropped = Vec::new();
         if self.would_prune(object) {
-            self.prune_at(&Path::Root, true, object, &mut dropped);
+            self.prune_at(&Path::Root, Kept::of(self, true), object, &mut dropped);
             dropped.sort();
         }
         dropped
@@ -19,19 +24,19 @@ impl Schema {
 
     /// Whether a default has fields that are unknown.
     pub(super) fn has_unknown_default(&self, default: &Value) -> bool {
-        self.has_unknown(self.embedded_resource, default)
+        self.has_unknown(Kept::of(self, self.embedded_resource), default)
     }
 
     /// Whether an object has fields that are unknown.
     pub(super) fn would_prune(&self, object: &Value) -> bool {
-        self.has_unknown(true, object)
+        self.has_unknown(Kept::of(self, true), object)
     }
 
-    fn prune_at(&self, path: &Path<'_>, is_object: bool, value: &mut Value, dropped: &mut Vec<String>) {
+    fn prune_at(&self, path: &Path<'_>, kept: Kept, value: &mut Value, dropped: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {
                 fields.retain(|name, _| {
-                    let keep = self.knows(is_object, name);
+                    let keep = self.knows(kept, name);
                     if !keep {
                         dropped.push(path.field(name).to_string());
                     }
@@ -50,56 +55,82 @@ impl Schema {
                     });
                 }
                 for (name, field) in fields.iter_mut() {
-                    if let Some(schema) = self.of_field(name).filter(|_| !leaves_alone(is_object, name)) {
-                        schema.prune_at(&path.field(name), schema.embedded_resource, field, dropped);
+                    if let Some(schema) = self.of_kept_field(kept, name) {
+                        schema.prune_at(&path.field(name), Kept::of(schema, schema.embedded_resource), field, dropped);
                     }
                 }
             }
             Value::Array(list) => {
-                let Some(schema) = self.items.as_deref() else { return };
+                let Some(schema) = self.of_items(kept) else { return };
                 for (index, item) in list.iter_mut().enumerate() {
-                    schema.prune_at(&path.item(index), schema.embedded_resource, item, dropped);
+                    schema.prune_at(&path.item(index), kept.of_item(schema), item, dropped);
                 }
             }
             _ => {}
         }
     }
 
-    fn has_unknown(&self, is_object: bool, value: &Value) -> bool {
+    fn has_unknown(&self, kept: Kept, value: &Value) -> bool {
         match value {
             Value::Object(fields) => fields.iter().any(|(name, field)| {
                 if self.embedded_resource && name == "metadata" {
                     return field.as_object().is_some_and(|fields| !fields.keys().all(|name| is_metadata_field(name)));
                 }
-                !self.knows(is_object, name)
-                    || !leaves_alone(is_object, name)
-                        && self.of_field(name).is_some_and(|schema| schema.has_unknown(schema.embedded_resource, field))
+                let of_field = || self.of_kept_field(kept, name);
+                !self.knows(kept, name)
+                    || of_field().is_some_and(|part| part.has_unknown(Kept::of(part, part.embedded_resource), field))
             }),
-            Value::Array(list) => self
-                .items
-                .as_deref()
-                .is_some_and(|schema| list.iter().any(|item| schema.has_unknown(schema.embedded_resource, item))),
+            Value::Array(list) => {
+                let is_unknown = |part: &Schema| list.iter().any(|item| part.has_unknown(kept.of_item(part), item));
+                self.of_items(kept).is_some_and(is_unknown)
+            }
             _ => false,
         }
     }
 
     /// Whether a field may stay.
-    fn knows(&self, is_object: bool, name: &str) -> bool {
-        self.preserve_unknown
-            || (is_object && is_object_field(name))
-            || self.of_field(name).is_some()
-            || matches!(self.additional, Some(Additional::Any(true)))
+    fn knows(&self, kept: Kept, name: &str) -> bool {
+        kept.all || (kept.is_object && is_object_field(name)) || self.of_kept_field(kept, name).is_some()
+    }
+
+    /// The schema that a field is pruned by, unless it has its own rules, which are not in the schema.
+    fn of_kept_field(&self, kept: Kept, name: &str) -> Option<&Schema> {
+        if kept.is_object && is_object_field(name) {
+            return None;
+        }
+        let any = || matches!(self.additional, Some(Additional::Any(_))).then(|| &*NOTHING);
+        self.of_field(name).or_else(any)
+    }
+
+    /// The schema that items are pruned by.
+    fn of_items(&self, kept: Kept) -> Option<&Schema> {
+        self.items.as_deref().or_else(|| (!kept.all).then(|| &*NOTHING))
+    }
+}
+
+/// What stays of an object although the schema does not know it.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    /// Everything.
+    all: bool,
+    /// What every object has.
+    is_object: bool,
+}
+
+impl Kept {
+    fn of(schema: &Schema, is_object: bool) -> Self {
+        Kept { all: schema.preserve_unknown, is_object }
+    }
+
+    /// What stays of an item: a list that keeps everything does so for its items.
+    fn of_item(self, schema: &Schema) -> Self {
+        Kept { all: self.all || schema.preserve_unknown, is_object: schema.embedded_resource }
     }
 }
 
 /// Whether the metadata of objects has a field of this name.
 fn is_metadata_field(name: &str) -> bool {
     OBJECT_META.fields.iter().any(|field| field.name == name)
-}
-
-/// Whether a field has its own rules, which are not in the schema.
-fn leaves_alone(is_object: bool, name: &str) -> bool {
-    is_object && is_object_field(name)
 }
 
 #[cfg(test)]
@@ -141,5 +172,20 @@ mod tests {
             object.get("spec").and_then(|spec| spec.get("open")).map(Value::to_string).as_deref(),
             Some(r#"{"any":{"y":1},"shut":{}}"#)
         );
+    }
+
+    #[test]
+    fn any_value_may_be_there_but_nothing_is_known_of_its_fields() {
+        let schema = schema(
+            r#"{"type":"object","properties":{"any":{"type":"object","additionalProperties":true},
+                "open":{"type":"array","x-kubernetes-preserve-unknown-fields":true,"items":{"type":"object",
+                    "properties":{"shut":{"type":"object"}}}}}}"#,
+        );
+        let mut object: Value = r#"{"any":{"a":1,"b":{"c":1},"d":[{"e":1}]},"open":[{"x":{"y":1},"shut":{"z":1}}]}"#
+            .parse()
+            .expect("valid JSON");
+        assert_eq!(schema.prune(&mut object), ["any.b.c", "any.d[0].e", "open[0].shut.z"]);
+        assert_eq!(object.to_string(), r#"{"any":{"a":1,"b":{},"d":[{}]},"open":[{"shut":{},"x":{"y":1}}]}"#);
+        assert!(!schema.would_prune(&object));
     }
 }

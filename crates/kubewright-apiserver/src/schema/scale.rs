@@ -3,6 +3,8 @@
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
+use super::validation::shown;
+
 /// What is wrong with the replicas that are wanted, at a path with a leading dot.
 pub(crate) fn of_spec(object: &Value, path: &str) -> Vec<StatusCause> {
     replicas(object, path).into_iter().collect()
@@ -38,22 +40,22 @@ fn nested<'a, T>(
     wanted: &str,
     read: impl Fn(&'a Value) -> Option<T>,
 ) -> Result<Option<T>, String> {
-    let misfit = |upto: &[&str], value: &Value, wanted: &str| {
-        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!(".{} accessor error: {shown} is of the type {}, expected {wanted}", upto.join("."), go_type(value))
+    let misfit = |value: &Value, wanted: &str| {
+        let shown = value.as_str().map_or_else(|| shown(value), str::to_owned);
+        format!("{path} accessor error: {shown} is of the type {}, expected {wanted}", go_type(value))
     };
     let steps: Vec<&str> = path.trim_start_matches('.').split('.').collect();
     let mut here = object;
-    for (index, step) in steps.iter().enumerate() {
+    for step in steps {
         let Some(fields) = here.as_object() else {
-            return Err(misfit(&steps[..index], here, "map[string]interface{}"));
+            return Err(misfit(here, "map[string]interface{}"));
         };
         match fields.get(step) {
             Some(next) => here = next,
             None => return Ok(None),
         }
     }
-    read(here).map(Some).ok_or_else(|| misfit(&steps, here, wanted))
+    read(here).map(Some).ok_or_else(|| misfit(here, wanted))
 }
 
 fn go_type(value: &Value) -> &'static str {

@@ -418,7 +418,7 @@ mod tests {
             ),
             (
                 r#"{"type":"object","properties":{"a":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"object"}}}}"#,
-                "s.properties[a].items.x-kubernetes-map-type: Invalid value: \"null\": \
+                "s.properties[a].items.x-kubernetes-map-type: Invalid value: null: \
                  must be atomic as item of a list with x-kubernetes-list-type=set",
             ),
             (

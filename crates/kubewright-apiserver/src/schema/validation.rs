@@ -11,22 +11,24 @@ use super::{Schema, embedded, format, lists};
 
 /// The path of what is wrong with no field in particular.
 const NO_FIELD: &str = "<nil>";
+/// Floating-point numbers beyond this are no integers, because their neighbours are missing.
+const WHOLE_MAX: f64 = ((1_u64 << 53) - 1) as f64;
 
 impl Schema {
-    /// What is wrong with an object that takes the place of `old`.
+    /// What is wrong with the shape of an object that takes the place of `old`.
     pub(crate) fn complaints(&self, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         let mut check = Check { prefix: "", causes: Vec::new() };
         check.value(self, &Path::Root, object, old);
-        self.with_complaints_about_parts(check.causes, object, old)
+        check.causes
     }
 
-    /// What is wrong with the status of an object that takes the place of `old`.
+    /// What is wrong with the shape of the status of an object that takes the place of `old`.
     pub(crate) fn status_complaints(&self, object: &Value, old: &Value) -> Vec<StatusCause> {
         let mut check = Check { prefix: "status", causes: Vec::new() };
         if let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status")) {
             check.value(schema, &Path::Root, status, old.get("status"));
         }
-        self.with_complaints_about_parts(check.causes, object, Some(old))
+        check.causes
     }
 
     /// What is wrong with a default, whose own path is `path`.
@@ -36,8 +38,9 @@ impl Schema {
         check.causes
     }
 
-    /// Adds what is wrong with objects within the object, and with lists whose items have to differ.
-    fn with_complaints_about_parts(
+    /// Adds to all other complaints what is wrong with objects within the object, with lists whose items have to
+    /// differ, and with rules.
+    pub(crate) fn further_complaints(
         &self,
         mut causes: Vec<StatusCause>,
         object: &Value,
@@ -65,7 +68,7 @@ impl Schema {
         } else {
             let why = "some validation rules were not checked because the object was invalid; \
                        correct the existing errors to complete validation";
-            causes.push(StatusCause::invalid(NO_FIELD, "\"null\"", why));
+            causes.push(StatusCause::invalid(NO_FIELD, "null", why));
         }
         causes
     }
@@ -105,7 +108,7 @@ impl Check<'_> {
             return;
         }
         let found = type_name(value);
-        let is_whole = matches!(value, Value::Float(number) if number.fract() == 0.0);
+        let is_whole = matches!(value, Value::Float(number) if number.fract() == 0.0 && number.abs() <= WHOLE_MAX);
         let fits = |ty: &str| ty == found || (ty == "number" && found == "integer") || (ty == "integer" && is_whole);
         let wanted = match (schema.int_or_string, &*schema.ty) {
             (true, _) if fits("integer") || fits("string") => return,
@@ -116,7 +119,7 @@ impl Check<'_> {
             (false, _) if !schema.format.is_empty() && !matches!(value, Value::String(_) | Value::Array(_)) => {
                 let found = match value {
                     Value::Int(_) => "int64",
-                    Value::Float(_) => "double",
+                    Value::Float(_) => "float64",
                     _ => "",
                 };
                 return self.wrong_type(path, &schema.format, found);
@@ -183,13 +186,12 @@ impl Check<'_> {
     fn text(&mut self, schema: &Schema, path: &Path<'_>, text: &str) {
         let quoted = || format!("{text:?}");
         let length = text.chars().count();
+        // The first of these is told alone.
         if let Some(max) = schema.bounds.max_length.filter(|max| length > *max) {
             self.causes.push(StatusCause::too_long(self.field(path), max));
-        }
-        if let Some(min) = schema.bounds.min_length.filter(|min| length < *min) {
+        } else if let Some(min) = schema.bounds.min_length.filter(|min| length < *min) {
             self.invalid(path, quoted(), &format!("should be at least {min} chars long"));
-        }
-        if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        } else if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
             self.invalid(path, quoted(), &format!("should match '{}'", pattern.as_str()));
         }
         if matches!(&*schema.ty, "" | "string") && !format::fits(&schema.format, text) {
@@ -317,7 +319,6 @@ fn type_name(value: &Value) -> &'static str {
 /// A value as messages show it.
 pub(super) fn shown(value: &Value) -> String {
     match value {
-        Value::Null => "\"null\"".to_owned(),
         Value::String(text) => format!("{:?}", text.as_str()),
         // Whole numbers have no decimals in Go.
         Value::Float(number) => number.to_string(),
@@ -331,7 +332,9 @@ mod tests {
 
     fn complaints(schema: &str, object: &str, old: Option<&str>) -> Vec<String> {
         let tree = |json: &str| json.parse::<Value>().expect("valid JSON");
-        let causes = Schema::read(&tree(schema)).complaints(&tree(object), old.map(tree).as_ref());
+        let (schema, object, old) = (Schema::read(&tree(schema)), tree(object), old.map(tree));
+        let causes = schema.complaints(&object, old.as_ref());
+        let causes = schema.further_complaints(causes, &object, old.as_ref());
         let text =
             |cause: StatusCause| format!("{}: {}", cause.field.unwrap_or_default(), cause.message.unwrap_or_default());
         causes.into_iter().map(text).collect()

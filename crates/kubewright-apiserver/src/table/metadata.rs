@@ -20,11 +20,14 @@ pub fn partial_object_metadata_list<'v>(
     objects: impl IntoIterator<Item = &'v Value>,
     version: MetaVersion,
 ) -> Value {
+    let mut objects = objects.into_iter().map(|object| partial_object_metadata(object, version)).peekable();
+    // Go has no list where there is nothing to put in it.
+    let items = if objects.peek().is_some() { array(objects) } else { Value::Null };
     object([
         ("kind", word("PartialObjectMetadataList")),
         ("apiVersion", word(version.api_version())),
         ("metadata", of_list(metadata)),
-        ("items", array(objects.into_iter().map(|object| partial_object_metadata(object, version)))),
+        ("items", items),
     ])
 }
 

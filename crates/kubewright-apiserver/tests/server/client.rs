@@ -46,7 +46,7 @@ impl Client {
         self.call_with("application/apply-patch+yaml", "PATCH", &path, config).await
     }
 
-    async fn call_with(&mut self, content_type: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+    pub async fn call_with(&mut self, content_type: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -59,6 +59,15 @@ impl Client {
     }
 
     /// Repeats a read until it is answered with this code.
+    /// The warnings that come with the answer to a request with JSON.
+    pub async fn warnings(&mut self, method: &str, path: &str, body: &str) -> (u16, Vec<String>) {
+        let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder().method(method).uri(path).header("content-type", content_type);
+        let response = self.send(request.body(Full::from(body.to_owned())).expect("a valid request")).await;
+        let texts = response.headers().get_all("warning").iter().filter_map(|value| value.to_str().ok());
+        (response.status().as_u16(), texts.map(|text| text.replace("299 - ", "").replace("\\\"", "'")).collect())
+    }
+
     pub async fn until(&mut self, path: &str, code: u16) {
         for _ in 0..500 {
             if self.call("GET", path, "").await.0 == code {

@@ -24,4 +24,6 @@ mod validation_devices;
 mod validation_jobs;
 mod validation_pods;
 mod validation_status;
+mod warnings;
 mod watching;
+mod words;

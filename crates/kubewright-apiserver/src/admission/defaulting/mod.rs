@@ -18,7 +18,8 @@ use crate::object::{Meta, text_map, tree};
 pub(super) fn apply(resource: &Resource, value: &mut Value) {
     if let Some(custom) = &resource.custom {
         // Bodies went through their schema already; this is for objects that the server has put together.
-        custom.schema.complete(value);
+        // Where `null` means nothing, it went when the object was read, unless it was applied.
+        custom.schema.complete_applied(value);
         return;
     }
     match (&*resource.group, &*resource.plural) {

@@ -6,21 +6,26 @@ use kubewright_core::meta::v1::StatusCause;
 use crate::catalog::Custom;
 use crate::schema;
 
-/// What is wrong with an object.
-pub(super) fn object(custom: &Custom, old: Option<&Value>, value: &Value) -> Vec<StatusCause> {
-    let mut causes = custom.schema.complaints(value, old);
+/// What is wrong with an object, after what is wrong with its metadata.
+pub(super) fn object(
+    custom: &Custom,
+    mut causes: Vec<StatusCause>,
+    value: &Value,
+    old: Option<&Value>,
+) -> Vec<StatusCause> {
+    causes.extend(custom.schema.complaints(value, old));
     if let Some([spec, status, selector]) = &custom.scale {
         causes.extend(schema::scale_spec(value, spec));
         causes.extend(schema::scale_status(value, status, selector));
     }
-    causes
+    custom.schema.further_complaints(causes, value, old)
 }
 
-/// What is wrong with the status of an object.
-pub(super) fn status(custom: &Custom, old: &Value, value: &Value) -> Vec<StatusCause> {
-    let mut causes = custom.schema.status_complaints(value, old);
+/// What is wrong with the status of an object, after what is wrong with its metadata.
+pub(super) fn status(custom: &Custom, mut causes: Vec<StatusCause>, value: &Value, old: &Value) -> Vec<StatusCause> {
+    causes.extend(custom.schema.status_complaints(value, old));
     if let Some([_, status, selector]) = &custom.scale {
         causes.extend(schema::scale_status(value, status, selector));
     }
-    causes
+    custom.schema.further_complaints(causes, value, Some(old))
 }

@@ -61,6 +61,12 @@ fn any(resource: &Resource, value: &Value) -> Vec<StatusCause> {
             causes.push(StatusCause::invalid(format!("metadata.finalizers[{index}]"), quoted(finalizer), why));
         }
     }
+    let has = |name: &str| value.finalizers().iter().any(|finalizer| finalizer == name);
+    if has(STANDARD_FINALIZERS[0]) && has(STANDARD_FINALIZERS[2]) {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        let shown = tree::list(value.finalizers().iter().map(|finalizer| finalizer.as_str()));
+        causes.push(StatusCause::invalid("metadata.finalizers", shown, why));
+    }
     causes.extend(owners(value));
     causes
 }
@@ -92,8 +98,8 @@ pub(super) fn labels(field: &str, labels: Option<&Value>) -> Vec<StatusCause> {
 fn owners(value: &Value) -> Vec<StatusCause> {
     const FIELD: &str = "metadata.ownerReferences";
     let mut causes = Vec::new();
-    let mut controllers = 0;
-    for (index, owner) in value.owner_references().iter().enumerate() {
+    let mut controller: Option<String> = None;
+    for owner in value.owner_references() {
         for (field, problem) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -101,16 +107,37 @@ fn owners(value: &Value) -> Vec<StatusCause> {
             ("uid", "must not be empty"),
         ] {
             if tree::text(owner, &[field]).is_empty() {
-                causes.push(StatusCause::invalid(format!("{FIELD}[{index}].{field}"), "\"\"", problem));
+                causes.push(StatusCause::invalid(format!("{FIELD}.{field}"), "\"\"", problem));
             }
         }
-        controllers += usize::from(tree::is_true(owner, &["controller"]));
-    }
-    if controllers > 1 {
-        let why = "Only one reference can have Controller set to true";
-        causes.push(StatusCause::invalid(FIELD, Value::from(value.owner_references().to_vec()), why));
+        let (kind, name) = (tree::text(owner, &["kind"]), tree::text(owner, &["name"]));
+        if (tree::text(owner, &["apiVersion"]), kind) == ("v1", "Event") {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(StatusCause::invalid(FIELD, shown_owner(owner), why));
+        }
+        if !tree::is_true(owner, &["controller"]) {
+            continue;
+        }
+        let this = format!("{kind}/{name}");
+        let Some(first) = &controller else {
+            controller = Some(this);
+            continue;
+        };
+        let why = format!(
+            "Only one reference can have Controller set to true. \
+             Found \"true\" in references for {first} and {this}"
+        );
+        let shown: Vec<String> = value.owner_references().iter().map(shown_owner).collect();
+        causes.push(StatusCause::invalid(FIELD, format!("[{}]", shown.join(",")), &why));
     }
     causes
+}
+
+/// An owner as messages show it, with its fields in the order of the API.
+fn shown_owner(owner: &Value) -> String {
+    let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let shown = fields.iter().filter_map(|field| Some(format!("{field:?}:{}", owner.get(field)?)));
+    format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
 }
 
 fn name_complaints(resource: &Resource, name: &str) -> Vec<String> {
@@ -138,7 +165,7 @@ fn in_characters(complaints: Vec<String>) -> Vec<String> {
 }
 
 /// What is wrong with a name that may be nearly anything, as long as it is one part of a path.
-pub(super) fn path_segment(name: &str) -> Vec<String> {
+pub(crate) fn path_segment(name: &str) -> Vec<String> {
     let complaint = match name {
         "." | ".." => Some(format!("may not be '{name}'")),
         name => ['/', '%'].into_iter().find(|c| name.contains(*c)).map(|c| format!("may not contain '{c}'")),

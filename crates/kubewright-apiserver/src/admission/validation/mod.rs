@@ -56,12 +56,17 @@ mod workload;
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
+pub(crate) use metadata::path_segment;
+
 use crate::catalog::Resource;
 use crate::registry::Part;
 
 /// What is wrong with a new object.
 pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     let mut causes = metadata::create(resource, value);
+    if let Some(custom) = &resource.custom {
+        return custom::object(custom, causes, value, None);
+    }
     causes.extend(content(resource, value, None));
     causes
 }
@@ -69,6 +74,11 @@ pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
 /// What is wrong with an object that takes the place of another.
 pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) -> Vec<StatusCause> {
     let mut causes = metadata::update(resource, old, new);
+    match (part, &resource.custom) {
+        (Part::Main, Some(custom)) => return custom::object(custom, causes, new, Some(old)),
+        (Part::Status, Some(custom)) => return custom::status(custom, causes, new, old),
+        _ => {}
+    }
     match part {
         Part::Main => causes.extend(content(resource, new, Some(old))),
         Part::Status => causes.extend(status(resource, old, new)),
@@ -81,9 +91,6 @@ pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) 
 }
 
 fn status(resource: &Resource, old: &Value, value: &Value) -> Vec<StatusCause> {
-    if let Some(custom) = &resource.custom {
-        return custom::status(custom, old, value);
-    }
     match (&*resource.group, &*resource.plural) {
         ("", "pods") => pod_status::status(value, old),
         ("apps", "deployments") => workload::deployment_status(value, old),
@@ -111,9 +118,6 @@ fn status(resource: &Resource, old: &Value, value: &Value) -> Vec<StatusCause> {
 }
 
 fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    if let Some(custom) = &resource.custom {
-        return custom::object(custom, old, value);
-    }
     match (&*resource.group, &*resource.plural) {
         ("", "configmaps") => config::config_map(value, old),
         ("", "secrets") => config::secret(value, old),

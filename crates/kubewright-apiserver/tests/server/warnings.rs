@@ -1,0 +1,57 @@
+//! What is allowed, and yet warned of.
+
+use crate::client::server;
+use crate::custom::{WIDGETS, define, version, widget};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+#[tokio::test]
+async fn what_a_pod_says_twice_is_warned_of() {
+    let (_server, mut client) = server().await;
+    let pod = r#"{"metadata":{"name":"a.b"},"spec":{"nodeSelector":{"beta.kubernetes.io/os":"linux"},
+        "imagePullSecrets":[{"name":"s"},{"name":"s"}],
+        "topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule"}],
+        "containers":[{"name":"a","image":"i","ports":[{"containerPort":80},{"containerPort":80,"hostPort":8080}],
+            "resources":{"limits":{"memory":"1500m"}},
+            "env":[{"name":"A","value":"1"},{"name":"A","value":"2"},{"name":"A","value":"$(A)3"}]},
+        {"name":"b","image":"i","ports":[{"containerPort":80}]}]}}"#;
+    let (code, warnings) = client.warnings("POST", PODS, pod).await;
+    let want = [
+        "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [",
+        "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use 'kubernetes.io/os' instead",
+        "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+        "spec.imagePullSecrets[1].name: duplicate name 's'",
+        "spec.containers[0].resources.limits[memory]: fractional byte value '1500m' is invalid, must be an integer",
+        "spec.containers[0].resources.requests[memory]: fractional byte value '1500m' is invalid, must be an integer",
+        "spec.containers[0].env[1]: hides previous definition of 'A', which may be dropped when using apply",
+        "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]",
+        "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]",
+        "spec.containers[1].ports[0]: overlapping port definition with spec.containers[0].ports[1]",
+    ];
+    assert_eq!((code, warnings.len()), (201, want.len()), "{warnings:#?}");
+    for (warning, want) in warnings.iter().zip(want) {
+        assert!(warning.trim_matches('"').starts_with(want), "{warning}\n{want}");
+    }
+    // Who changes something else has been warned before.
+    let label = r#"{"metadata":{"labels":{"a":"b"}}}"#;
+    assert_eq!(client.warnings("PATCH", &format!("{PODS}/a.b"), label).await, (200, vec![]));
+}
+
+#[tokio::test]
+async fn finalizers_that_others_may_use_are_warned_of() {
+    let (_server, mut client) = server().await;
+    define(&mut client, &version("v1", true, "")).await;
+    client.call("POST", WIDGETS, &widget("v1", "{}")).await;
+    let path = format!("{WIDGETS}/w");
+    let patch = r#"{"metadata":{"finalizers":["mine","a.b","x.io/y","orphan"]}}"#;
+    let why = "to avoid accidental conflicts with other finalizer writers";
+    let want = [
+        format!(r#""metadata.finalizers: 'a.b': prefer a domain-qualified finalizer name including a path (/) {why}""#),
+        format!(r#""metadata.finalizers: 'mine': prefer a domain-qualified finalizer name {why}""#),
+    ];
+    assert_eq!(client.warnings("PATCH", &path, patch).await, (200, want.to_vec()));
+    assert_eq!(client.warnings("PATCH", &path, r#"{"metadata":{"labels":{"a":"b"}}}"#).await, (200, vec![]));
+    // Both ways of dealing with what an object owns at once make no sense.
+    let both = r#"{"metadata":{"finalizers":["foregroundDeletion","orphan"]}}"#;
+    assert_eq!(client.call("PATCH", &path, both).await.0, 422);
+}
