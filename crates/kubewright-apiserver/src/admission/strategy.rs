@@ -180,7 +180,9 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     if resource.is("certificates.k8s.io", "certificatesigningrequests") {
         reset(new, "spec", old.get("spec"));
     }
-    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && part == Part::Main {
+    // A status may name other versions, but not none at all.
+    let has_forgotten = || tree::items(new, &["status", "storedVersions"]).is_empty();
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && (part == Part::Main || has_forgotten()) {
         remember_storage_version(new);
     }
     if matches!(part, Part::Status | Part::Approval) || !is_counted(resource) {

@@ -37,10 +37,50 @@ const OLD_VOLUMES: [(&str, &str); 9] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
+/// Formats of schemas that mean something to the server.
+const KNOWN_FORMATS: [&str; 31] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "date-time",
+    "k8s-short-name",
+    "k8s-long-name",
+    "int32",
+    "int64",
+    "float",
+    "double",
+];
+
 /// What is odd about an object that takes the place of `old`.
 pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<String> {
     if resource.is_custom() {
         return finalizers(old, new);
+    }
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        let before = old.map(unknown_formats).unwrap_or_default();
+        let added = unknown_formats(new).into_iter().filter(|format| !before.contains(format));
+        return added.map(|format| format!("unrecognized format {format:?}")).collect();
     }
     let template: &[&str] = match (&*resource.group, &*resource.plural) {
         ("", "pods") => &[],
@@ -67,6 +107,26 @@ pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) ->
         }
     }
     pod_spec(&format!("{prefix}spec"), pod.get("spec").unwrap_or(&Value::Null), &mut found);
+    found
+}
+
+/// Formats in the schemas of a definition that the server does not know and so does not check.
+fn unknown_formats(definition: &Value) -> Vec<String> {
+    fn collect(schema: &Value, found: &mut Vec<String>) {
+        let format = tree::text(schema, &["format"]);
+        if !format.is_empty() && !KNOWN_FORMATS.contains(&format) && !found.iter().any(|one| one == format) {
+            found.push(format.to_owned());
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let properties = properties.into_iter().flat_map(|fields| fields.iter().map(|(_, part)| part));
+        let parts = ["additionalProperties", "items"].into_iter().filter_map(|field| schema.get(field));
+        properties.chain(parts).for_each(|part| collect(part, found));
+    }
+    let mut found = Vec::new();
+    for version in tree::items(definition, &["spec", "versions"]) {
+        collect(tree::get(version, &["schema", "openAPIV3Schema"]).unwrap_or(&Value::Null), &mut found);
+    }
+    found.sort();
     found
 }
 

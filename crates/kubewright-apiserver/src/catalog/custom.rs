@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kubewright_core::{Map, Str, Value};
+use kubewright_core::{Map, Str, Value, compare_kube_aware_versions};
 use tokio::sync::watch;
 
 use super::resource::{Custom, Resource, Subresource};
@@ -70,10 +70,32 @@ fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> 
             custom.storage_schema = Arc::clone(&schemas[stored]);
             custom.converter = converter.clone();
             custom.lifetime = Some(lifetime.subscribe());
+            custom.deprecation = deprecation(definition, version);
         }
         resource
     };
     versions.iter().enumerate().map(resource).collect()
+}
+
+/// What whoever uses this version is warned of, if it is deprecated.
+fn deprecation(definition: &Value, version: &Value) -> Option<Str> {
+    if !tree::is_true(version, &["deprecated"]) {
+        return None;
+    }
+    if let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(text.into());
+    }
+    let (group, kind) =
+        (tree::text(definition, &["spec", "group"]), tree::text(definition, &["spec", "names", "kind"]));
+    let name = tree::text(version, &["name"]);
+    let others = tree::items(definition, &["spec", "versions"]).iter();
+    let better = others
+        .filter(|other| tree::is_true(other, &["served"]) && !tree::is_true(other, &["deprecated"]))
+        .map(|other| tree::text(other, &["name"]))
+        .filter(|other| compare_kube_aware_versions(name, other).is_lt())
+        .max_by(|a, b| compare_kube_aware_versions(a, b));
+    let instead = better.map(|better| format!("; use {group}/{better} {kind}")).unwrap_or_default();
+    Some(format!("{group}/{name} {kind} is deprecated{instead}").into())
 }
 
 /// The schema of a version.
@@ -131,7 +153,6 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
         empty: Value::Object(empty.into_iter().collect::<Map<Value>>()),
         printer: Printer::for_columns(&columns),
         custom: Some(Custom {
-            definition: definition.name().into(),
             terminating: tree::has_condition(definition, "Terminating"),
             served: tree::is_true(version, &["served"]),
             stored: tree::is_true(version, &["storage"]),

@@ -61,8 +61,6 @@ pub(crate) struct Subresource {
 /// What a CustomResourceDefinition says beyond names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Custom {
-    /// The name of the definition.
-    pub(crate) definition: Str,
     /// Whether the definition is being deleted, and its objects with it.
     pub(crate) terminating: bool,
     /// Has no sender any more when the definition is gone or says something else: then watches end, so that clients look again.
@@ -85,6 +83,21 @@ pub(crate) struct Custom {
     pub(crate) converter: Option<Arc<Converter>>,
     /// The version's part of the definition, for what else it says.
     pub(crate) version: Value,
+    /// What whoever uses this version is warned of.
+    pub(crate) deprecation: Option<Str>,
+}
+
+impl Custom {
+    /// What a stored object looks like in this version; `None` if it looks the same, but for its `apiVersion`.
+    pub(crate) fn view(&self, object: &Value) -> Option<Value> {
+        if self.stored {
+            return self.schema.view(object);
+        }
+        // Whoever converts it has been given its defaults.
+        let is_stored = object.get("apiVersion").and_then(Value::as_str) == Some(&self.storage_version);
+        let stored = if is_stored { self.storage_schema.view(object) } else { None };
+        self.schema.pruned_view(stored.as_ref().unwrap_or(object)).or(stored)
+    }
 }
 
 impl fmt::Debug for Resource {
@@ -140,6 +153,10 @@ impl Resource {
         }
         let kind = GroupVersionKind::new(self.group.clone(), self.version.clone(), self.kind.clone());
         let mut served = Served::custom(kind, &self.plural, &self.singular, self.namespaced);
+        let stored = self.custom.as_ref().and_then(|custom| custom.storage_version.rsplit('/').next());
+        if let (Some(version), Some(kind)) = (stored.filter(|version| !version.is_empty()), &mut served.stored_as) {
+            kind.version = version.into();
+        }
         served.short_names = self.short_names.clone();
         served.categories = self.categories.clone();
         for subresource in &self.subresources {

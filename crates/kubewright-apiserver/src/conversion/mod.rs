@@ -30,7 +30,7 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 /// A stored object in the version of `resource`.
 pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
     if let Some(custom) = &resource.custom {
-        value = custom.schema.view(&value).unwrap_or(value);
+        value = custom.view(&value).unwrap_or(value);
     }
     if tree::text(&value, &["apiVersion"]) == resource.api_version {
         return value;

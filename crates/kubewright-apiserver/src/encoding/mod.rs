@@ -110,7 +110,7 @@ pub(crate) fn list<'a>(
 
 /// The JSON of a stored object in the version that was asked for.
 pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
-    let view = resource.custom.as_ref().and_then(|custom| custom.schema.view(&object.value));
+    let view = resource.custom.as_ref().and_then(|custom| custom.view(&object.value));
     if let Some(view) = view {
         return to_json(&served(resource, &view)).into();
     }

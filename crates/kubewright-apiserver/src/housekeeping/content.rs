@@ -145,4 +145,5 @@ fn empty_definition(registry: &Registry, name: &str, definition: &Value) {
         value.set_finalizers(&finalizers);
         Ok(value)
     });
+    registry.reconsider_names(definitions, tree::text(definition, &["spec", "group"]));
 }

@@ -5,7 +5,8 @@ use kubewright_core::{Str, Time, Value};
 use super::{Origin, Ownership, Part, Registry, UpdateRequest, Writer};
 use crate::admission::approval;
 use crate::catalog::{Resource, custom};
-use crate::object::{Meta, StoredObject, tree};
+use crate::object::{Meta, StoredObject, texts, tree};
+use crate::storage::Scope;
 
 impl Registry {
     pub(super) fn after_update(&self, resource: &Resource, object: &StoredObject) {
@@ -16,7 +17,6 @@ impl Registry {
 
     /// Accepts the names of a definition, so that its resources are served.
     fn establish(&self, resource: &Resource, name: &str) {
-        let catalog = self.catalog();
         // The status is the server's, as the managers of its fields say.
         let writer = Writer::new(Some("kube-apiserver"), "", "status");
         let request = UpdateRequest {
@@ -32,21 +32,18 @@ impl Registry {
         // A definition that vanishes meanwhile needs no names.
         let _ = self.update(&request, |definition| {
             let mut definition = definition.clone();
-            let conflict = conflicting_name(&catalog, &definition);
-            let accepted = conflict.is_none();
-            if accepted {
-                let names = tree::get(&definition, &["spec", "names"]).cloned().unwrap_or_default();
-                tree::set(&mut definition, &["status", "acceptedNames"], names);
-            }
+            let (names, conflict) = self.accepted_names(resource, &definition);
+            let is_accepted = conflict.is_none();
+            tree::set(&mut definition, &["status", "acceptedNames"], names);
             let (status, reason, message) = match &conflict {
                 None => ("True", "NoConflicts", "no conflicts found"),
-                Some(message) => ("False", "ListKindConflict", message.as_str()),
+                Some((reason, message)) => ("False", *reason, message.as_str()),
             };
             set_condition(&mut definition, "NamesAccepted", status, reason, message);
-            if accepted && !custom::is_established(&definition) {
+            if is_accepted && !custom::is_established(&definition) {
                 let message = "the initial names have been accepted";
                 set_condition(&mut definition, "Established", "True", "InitialNamesAccepted", message);
-            } else if !accepted && !custom::is_established(&definition) {
+            } else if !is_accepted && !custom::is_established(&definition) {
                 set_condition(&mut definition, "Established", "False", "NotAccepted", "not all names are accepted");
             }
             if let Some((status, reason, message)) = approval::condition(&definition) {
@@ -56,21 +53,68 @@ impl Registry {
             Ok(definition)
         });
     }
-}
 
-/// Another resource of the group that has one of the names already.
-fn conflicting_name(catalog: &crate::catalog::Catalog, definition: &Value) -> Option<String> {
-    let group = tree::text(definition, &["spec", "group"]);
-    let (plural, kind) =
-        (tree::text(definition, &["spec", "names", "plural"]), tree::text(definition, &["spec", "names", "kind"]));
-    let others = catalog.stored().filter(|resource| resource.group == group);
-    let mut others =
-        others.filter(|resource| resource.custom.as_ref().is_none_or(|custom| custom.definition != definition.name()));
-    others.find_map(|other| match (other.plural == plural, other.kind == kind) {
-        (true, _) => Some(format!("{plural:?} is already in use")),
-        (_, true) => Some(format!("{kind:?} is already in use")),
-        _ => None,
-    })
+    /// Gives names that have become free to definitions of the group that wait for them.
+    pub(crate) fn reconsider_names(&self, resource: &Resource, group: &str) {
+        for entry in self.all(&Scope::resource(resource.storage.clone())) {
+            let definition = &entry.object.value;
+            let waits =
+                tree::get(definition, &["spec", "names"]) != tree::get(definition, &["status", "acceptedNames"]);
+            if waits && tree::text(definition, &["spec", "group"]) == group && !definition.is_being_deleted() {
+                self.establish(resource, definition.name());
+            }
+        }
+    }
+
+    /// The names that a definition can have, and why it cannot have all that it asks for.
+    fn accepted_names(&self, resource: &Resource, definition: &Value) -> (Value, Option<(&'static str, String)>) {
+        let group = tree::text(definition, &["spec", "group"]);
+        let (mut resources, mut kinds) = (Vec::new(), Vec::new());
+        for entry in self.all(&Scope::resource(resource.storage.clone())) {
+            let other = &entry.object.value;
+            if other.name() == definition.name() || tree::text(other, &["spec", "group"]) != group {
+                continue;
+            }
+            let names = tree::get(other, &["status", "acceptedNames"]).cloned().unwrap_or_default();
+            resources.extend(["plural", "singular"].map(|field| Str::from(tree::text(&names, &[field]))));
+            resources.extend(texts(names.get("shortNames")));
+            kinds.extend(["kind", "listKind"].map(|field| Str::from(tree::text(&names, &[field]))));
+        }
+        let wanted = tree::get(definition, &["spec", "names"]).cloned().unwrap_or_default();
+        let mut names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
+        let mut conflict = None;
+        let is_taken = |name: &str, taken: &[Str]| taken.iter().any(|other| other.as_str() == name);
+        for (field, reason, taken) in [
+            ("plural", "PluralConflict", &resources),
+            ("singular", "SingularConflict", &resources),
+            ("shortNames", "ShortNamesConflict", &resources),
+            ("kind", "KindConflict", &kinds),
+            ("listKind", "ListKindConflict", &kinds),
+        ] {
+            let have = texts(names.get(field));
+            let asked: Vec<Str> = match wanted.get(field) {
+                Some(Value::String(name)) => vec![name.clone()],
+                list => texts(list),
+            };
+            let is_own = |name: &Str| have.contains(name) || tree::text(&names, &[field]) == name.as_str();
+            let lost: Vec<String> = asked
+                .iter()
+                .filter(|name| !is_own(name) && is_taken(name, taken))
+                .map(|name| format!("{:?} is already in use", name.as_str()))
+                .collect();
+            match (lost.as_slice(), wanted.get(field)) {
+                ([], Some(value)) => tree::set(&mut names, &[field], value.clone()),
+                ([], None) => drop(tree::remove(&mut names, &[field])),
+                ([one], _) => conflict = Some((reason, one.clone())),
+                (many, _) => conflict = Some((reason, format!("[{}]", many.join(", ")))),
+            }
+        }
+        match wanted.get("categories") {
+            Some(categories) => tree::set(&mut names, &["categories"], categories.clone()),
+            None => drop(tree::remove(&mut names, &["categories"])),
+        }
+        (names, conflict)
+    }
 }
 
 /// Sets a condition of a definition; the time of its last change moves with its status.

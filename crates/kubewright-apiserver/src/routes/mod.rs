@@ -380,6 +380,8 @@ impl<'a> Endpoint<'a, '_> {
         } else if self.resource.is("", "componentstatuses") {
             self.call.warnings.push("v1 ComponentStatus is deprecated in v1.19+".into());
         }
+        let deprecation = self.resource.custom.as_ref().and_then(|custom| custom.deprecation.as_deref());
+        self.call.warnings.extend(deprecation.map(str::to_owned));
     }
 }
 

@@ -20,6 +20,7 @@ mod scale;
 mod structural;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 mod validation;
 
 use kubewright_core::{Map, Str, Value};
@@ -130,6 +131,17 @@ impl Schema {
         let mut view = object.clone();
         self.complete(&mut view);
         Some(view)
+    }
+
+    /// What an object looks like of which nothing is known but this schema; `None` if it looks the same.
+    ///
+    /// Nothing is filled in: an object has the defaults of the version that it is stored in.
+    pub(crate) fn pruned_view(&self, object: &Value) -> Option<Value> {
+        self.would_prune(object).then(|| {
+            let mut view = object.clone();
+            self.prune(&mut view);
+            view
+        })
     }
 
     /// Drops what is unknown and fills in what is missing. Returns the paths of what was dropped, in order.

@@ -9,6 +9,7 @@ use kubewright_core::meta::v1::StatusCause;
 use super::Schema;
 use super::pattern::Pattern;
 use super::rule_checks;
+use super::unsupported;
 use super::validation::shown;
 use crate::object::tree;
 
@@ -52,6 +53,7 @@ pub(crate) fn complaints(path: &str, schema: &Value) -> Vec<StatusCause> {
     if let Some(metadata) = tree::get(schema, &["properties", "metadata"]) {
         check_metadata(&format!("{path}.properties[metadata]"), metadata, &mut causes);
     }
+    unsupported::check_object(path, schema, &mut causes);
     check(path, schema, &mut causes);
     // Rules need types, which only a proper schema has.
     if causes.is_empty() {
@@ -92,6 +94,7 @@ fn check(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
         let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
         causes.push(StatusCause::invalid(field, "false", "must be true or undefined"));
     }
+    unsupported::check(path, schema, causes);
     check_kinds(path, schema, ty, causes);
     check_map_type(path, schema, ty, causes);
     check_list_type(path, schema, ty, causes);
@@ -128,10 +131,6 @@ fn check_kinds(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCaus
     if !tree::is_true(schema, &["x-kubernetes-int-or-string"]) {
         return;
     }
-    if !ty.is_empty() {
-        let why = "must be empty if x-kubernetes-int-or-string is true";
-        causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), why));
-    }
     for other in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
         if tree::is_true(schema, &[other]) {
             let why = "must be false if x-kubernetes-int-or-string is true";
@@ -159,7 +158,7 @@ fn check_list_type(path: &str, schema: &Value, ty: &str, causes: &mut Vec<Status
     let keys = tree::items(schema, &[KEYS]);
     let list_type = tree::text(schema, &[FIELD]);
     if schema.get(FIELD).is_some() {
-        let supported = ["atomic", "map", "set"];
+        let supported = ["atomic", "set", "map"];
         if !supported.contains(&list_type) {
             causes.push(StatusCause::not_supported(format!("{path}.{FIELD}"), format!("{list_type:?}"), &supported));
         }
@@ -176,9 +175,11 @@ fn check_list_type(path: &str, schema: &Value, ty: &str, causes: &mut Vec<Status
         check_set_items(path, schema.get("items").unwrap_or(&Value::Null), causes);
     }
     if list_type != "map" {
-        if schema.get(KEYS).is_some() {
-            let why = format!("must be map if {KEYS} is non-empty");
-            causes.push(StatusCause::invalid(format!("{path}.{FIELD}"), format!("{list_type:?}"), &why));
+        let (field, why) = (format!("{path}.{FIELD}"), format!("must be map if {KEYS} is non-empty"));
+        match (keys.is_empty(), schema.get(FIELD)) {
+            (true, _) => {}
+            (false, None) => causes.push(StatusCause::required(field, &why)),
+            (false, Some(_)) => causes.push(StatusCause::invalid(field, format!("{list_type:?}"), &why)),
         }
         return;
     }
@@ -186,11 +187,30 @@ fn check_list_type(path: &str, schema: &Value, ty: &str, causes: &mut Vec<Status
         let why = format!("must not be empty if {FIELD} is map");
         causes.push(StatusCause::required(format!("{path}.{KEYS}"), &why));
     }
+    match tree::text(schema, &["items", "type"]) {
+        "object" => {}
+        ty => {
+            let why = format!("must be object if parent array's {FIELD} is map");
+            return causes.push(StatusCause::invalid(format!("{path}.items.type"), format!("{ty:?}"), &why));
+        }
+    }
     for (index, key) in keys.iter().enumerate() {
         let name = key.as_str().unwrap_or_default();
-        if tree::get(schema, &["items", "properties", name]).is_none() {
-            let why = "entries must all be names of item properties";
-            causes.push(StatusCause::invalid(format!("{path}.{KEYS}[{index}]"), shown(key), why));
+        let all = || Value::from(keys.to_vec());
+        match tree::get(schema, &["items", "properties", name]).map(|part| tree::text(part, &["type"])) {
+            None => {
+                let why = "entries must all be names of item properties";
+                causes.push(StatusCause::invalid(format!("{path}.{KEYS}"), all(), why));
+            }
+            Some("array" | "object") => {
+                let why = format!("must be a scalar type if parent array's {FIELD} is map");
+                let field = format!("{path}.items.properties[{name}].type");
+                causes.push(StatusCause::invalid(field, "\"object\"", &why));
+            }
+            Some(_) => {}
+        }
+        if keys[..index].contains(key) {
+            causes.push(StatusCause::invalid(format!("{path}.{KEYS}"), all(), "must not contain duplicate entries"));
         }
         check_list_key(path, schema, name, causes);
     }
@@ -235,9 +255,8 @@ fn check_parts(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusCaus
     }
     let field = format!("{path}.additionalProperties");
     match schema.get("additionalProperties") {
-        Some(Value::Bool(false)) => {
-            causes.push(StatusCause::forbidden(field, "additionalProperties cannot be set to false"));
-        }
+        // Neither says more than that other fields are not known.
+        Some(Value::Bool(true)) | None => {}
         Some(_) if properties.is_some_and(|properties| !properties.is_empty()) => {
             causes.push(StatusCause::forbidden(field, "additionalProperties and properties are mutual exclusive"));
         }

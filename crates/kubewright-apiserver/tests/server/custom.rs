@@ -99,7 +99,10 @@ async fn objects_move_to_a_new_storage_version_when_they_are_written() {
     assert_eq!(text(&kept, "metadata/generation"), "1");
     let (code, refused) = client.call("PATCH", &path, &format!(r#"{{"spec":{{"versions":[{second}]}}}}"#)).await;
     assert_eq!(code, 422);
-    assert!(text(&refused, "message").contains(r#"status.storedVersions[0]: Invalid value: "v1": must appear in"#));
+    assert!(
+        text(&refused, "message")
+            .contains(r#"status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; "#)
+    );
 }
 
 #[tokio::test]

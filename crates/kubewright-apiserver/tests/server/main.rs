@@ -6,6 +6,7 @@ mod applying;
 mod client;
 mod control;
 mod custom;
+mod definitions;
 mod durable;
 mod equivalence;
 mod faulty;

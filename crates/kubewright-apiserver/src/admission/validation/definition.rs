@@ -5,7 +5,7 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
 
 use super::metadata::quoted;
-use super::{number, text};
+use super::{definition_version, number, text};
 use crate::admission::approval;
 use crate::object::{Meta, tree};
 use crate::schema::structural_complaints;
@@ -20,7 +20,7 @@ const DNS1035_LABEL_MAX: usize = 63;
 pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (group, plural) = (tree::text(value, &["spec", "group"]), tree::text(value, &["spec", "names", "plural"]));
-    if value.name() != format!("{plural}.{group}") {
+    if old.is_none() && !value.name().is_empty() && value.name() != format!("{plural}.{group}") {
         let why = "must be spec.names.plural+\".\"+spec.group";
         causes.push(StatusCause::invalid("metadata.name", quoted(value.name()), why));
     }
@@ -34,8 +34,8 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
     causes.extend(check_names("spec.names", names));
     causes.extend(check_versions(value, old));
     causes.extend(check_conversion(value, old));
+    causes.extend(check_stored_versions(value));
     if let Some(old) = old {
-        causes.extend(check_stored_versions(value));
         for path in
             [&["spec", "group"][..], &["spec", "scope"], &["spec", "names", "plural"], &["spec", "names", "kind"]]
         {
@@ -44,7 +44,9 @@ pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
     }
     causes.extend(approval::complaint(value, old));
     if tree::is_true(value, &["spec", "preserveUnknownFields"]) {
-        causes.push(StatusCause::invalid("spec.preserveUnknownFields", true, "must be false"));
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        causes.push(StatusCause::invalid("spec.preserveUnknownFields", true, why));
     }
     causes
 }
@@ -111,7 +113,7 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         let (path, name) = (format!("spec.versions[{index}]"), tree::text(version, &["name"]));
         let why = dns1035_label(name);
         causes.extend(why.map(|why| StatusCause::invalid(format!("{path}.name"), quoted(name), &why)));
-        causes.extend(check_scale(&path, version));
+        causes.extend(definition_version::version(&path, index, version, versions));
         let path = format!("{path}.schema.openAPIV3Schema");
         match tree::get(version, &["schema", "openAPIV3Schema"]) {
             None => causes.push(StatusCause::required(path, "")),
@@ -213,42 +215,33 @@ fn check_url(field: &str, url: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// Replicas are found below the spec and the status.
-fn check_scale(path: &str, version: &Value) -> Vec<StatusCause> {
-    let Some(scale) = tree::get(version, &["subresources", "scale"]) else { return Vec::new() };
+/// A version that objects may be stored in cannot leave, and the one that they are stored in has to be among them.
+fn check_stored_versions(value: &Value) -> Vec<StatusCause> {
+    const FIELD: &str = "status.storedVersions";
+    let (versions, stored) =
+        (tree::items(value, &["spec", "versions"]), tree::items(value, &["status", "storedVersions"]));
+    if stored.is_empty() {
+        return vec![StatusCause::invalid(FIELD, "null", "must have at least one stored version")];
+    }
     let mut causes = Vec::new();
-    for (name, parts, is_required) in [
-        ("specReplicasPath", &["spec"][..], true),
-        ("statusReplicasPath", &["status"], true),
-        ("labelSelectorPath", &["spec", "status"], false),
-    ] {
-        let (field, found) = (format!("{path}.subresources.scale.{name}"), tree::text(scale, &[name]));
-        let is_below = |part: &&str| {
-            found.strip_prefix('.').and_then(|rest| rest.strip_prefix(*part)).is_some_and(|rest| rest.starts_with('.'))
-        };
-        if found.is_empty() {
-            causes.extend(is_required.then(|| StatusCause::required(field, "")));
-        } else if !parts.iter().any(is_below) {
-            let why = match parts {
-                [part] => format!("should be a json path under .{part}"),
-                _ => "should be a json path under either .spec or .status".to_owned(),
-            };
-            causes.push(StatusCause::invalid(field, quoted(found), &why));
+    for version in versions.iter().filter(|version| tree::is_true(version, &["storage"])) {
+        if !version.get("name").is_some_and(|name| stored.contains(name)) {
+            let why = format!("must have the storage version {}", tree::text(version, &["name"]));
+            causes.push(StatusCause::invalid(FIELD, Value::from(stored.to_vec()), &why));
         }
     }
+    let missing = stored.iter().enumerate();
+    let missing = missing.filter(|(_, name)| !versions.iter().any(|version| version.get("name") == Some(name)));
+    causes.extend(missing.map(|(index, name)| {
+        let version = name.as_str().unwrap_or_default();
+        let why = format!(
+            "missing from spec.versions; {version} was previously a storage version, and must remain in spec.versions \
+             until a storage migration ensures no data remains persisted in {version} and removes {version} from \
+             status.storedVersions"
+        );
+        StatusCause::invalid(format!("{FIELD}[{index}]"), quoted(version), &why)
+    }));
     causes
-}
-
-/// A version that objects may be stored in cannot leave.
-fn check_stored_versions(value: &Value) -> Vec<StatusCause> {
-    let versions = tree::items(value, &["spec", "versions"]);
-    let stored = tree::items(value, &["status", "storedVersions"]).iter().enumerate();
-    let missing = stored.filter(|(_, name)| !versions.iter().any(|version| version.get("name") == Some(name)));
-    let complain = |(index, name): (usize, &Value)| {
-        let field = format!("status.storedVersions[{index}]");
-        StatusCause::invalid(field, name, "must appear in spec.versions")
-    };
-    missing.map(complain).collect()
 }
 
 /// What is wrong with a name of up to 63 letters, digits and dashes that begins with a letter.

@@ -14,6 +14,7 @@ mod container;
 mod control;
 mod custom;
 mod definition;
+mod definition_version;
 mod device;
 mod device_claim;
 mod device_slice;

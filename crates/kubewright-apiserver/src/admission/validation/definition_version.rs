@@ -1,0 +1,164 @@
+//! One version of a CustomResourceDefinition: its deprecation, its columns, and where it finds what it shows.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+
+use super::metadata::quoted;
+use crate::object::tree;
+
+/// What a column can hold.
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+/// How a column can be written.
+const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+/// How many fields selectors may name.
+const SELECTABLE_MAX: usize = 8;
+/// How long a warning may be, in bytes.
+const WARNING_MAX: usize = 256;
+
+/// What is wrong with a version, which is the one with this index among all.
+pub(super) fn version(path: &str, index: usize, version: &Value, all: &[Value]) -> Vec<StatusCause> {
+    let mut causes = deprecation(path, version);
+    // What all versions have in common is checked once, where the real server keeps it.
+    let place = |field: &str| match all.iter().all(|other| other.get(field) == version.get(field)) {
+        true if index > 0 => None,
+        true => Some(format!("spec.{field}")),
+        false => Some(format!("{path}.{field}")),
+    };
+    if let Some(path) = place("subresources") {
+        causes.extend(scale(&path, version));
+    }
+    if let Some(path) = place("additionalPrinterColumns") {
+        let columns = tree::items(version, &["additionalPrinterColumns"]).iter().enumerate();
+        causes.extend(columns.flat_map(|(index, one)| column(&format!("{path}[{index}]"), one)));
+    }
+    if let Some(path) = place("selectableFields") {
+        causes.extend(selectable(&path, version));
+    }
+    causes
+}
+
+fn deprecation(path: &str, version: &Value) -> Vec<StatusCause> {
+    let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return Vec::new() };
+    let mut problems = Vec::new();
+    if !tree::is_true(version, &["deprecated"]) {
+        problems.push("can only be set for deprecated versions".to_owned());
+    } else {
+        if warning.len() > WARNING_MAX {
+            problems.push("must be <= 256 characters long".to_owned());
+        }
+        if warning.is_empty() {
+            problems.push("must not be an empty string".to_owned());
+        }
+        if let Some((index, _)) = warning.char_indices().find(|(_, c)| c.is_control()) {
+            problems.push(format!(
+                "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+            ));
+        }
+    }
+    let field = format!("{path}.deprecationWarning");
+    problems.iter().map(|why| StatusCause::invalid(field.clone(), quoted(warning), why)).collect()
+}
+
+/// Replicas are found below the spec and the status.
+fn scale(path: &str, version: &Value) -> Vec<StatusCause> {
+    let Some(scale) = tree::get(version, &["subresources", "scale"]) else { return Vec::new() };
+    let mut causes = Vec::new();
+    for (name, parts, is_required) in [
+        ("specReplicasPath", &[".spec."][..], true),
+        ("statusReplicasPath", &[".status."], true),
+        ("labelSelectorPath", &[".spec.", ".status."], false),
+    ] {
+        let (field, found) = (format!("{path}.scale.{name}"), tree::text(scale, &[name]));
+        if found.is_empty() {
+            causes.extend(is_required.then(|| StatusCause::required(field, "")));
+            continue;
+        }
+        let why = match parts {
+            _ if !found.starts_with('.') => "must be a simple json path starting with .".to_owned(),
+            parts if parts.iter().any(|part| found.starts_with(part)) => continue,
+            [part] => format!("should be a json path under {}", part.trim_end_matches('.')),
+            _ => "should be a json path under either .spec or .status".to_owned(),
+        };
+        causes.push(StatusCause::invalid(field, quoted(found), &why));
+    }
+    causes
+}
+
+fn column(path: &str, column: &Value) -> Vec<StatusCause> {
+    let text = |field: &str| tree::text(column, &[field]);
+    let mut causes = Vec::new();
+    if text("name").is_empty() {
+        causes.push(StatusCause::required(format!("{path}.name"), ""));
+    }
+    let why = format!("must be one of {}", COLUMN_TYPES.join(","));
+    match text("type") {
+        "" => causes.push(StatusCause::required(format!("{path}.type"), &why)),
+        ty if !COLUMN_TYPES.contains(&ty) => {
+            causes.push(StatusCause::invalid(format!("{path}.type"), quoted(ty), &why));
+        }
+        _ => {}
+    }
+    let format = text("format");
+    if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
+        let why = format!("must be one of {}", COLUMN_FORMATS.join(","));
+        causes.push(StatusCause::invalid(format!("{path}.format"), quoted(format), &why));
+    }
+    match text("jsonPath") {
+        "" => causes.push(StatusCause::required(format!("{path}.JSONPath"), "")),
+        found if !found.starts_with('.') => {
+            let why = "must be a simple json path starting with .";
+            causes.push(StatusCause::invalid(format!("{path}.JSONPath"), quoted(found), why));
+        }
+        _ => {}
+    }
+    causes
+}
+
+/// Selectors name fields that hold one plain value, by a path of names.
+fn selectable(path: &str, version: &Value) -> Vec<StatusCause> {
+    let (mut causes, mut known) = (Vec::new(), Vec::new());
+    let schema = tree::get(version, &["schema", "openAPIV3Schema"]).unwrap_or(&Value::Null);
+    for (index, field) in tree::items(version, &["selectableFields"]).iter().enumerate() {
+        let (path, found) = (format!("{path}[{index}].jsonPath"), tree::text(field, &["jsonPath"]));
+        if found.is_empty() {
+            causes.push(StatusCause::required(path, ""));
+            continue;
+        }
+        let place = match place_of(found, schema) {
+            Ok(place) => place,
+            Err(why) => {
+                causes.push(StatusCause::invalid(path, quoted(found), &format!("is an invalid path: {why}")));
+                continue;
+            }
+        };
+        if found.starts_with(".metadata.") {
+            causes.push(StatusCause::invalid(path.clone(), quoted(found), "must not point to fields in metadata"));
+        }
+        if !matches!(tree::text(place, &["type"]), "string" | "boolean" | "integer") {
+            let why = "must point to a field of type string, boolean or integer. \
+                       Enum string fields and strings with formats are allowed.";
+            causes.push(StatusCause::invalid(path.clone(), quoted(found), why));
+        }
+        match known.contains(&found) {
+            true => causes.push(StatusCause::duplicate(path, quoted(found))),
+            false => known.push(found),
+        }
+    }
+    if known.len() > SELECTABLE_MAX {
+        causes.push(StatusCause::too_many(path, known.len(), SELECTABLE_MAX));
+    }
+    causes
+}
+
+/// The schema at a path of names, or why there is none.
+fn place_of<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
+    let names = path.strip_prefix('.').ok_or_else(|| {
+        let first = path.split(['.', '[']).next().unwrap_or_default();
+        format!("expected [ or . but got: {first}")
+    })?;
+    if names.contains('[') {
+        return Err("array notation is not allowed".to_owned());
+    }
+    let found = names.split('.').try_fold(schema, |schema, name| tree::get(schema, &["properties", name]));
+    found.ok_or_else(|| "does not refer to a valid field".to_owned())
+}
