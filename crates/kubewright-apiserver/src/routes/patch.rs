@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
+use kubewright_core::json::Reader;
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::{FieldValidation, PatchOptions, PatchType};
-use kubewright_core::{GroupKind, GroupResource, Str, Value};
+use kubewright_core::{Decoder, GroupKind, GroupResource, Str, Value};
 
 use super::Endpoint;
 use crate::decoding::{self, Expected};
@@ -94,7 +95,9 @@ impl Attempt<'_> {
 
     /// 422 for the whole. A strategic merge shows its patch, all others what came of it.
     fn invalid(&self, why: &str) -> Rejection {
-        let shown = match (self.kind, Value::from_json(self.body)) {
+        // The body has been read before, perhaps with a key twice.
+        let patch = Reader::new(self.body, &mut Decoder::new().report_findings()).tree();
+        let shown = match (self.kind, patch) {
             (PatchType::Strategic, Ok(patch)) => decoding::printed(&patch),
             _ => self.patched.to_string(),
         };

@@ -35,8 +35,7 @@ pub(super) fn fits_number(ty: &str, format: &str, number: f64) -> bool {
         ("integer", "int32") => is_within(i32::MIN.into(), i32::MAX.into()),
         ("integer", "uint32") => is_within(0.0, u32::MAX.into()),
         ("integer", "uint64") => is_within(0.0, u64::MAX as f64),
-        // The largest integer itself has no floating-point number.
-        ("integer", _) => is_within(i64::MIN as f64, i64::MAX as f64) && number < i64::MAX as f64,
+        ("integer", _) => is_within(i64::MIN as f64, i64::MAX as f64),
         ("number", "float" | "float32") => number.abs() <= f32::MAX.into(),
         _ => true,
     }

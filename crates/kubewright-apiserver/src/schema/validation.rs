@@ -202,7 +202,9 @@ impl Check<'_> {
 
     fn number(&mut self, schema: &Schema, path: &Path<'_>, value: &Value) {
         let (bounds, number) = (&schema.bounds, value.as_f64().unwrap_or_default());
-        if !format::fits_number(&schema.ty, &schema.format, number) {
+        // The largest integer has no floating-point number of its own: one that looks like it is larger.
+        let is_beyond = matches!(value, Value::Float(_)) && schema.ty == "integer" && number >= i64::MAX as f64;
+        if is_beyond || !format::fits_number(&schema.ty, &schema.format, number) {
             let format = match &*schema.format {
                 "" => "(default format)".to_owned(),
                 format => format!("with format {format}"),

@@ -60,6 +60,9 @@ async fn a_patch_that_does_not_fit_is_shown_as_go_shows_it() {
     let (code, refused) = client.call_with(strategic, "PATCH", &strict, r#"{"bogus":1}"#).await;
     let want = r#" "" is invalid: patch: Invalid value: "map[bogus:1]": strict decoding error: unknown field "bogus""#;
     assert_eq!((code, text(&refused, "message").as_str()), (422, want));
+    let (_, refused) = client.call_with(strategic, "PATCH", &strict, r#"{"data":{"q":"1","q":"2"}}"#).await;
+    let want = r#" "" is invalid: patch: Invalid value: "map[data:map[q:2]]": strict decoding error: duplicate field "data.q""#;
+    assert_eq!(text(&refused, "message"), want);
     let (code, refused) = client.call("PATCH", &path, r#"{"data":{"x":5}}"#).await;
     let why = r#"}": json: cannot unmarshal number into Go struct field ConfigMap.data of type string"#;
     assert_eq!(code, 422);
@@ -108,8 +111,10 @@ async fn custom_objects_are_refused_in_the_order_of_the_real_server() {
     let (_, refused) = client.call("POST", WIDGETS, nameless).await;
     let want = format!("[metadata.name: Required value: name or generateName is required, {unchecked}]");
     assert!(text(&refused, "message").ends_with(&want), "{refused}");
-    let (code, made) = client.call("POST", WIDGETS, &widget("v1", r#"{"num":1000.0,"any":{"a":{"b":1}}}"#)).await;
-    assert_eq!((code, text(&made, "spec").as_str()), (201, r#"{"any":{"a":{}},"num":1000}"#));
+    let (code, made) = client
+        .call("POST", WIDGETS, &widget("v1", r#"{"num":1000.0,"any":{"a":{"b":1}},"big":9223372036854775807}"#))
+        .await;
+    assert_eq!((code, text(&made, "spec").as_str()), (201, r#"{"any":{"a":{}},"big":9223372036854775807,"num":1000}"#));
 }
 
 #[tokio::test]
