@@ -1,6 +1,6 @@
-//! Indices of caches that several controllers share: by controller, by the name of the job, and by address.
+//! Indices of caches, some of which several controllers share: by controller, by the name of the job, by address, and by claim.
 
-use kubewright_api::core::v1::Pod;
+use kubewright_api::core::v1::{ObjectReference, PersistentVolume, Pod};
 use kubewright_cache::{Indexers, InformerHandle, Lister};
 use kubewright_core::{Object, ObjectKey, Str};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use crate::pods::is_finished;
 const CONTROLLER: &str = "kubewright.controller-uid";
 const JOB: &str = "kubewright.job";
 const ADDRESS: &str = "kubewright.pod-ip";
+const CLAIM: &str = "kubewright.claim";
 
 /// Indexes objects by the uid of their controller, those without one by namespace.
 pub(crate) fn by_controller<T: Object>(informer: &InformerHandle<T>) {
@@ -43,16 +44,16 @@ pub(crate) fn by_job(informer: &InformerHandle<Pod>, counts: impl Fn(&Pod) -> bo
         let references = pod.owner_references();
         let controller = references.iter().find(|reference| reference.controller == Some(true));
         let job = controller.filter(|reference| is_job(&reference.api_version, &reference.kind));
-        job.filter(|_| counts(pod)).map(|job| job_key(pod.namespace(), &job.name))
+        job.filter(|_| counts(pod)).map(|job| key_of(pod.namespace(), &job.name))
     });
 }
 
 /// Pods that count whose controller is a job with this key, be it the present one or one before.
 pub(crate) fn of_job(pods: &Lister<Pod>, job: &ObjectKey) -> Vec<Arc<Pod>> {
-    pods.by_index(JOB, &job_key(job.namespace(), job.name())).unwrap_or_default()
+    pods.by_index(JOB, &key_of(job.namespace(), job.name())).unwrap_or_default()
 }
 
-fn job_key(namespace: &str, name: &str) -> Str {
+fn key_of(namespace: &str, name: &str) -> Str {
     format!("{namespace}/{name}").into()
 }
 
@@ -67,6 +68,31 @@ pub(crate) fn by_address(informer: &InformerHandle<Pod>) {
 pub(crate) fn has_address(pods: &Lister<Pod>, address: &str) -> bool {
     pods.by_index(ADDRESS, address).is_ok_and(|pods| !pods.is_empty())
 }
+
+/// Indexes volumes by the claim that they are reserved for.
+pub(crate) fn by_claim(informer: &InformerHandle<PersistentVolume>) {
+    ensure(informer, CLAIM, |volume: &PersistentVolume| {
+        let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_deref());
+        let key = |reference: &ObjectReference| {
+            let part = |part: &Option<Str>| part.clone().unwrap_or_default();
+            key_of(&part(&reference.namespace), &part(&reference.name))
+        };
+        [reference.map_or(FREE.into(), key)]
+    });
+}
+
+/// Volumes that are reserved for the claim with this key, be it the present one or one before.
+pub(crate) fn volumes_of(volumes: &Lister<PersistentVolume>, claim: &ObjectKey) -> Vec<Arc<PersistentVolume>> {
+    volumes.by_index(CLAIM, &key_of(claim.namespace(), claim.name())).unwrap_or_default()
+}
+
+/// Volumes that are reserved for nobody.
+pub(crate) fn free_volumes(volumes: &Lister<PersistentVolume>) -> Vec<Arc<PersistentVolume>> {
+    volumes.by_index(CLAIM, FREE).unwrap_or_default()
+}
+
+/// No key is without a slash.
+const FREE: &str = "free";
 
 /// Adds an index unless another controller has done so.
 fn ensure<T: Object, I, V>(

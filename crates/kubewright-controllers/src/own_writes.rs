@@ -13,7 +13,7 @@ use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 use tokio::time::Instant;
 
 /// After so long the cache is believed whatever it shows.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// Writes of each owner, by its uid, that are still to be seen.
 #[derive(Debug, Default)]

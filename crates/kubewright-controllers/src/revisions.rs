@@ -77,7 +77,7 @@ impl Revisions {
         known: &[Arc<ControllerRevision>],
         collisions: &mut i32,
     ) -> Result<Arc<ControllerRevision>, Error> {
-        let next = known.last().map_or(0, |last| last.revision) + 1;
+        let next = known.last().map_or(0, |last| last.revision).saturating_add(1);
         let data = data(owner.template);
         let tree = Value::from_json(data.as_bytes()).ok();
         let is_present = |revision: &ControllerRevision| {
@@ -85,7 +85,7 @@ impl Revisions {
         };
         let (api, uid) = (self.api(owner), owner.meta.uid.as_deref().unwrap_or_default());
         if let Some(equal) = known.iter().rfind(|revision| is_present(revision)) {
-            if equal.revision + 1 == next {
+            if equal.revision.saturating_add(1) == next {
                 return Ok(equal.clone());
             }
             let renewed = api.update(&ControllerRevision { revision: next, ..(**equal).clone() }).await?;

@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::{Error, is_namespace_terminating};
 use crate::indices;
-use crate::own_writes::OwnWrites;
+use crate::own_writes::{OwnWrites, PATIENCE};
 use crate::owner_events::owners_of;
 use crate::worker::{self, Reconcile, Synced, work};
 use schedule::Schedule;
@@ -99,7 +99,7 @@ impl Reconcile for CronJobs {
             && self.own_jobs.are_seen(cron.uid(), self.jobs.store());
         if !is_current {
             // What was done before shows soon, and wakes us again.
-            return Ok(None);
+            return Ok(Some(PATIENCE));
         }
         let jobs = indices::controlled_by(&self.jobs.lister(), cron.uid());
         let mut changed = (*cron).clone();

@@ -155,12 +155,14 @@ fn range(text: &str, (least, most, names): Bounds) -> Result<Field, String> {
         Some((range, step)) => (range, Some(number(step)?)),
         None => (text, None),
     };
+    let (least, most) = (u32::from(least), u32::from(most));
     let parse = |text: &str| match names.iter().position(|name| name.eq_ignore_ascii_case(text)) {
-        Some(place) => Ok(least + u8::try_from(place).unwrap_or_default()),
+        Some(place) => Ok(least + u32::try_from(place).unwrap_or_default()),
         None => number(text),
     };
     let (is_star, start, end) = match range.split_once('-') {
-        None if matches!(range, "*" | "?") => (true, least, most),
+        // Whatever may follow it, as the server takes it.
+        _ if matches!(range.split('-').next(), Some("*" | "?")) => (true, least, most),
         Some((start, end)) => (false, parse(start)?, parse(end)?),
         // With a step, one number is the first of all that follow.
         None => (false, parse(range)?, if step.is_some() { most } else { parse(range)? }),
@@ -172,13 +174,13 @@ fn range(text: &str, (least, most, names): Bounds) -> Result<Field, String> {
         () if start > end => Err(format!("beginning of range ({start}) beyond end of range ({end}): {text}")),
         () if step == 0 => Err(format!("step of range should be a positive number: {text}")),
         () => {
-            let bits = (start..=end).step_by(usize::from(step)).fold(0, |bits, number| bits | 1 << number);
+            let bits = (start..=end).step_by(step as usize).fold(0, |bits, number| bits | 1 << number);
             Ok(Field { bits, is_any: is_star && step == 1 })
         }
     }
 }
 
-fn number(text: &str) -> Result<u8, String> {
+fn number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("failed to parse int from {text}"))
 }
 
@@ -232,6 +234,9 @@ mod tests {
             ("0 0 13 * 5", "2024-01-12T00:00:00Z", "2024-01-13T00:00:00Z"),
             // A step is no star: one of the two is enough.
             ("0 0 */30 * 5", "2024-01-06T00:00:00Z", "2024-01-12T00:00:00Z"),
+            // What the server takes: a step beyond all there is, and whatever follows a star.
+            ("*/300 * * * *", "2024-01-01T00:00:00Z", "2024-01-01T01:00:00Z"),
+            ("*-5 * * * *", "2024-01-01T00:30:00Z", "2024-01-01T00:31:00Z"),
             ("@hourly", "2024-01-01T00:00:01Z", "2024-01-01T01:00:00Z"),
             ("@weekly", "2024-01-01T00:00:00Z", "2024-01-07T00:00:00Z"),
             ("@yearly", "2024-01-01T00:00:00Z", "2025-01-01T00:00:00Z"),

@@ -30,9 +30,10 @@ pub(super) fn timing(cron: &CronJob, schedule: &Schedule, now: Time) -> Timing {
     let deadline = cron.spec.starting_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     let oldest = deadline.and_then(|seconds| now.checked_sub(Duration::from_secs(seconds)));
     let from = oldest.map_or(since, |oldest| oldest.max(since));
-    let (due, count) = latest(schedule, from, now);
+    let (_, count) = latest(schedule, from, now);
     // Periods go on from the last moment, whether or not it was too late.
     let (base, _) = latest(schedule, since, now);
+    let due = base.filter(|due| oldest.is_none_or(|oldest| *due >= oldest));
     let next = schedule.next(base.unwrap_or(since));
     Timing { due, has_missed_many: count > MANY, wait: next.map(|next| next.duration_since(now).unwrap_or_default()) }
 }
@@ -80,6 +81,9 @@ mod tests {
             ("0 * * * *", None, None, "2024-01-01T00:30:30Z", None, 1770),
             ("0 * * * *", None, None, "2024-01-01T01:00:00Z", Some("2024-01-01T01:00:00Z"), 3600),
             ("0 * * * *", Some("2024-01-01T01:00:00Z"), None, "2024-01-01T01:00:01Z", None, 3599),
+            // A deadline that is shorter than the period.
+            ("@every 1h", None, Some(60), "2024-01-01T01:00:40Z", Some("2024-01-01T01:00:30Z"), 3590),
+            ("@every 1h", None, Some(60), "2024-01-01T01:02:40Z", None, 3470),
             // Those that were missed are made up for by one.
             (
                 "0 * * * *",

@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
-use crate::own_writes::OwnWrites;
+use crate::own_writes::{OwnWrites, PATIENCE};
 use crate::owner_events::owners_of;
 use crate::pod_control::PodControl;
 use crate::pods::{is_finished, next_available, phase};
@@ -142,7 +142,7 @@ impl Reconcile for DaemonSets {
             && self.revisions.are_seen(set.uid());
         if !is_current {
             // What was done before shows soon, and wakes us again.
-            return Ok(None);
+            return Ok(Some(PATIENCE));
         }
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
         if selector.is_everything() {
@@ -165,10 +165,11 @@ impl Reconcile for DaemonSets {
         let present = self.revisions.present(&owner, &known, &mut collisions).await?;
         let hash = hash_of(&present);
         let now = self.clock.now();
-        let picture = Picture::new(spec, hash, &self.nodes.list(&Selector::everything()), &pods, now);
+        let mut picture = Picture::new(spec, hash, &self.nodes.list(&Selector::everything()), &pods, now);
+        let wait = self.hold_back(&set, &mut picture);
         let done = self.carry_out(&set, spec, hash, picture.plan()).await;
         self.write_status(&set, status::calculate(&set, &picture, collisions)).await?;
-        let wait = done?;
+        done?;
         let is_used = |revision: &ControllerRevision| {
             let of = hash_of(revision);
             revision.name() == present.name() || pods.iter().any(|pod| pod.labels().get(REVISION_LABEL) == Some(of))
@@ -192,30 +193,33 @@ impl DaemonSets {
         self.failures.forget(uid);
     }
 
-    /// Creates and deletes pods; returns when to look again at such as have ended and are left for a while.
-    #[doc(alias = "syncNodes")]
-    async fn carry_out(&self, set: &DaemonSet, spec: &DaemonSetSpec, hash: &str, plan: Plan) -> Synced {
-        let (mut wait, mut going) = (None::<Duration>, Vec::new());
-        for pod in plan.delete {
-            let node = pod::target(&pod).unwrap_or_default();
-            let is_ended = is_finished(&pod);
-            if let Some(left) = is_ended.then(|| self.failures.wait(set.uid(), &node, &pod)).flatten() {
-                wait = Some(wait.map_or(left, |wait| wait.min(left)));
-            } else if going.len() < BURST {
-                if is_ended {
-                    self.tell_of_ended(set, &node, &pod);
-                }
-                going.push(pod);
+    /// Marks the pods that have ended and are left for a while; returns when the first of them may go.
+    fn hold_back(&self, set: &DaemonSet, picture: &mut Picture<'_>) -> Option<Duration> {
+        let mut first = None::<Duration>;
+        for (node, pod) in picture.pods.iter().flat_map(|(node, pods)| pods.iter().map(move |pod| (node, pod))) {
+            if is_finished(pod)
+                && let Some(wait) = self.failures.wait(set.uid(), node, pod)
+            {
+                picture.held.insert(pod.uid().into());
+                first = Some(first.map_or(wait, |first| first.min(wait)));
             }
         }
-        self.control.delete(set, going).await.result?;
-        let pods = plan.create.iter().take(BURST).map(|node| pod::new_pod(set, spec, hash, node)).collect();
-        self.control.create(set, pods).await.1?;
-        Ok(wait)
+        first
     }
 
-    /// Says of pods that have ended that they go.
-    fn tell_of_ended(&self, set: &DaemonSet, node: &str, pod: &Pod) {
+    /// Creates and deletes pods.
+    #[doc(alias = "syncNodes")]
+    async fn carry_out(&self, set: &DaemonSet, spec: &DaemonSetSpec, hash: &str, mut plan: Plan) -> Result<(), Error> {
+        plan.delete.truncate(BURST);
+        plan.delete.iter().filter(|pod| is_finished(pod)).for_each(|pod| self.tell_of_ended(set, pod));
+        self.control.delete(set, plan.delete).await.result?;
+        let pods = plan.create.iter().take(BURST).map(|node| pod::new_pod(set, spec, hash, node)).collect();
+        self.control.create(set, pods).await.1
+    }
+
+    /// Says of a pod that has ended that it goes.
+    fn tell_of_ended(&self, set: &DaemonSet, pod: &Pod) {
+        let node = pod::target(pod).unwrap_or_default();
         let (reason, state) = match phase(pod) {
             "Failed" => ("FailedDaemonPod", "failed"),
             _ => ("SucceededDaemonPod", "succeeded"),

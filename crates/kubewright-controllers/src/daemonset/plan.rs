@@ -1,11 +1,11 @@
 //! What a daemon set needs next, decided without doing anything: which nodes lack a pod, and which pods have to go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use kubewright_api::apps::v1::DaemonSetSpec;
 use kubewright_api::core::v1::{Node, Pod};
-use kubewright_core::{IntOrString, Object, Time};
+use kubewright_core::{IntOrString, Object, Str, Time};
 
 use super::pod::{Place, place, target};
 use crate::pods::{is_finished, is_ready, node_name, phase, until_available};
@@ -29,6 +29,10 @@ pub(super) struct Picture<'a> {
     pub(super) nodes: Vec<(String, Place)>,
     /// By node, the oldest first of each.
     pub(super) pods: BTreeMap<String, Vec<Arc<Pod>>>,
+    /// By uid, pods that have ended and are left for a while before others take their places.
+    pub(super) held: HashSet<Str>,
+    /// How many pods there may be too many, and how many may be missing.
+    limits: (usize, usize),
 }
 
 impl<'a> Picture<'a> {
@@ -40,7 +44,7 @@ impl<'a> Picture<'a> {
         pods: &[Arc<Pod>],
         now: Time,
     ) -> Self {
-        let nodes = nodes.iter().map(|node| (node.name().to_owned(), place(spec, node))).collect();
+        let nodes: Vec<_> = nodes.iter().map(|node| (node.name().to_owned(), place(spec, node))).collect();
         let mut of_node: BTreeMap<String, Vec<Arc<Pod>>> = BTreeMap::new();
         for pod in pods {
             // One that has ended and is going needs nothing from us, and takes no place.
@@ -53,7 +57,8 @@ impl<'a> Picture<'a> {
             let is_bound = |pod: &Pod| !node_name(pod).is_empty();
             pods.sort_by_key(|pod| (pod.creation_timestamp(), !is_bound(pod), !is_ready(pod)));
         }
-        Picture { spec, hash, now, nodes, pods: of_node }
+        let limits = limits(spec, nodes.iter().filter(|(_, place)| place.is_wanted).count());
+        Picture { spec, hash, now, nodes, pods: of_node, held: HashSet::new(), limits }
     }
 
     pub(super) fn pods_of(&self, node: &str) -> &[Arc<Pod>] {
@@ -87,15 +92,15 @@ impl<'a> Picture<'a> {
                 Place { is_wanted: true, .. } if pods.is_empty() => plan.create.push(node.clone()),
                 Place { may_stay: true, .. } => {
                     let (ended, running): (Vec<_>, Vec<_>) = staying.partition(|pod| is_finished(pod));
-                    plan.delete.extend(ended);
+                    plan.delete.extend(ended.into_iter().filter(|pod| !self.held.contains(pod.uid())));
                     plan.delete.extend(self.surplus(running));
                 }
                 _ => plan.delete.extend(staying),
             }
         }
         // Pods that wait for a node that does not exist would wait for ever.
-        let exists = |name: &String| self.nodes.iter().any(|(node, _)| node == name);
-        let lost = self.pods.iter().filter(|(node, _)| !exists(node)).flat_map(|(_, pods)| pods);
+        let known: HashSet<&str> = self.nodes.iter().map(|(node, _)| node.as_str()).collect();
+        let lost = self.pods.iter().filter(|(node, _)| !known.contains(node.as_str())).flat_map(|(_, pods)| pods);
         let waits = |pod: &&Arc<Pod>| phase(pod) == "Pending" && node_name(pod).is_empty();
         plan.delete.extend(lost.filter(|pod| waits(pod) && !pod.is_being_deleted()).cloned());
         plan
@@ -107,7 +112,7 @@ impl<'a> Picture<'a> {
         if running.len() <= 1 {
             return Vec::new();
         }
-        if self.limits().0 == 0 {
+        if self.limits.0 == 0 {
             return running.into_iter().skip(1).collect();
         }
         let (mut new, mut old): (Vec<_>, Vec<_>) = running.into_iter().partition(|pod| self.is_new(pod));
@@ -124,7 +129,7 @@ impl<'a> Picture<'a> {
     /// Replaces pods of older templates, as many at a time as may be missing, or be too many.
     #[doc(alias = "rollingUpdate")]
     fn replace(&self) -> Plan {
-        let (surge, unavailable) = self.limits();
+        let (surge, unavailable) = self.limits;
         let (mut plan, mut candidates, mut busy) = (Plan::default(), Plan::default(), 0);
         for (node, _) in self.nodes.iter().filter(|(_, place)| place.is_wanted) {
             let staying = self.pods_of(node).iter().filter(|pod| !pod.is_being_deleted());
@@ -149,21 +154,20 @@ impl<'a> Picture<'a> {
         plan.create.extend(candidates.create.into_iter().take(surge.saturating_sub(busy)));
         plan
     }
+}
 
-    /// How many pods there may be too many, and how many may be missing. Where both are none nothing could ever move, so one may be missing.
-    #[doc(alias = "updatedDesiredNodeCounts")]
-    fn limits(&self) -> (usize, usize) {
-        let wanted = self.nodes.iter().filter(|(_, place)| place.is_wanted).count();
-        let resolve = |value: Option<&IntOrString>, default: usize| {
-            let scaled = value.map(|value| value.scaled_value_from(wanted as i64, true).unwrap_or_default());
-            scaled.map_or(default, |scaled| usize::try_from(scaled).unwrap_or_default())
-        };
-        let rolling = self.spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
-        let surge = resolve(rolling.and_then(|rolling| rolling.max_surge.as_ref()), 0);
-        match (surge, resolve(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), 1)) {
-            (0, 0) => (0, 1),
-            both => both,
-        }
+/// How many pods there may be too many, and how many may be missing. Where both are none nothing could ever move, so one may be missing.
+#[doc(alias = "updatedDesiredNodeCounts")]
+fn limits(spec: &DaemonSetSpec, wanted: usize) -> (usize, usize) {
+    let resolve = |value: Option<&IntOrString>, default: usize| {
+        let scaled = value.map(|value| value.scaled_value_from(wanted as i64, true).unwrap_or_default());
+        scaled.map_or(default, |scaled| usize::try_from(scaled).unwrap_or_default())
+    };
+    let rolling = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
+    let surge = resolve(rolling.and_then(|rolling| rolling.max_surge.as_ref()), 0);
+    match (surge, resolve(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), 1)) {
+        (0, 0) => (0, 1),
+        both => both,
     }
 }
 
@@ -232,6 +236,31 @@ mod tests {
         }
         assert_eq!(acts(&spec(0, 2), &["ar1", "br1", "cr1"]), "-ar1 -br1");
         assert_eq!(acts(&spec(0, 0), &["ar1", "br1", "cr1"]), "-ar1");
+    }
+
+    #[test]
+    fn a_pod_that_is_left_for_a_while_does_not_keep_others_from_being_replaced() {
+        let (spec, now) = (spec(0, 1), Time::now());
+        let pod = |node: &str, phase: &str, hash: &str| {
+            let mut pod = new_pod(&DaemonSet::default(), &spec, hash, node);
+            (pod.metadata.name, pod.metadata.uid) = (Some(node.into()), Some(node.into()));
+            let status = pod.status.get_or_insert_default();
+            status.phase = Some(phase.into());
+            status.conditions = [new_condition("Ready", phase == "Running", now)].into();
+            Arc::new(pod)
+        };
+        let node = |name: &str| {
+            let mut node = Node::default();
+            node.metadata.name = Some(name.into());
+            Arc::new(node)
+        };
+        for (hash, want) in [("1", &["a"][..]), ("2", &[])] {
+            let pods = [pod("a", "Failed", hash), pod("b", "Running", "1")];
+            let mut picture = Picture::new(&spec, "2", &[node("a"), node("b")], &pods, now);
+            picture.held.insert("a".into());
+            let going: Vec<_> = picture.plan().delete.iter().map(|pod| pod.name().to_owned()).collect();
+            assert_eq!(going, want, "{hash}");
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
-use crate::own_writes::OwnWrites;
+use crate::own_writes::{OwnWrites, PATIENCE};
 use crate::owner_events::{controller, owners_of};
 use crate::worker::{self, Reconcile, Synced, work};
 
@@ -169,7 +169,7 @@ impl Reconcile for Deployments {
             && self.own_sets.are_seen(deployment.uid(), self.sets.store());
         if !is_current {
             // To act on what was before our own last writes ends in conflicts. What we wrote shows soon, and wakes us.
-            return Ok(None);
+            return Ok(Some(PATIENCE));
         }
         let Some(spec) = deployment.spec.clone() else { return Ok(None) };
         let mut rollout = Rollout { deployment: (*deployment).clone(), spec, sets: Vec::new() };

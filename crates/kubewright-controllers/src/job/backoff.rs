@@ -40,6 +40,11 @@ impl Backoffs {
         pause(record.failures, record.last_failure?, now)
     }
 
+    /// Takes note of pods that have ended, and may be let go before the job is looked at as a whole.
+    pub(super) fn note(&self, job: &str, spec: &JobSpec, pods: &[Arc<Pod>]) {
+        self.lock().entry(job.into()).or_default().note(spec, pods);
+    }
+
     /// Forgets a job that is gone.
     pub(super) fn forget(&self, job: &str) {
         self.lock().remove(job);

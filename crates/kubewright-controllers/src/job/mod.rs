@@ -199,6 +199,7 @@ impl Jobs {
         let decided = Outcome::decided(&status);
         let is_decided = decided.is_some();
         let (mut outcome, mut again, mut failure) = (None, None, None);
+        self.backoffs.note(job.uid(), spec, pods);
         // While the cache is behind, pods that were just created or deleted would be lost; they wake us when they show.
         if is_current {
             outcome = decided

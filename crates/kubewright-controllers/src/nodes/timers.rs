@@ -7,10 +7,10 @@ use std::time::Duration;
 use kubewright_core::{ObjectKey, Str};
 use tokio::time::Instant;
 
-/// The step that each pod waits for, and until when.
+/// The step that each pod waits for, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    due_of: Mutex<HashMap<ObjectKey, (Str, Step, Instant)>>,
+    since_of: Mutex<HashMap<ObjectKey, (Str, Step, Instant)>>,
 }
 
 /// What happens to a pod on a node.
@@ -25,20 +25,36 @@ pub(super) enum Step {
 impl Timers {
     /// How long until a step is due, which it is `delay` after it was first asked about; nothing if it is.
     pub(super) fn wait(&self, key: &ObjectKey, uid: &str, step: Step, delay: Duration) -> Option<Duration> {
-        let mut due_of = self.due_of.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let due = match due_of.get(key) {
-            Some((known, waits_for, due)) if *known == uid && *waits_for == step => *due,
+        let mut since_of = self.since_of.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = match since_of.get(key) {
+            Some((known, waits_for, since)) if *known == uid && *waits_for == step => *since,
             _ => {
-                due_of.insert(key.clone(), (uid.into(), step, now + delay));
-                now + delay
+                since_of.insert(key.clone(), (uid.into(), step, Instant::now()));
+                Instant::now()
             }
         };
-        (due > now).then(|| due - now)
+        Some(delay.saturating_sub(since.elapsed())).filter(|wait| !wait.is_zero())
     }
 
     /// Forgets a pod that is gone.
     pub(super) fn forget(&self, key: &ObjectKey) {
-        self.due_of.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.since_of.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_is_due_by_the_delay_that_it_has_now() {
+        let (timers, key) = (Timers::default(), ObjectKey::namespaced("default", "web"));
+        let wait = |seconds: u64| timers.wait(&key, "1", Step::Stop, Duration::from_secs(seconds));
+        assert_eq!(wait(300), Some(Duration::from_secs(300)));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!((wait(300), wait(12)), (Some(Duration::from_secs(290)), Some(Duration::from_secs(2))));
+        assert_eq!((wait(10), wait(0)), (None, None));
+        assert_eq!(wait(u64::MAX), Some(Duration::from_secs(u64::MAX - 10)));
+        assert_eq!(timers.wait(&key, "2", Step::Stop, Duration::from_secs(1)), Some(Duration::from_secs(1)));
     }
 }

@@ -116,8 +116,10 @@ fn owners(
     let with_pod = is_condemned && goes(policy.and_then(|policy| policy.when_scaled.as_deref()));
     let is_other = |reference: &&OwnerReference| reference.uid != set.uid() && reference.uid != pod.uid();
     let others = claim.owner_references.iter().filter(is_other).cloned();
-    // Not with both: one that waits for two owners would stay until the second one is gone as well.
+    // Not with both: one that waits for two owners would stay until the second one is gone as well. Nor beside somebody else who controls it.
+    let is_taken = claim.owner_references.iter().any(|other| is_other(&other) && other.controller == Some(true));
     let own = match (with_pod, with_set) {
+        _ if is_taken => None,
         (true, _) => Some(owner::new_controller_ref(&pod.metadata, &POD)),
         (false, true) => Some(owner::new_controller_ref(&set.metadata, &KIND)),
         (false, false) => None,
@@ -134,7 +136,7 @@ mod tests {
         let (mut set, mut pod, mut claim) = (StatefulSet::default(), Pod::default(), ObjectMeta::default());
         set.metadata.uid = Some("set".into());
         pod.metadata.uid = Some("pod".into());
-        let other = OwnerReference { uid: "other".into(), ..Default::default() };
+        let mut other = OwnerReference { uid: "other".into(), ..Default::default() };
         for (deleted, scaled, is_condemned, want) in [
             ("Retain", "Retain", false, &["other"][..]),
             ("Retain", "Retain", true, &["other"]),
@@ -156,5 +158,11 @@ mod tests {
                 assert_eq!(uids, want, "{deleted} {scaled} {is_condemned} {before:?}");
             }
         }
+        // Nobody can control it beside another.
+        other.controller = Some(true);
+        claim.owner_references = [other].into();
+        let mut spec = StatefulSetSpec::default();
+        spec.persistent_volume_claim_retention_policy.get_or_insert_default().when_deleted = Some("Delete".into());
+        assert_eq!(owners(&claim, &set, &spec, &pod, false), claim.owner_references);
     }
 }

@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
-use crate::own_writes::OwnWrites;
+use crate::own_writes::{OwnWrites, PATIENCE};
 use crate::owner_events::owners_of;
 use crate::pods::next_available;
 use crate::revisions::{Owner, Revisions, template_of};
@@ -159,6 +159,10 @@ impl Reconcile for StatefulSets {
             && self.revisions.are_seen(set.uid());
         if !is_current {
             // What was done before shows soon, and wakes us again.
+            return Ok(Some(PATIENCE));
+        }
+        if set.is_being_deleted() {
+            // What is made for it now is collected at once, and would wake us.
             return Ok(None);
         }
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
@@ -167,7 +171,8 @@ impl Reconcile for StatefulSets {
             Claimant { meta: &set.metadata, kind: &KIND, owners: &owners, selector: &selector, finalizer: None };
         let api = Api::<Pod>::namespaced(&self.client, key.namespace().clone());
         let is_member = |pod: &Pod| pod::ordinal(&set, pod).is_some();
-        let pods = claim(&claimant, &self.pods.lister(), &api, is_member).await?;
+        let mut pods = claim(&claimant, &self.pods.lister(), &api, is_member).await?;
+        pods.retain(|pod| is_member(pod));
 
         let owner = Owner { meta: &set.metadata, kind: &KIND, template: &spec.template, hash_label: HASH_LABEL };
         let known = self.revisions.of(&owner, &owners, &selector).await?;
@@ -185,7 +190,7 @@ impl Reconcile for StatefulSets {
         let now = self.clock.now();
         let names = (&*rollout.current.name, &*rollout.update.name);
         let status = status::calculate(&set, spec, &pods, names, collisions, now);
-        let done = if set.is_being_deleted() { Ok(None) } else { self.carry_out(&rollout, &pods).await };
+        let done = self.carry_out(&rollout, &pods).await;
         self.write_status(&set, status).await?;
         let wait = done?;
         let is_used = |revision: &ControllerRevision| {
@@ -199,35 +204,37 @@ impl Reconcile for StatefulSets {
 }
 
 impl StatefulSets {
-    /// Does what the set needs next; returns when to look again where it waits for storage.
+    /// Does what the set needs next; returns when to look again where it waits for storage. What fails keeps nothing else from being done.
     async fn carry_out(&self, rollout: &Rollout<'_>, pods: &[Arc<Pod>]) -> Synced {
         let (set, spec) = (rollout.set, rollout.spec);
+        let mut result = Ok(());
         for pod in pods {
             if let Some(ordinal) = pod::ordinal(set, pod) {
-                self.retain_claims(set, spec, pod, ordinal).await?;
+                result = result.and(self.retain_claims(set, spec, pod, ordinal).await);
             }
         }
         let members = Members::new(set, spec, pods);
         let (mut wait, mut new) = (None, Vec::new());
         for action in plan(spec, &members, &rollout.update.name, self.clock.now()) {
-            match action {
+            let done = match action {
                 Action::Create(ordinal) => {
                     let pod = rollout.new_pod(ordinal);
-                    match self.ensure_claims(set, spec, &pod, ordinal).await? {
-                        true => new.push(pod),
-                        false => wait = Some(STALE),
+                    let has_claims = self.ensure_claims(set, spec, &pod, ordinal).await;
+                    if let Ok(true) = has_claims {
+                        new.push(pod);
                     }
+                    has_claims
                 }
-                Action::Claim(pod, ordinal) => {
-                    if !self.ensure_claims(set, spec, &pod, ordinal).await? {
-                        wait = Some(STALE);
-                    }
-                }
-                Action::Delete(pod) => self.delete(set, &pod).await?,
-                Action::Identify(pod, ordinal) => self.identify(set, &pod, ordinal).await?,
+                Action::Claim(pod, ordinal) => self.ensure_claims(set, spec, &pod, ordinal).await,
+                Action::Delete(pod) => self.delete(set, &pod).await.map(|()| true),
+                Action::Identify(pod, ordinal) => self.identify(set, &pod, ordinal).await.map(|()| true),
+            };
+            if let Ok(false) = done {
+                wait = Some(STALE);
             }
+            result = result.and(done.map(drop));
         }
-        self.create(set, new).await?;
+        result.and(self.create(set, new).await)?;
         Ok(wait)
     }
 

@@ -16,6 +16,9 @@ use kubewright_core::{Object, Time};
 use super::pod::{Members, has_identity, is_available, is_unavailable, revision};
 use crate::pods::{is_finished, phase};
 
+/// So many pods are made at the most before a set is looked at again.
+const BURST: usize = 500;
+
 /// One thing to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
@@ -45,10 +48,12 @@ pub(super) fn plan(spec: &StatefulSetSpec, members: &Members, update_revision: &
 /// Looks after the pods that there are to be. False if something has to happen before anything else is done.
 #[doc(alias = "processReplica")]
 fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time, actions: &mut Vec<Action>) -> bool {
-    for (ordinal, pod) in (members.start..).zip(&members.replicas) {
-        let Some(pod) = pod else {
+    let mut made = 0;
+    for ordinal in members.ordinals.clone() {
+        let Some(pod) = members.replicas.get(&ordinal) else {
             actions.push(Action::Create(ordinal));
-            if is_parallel {
+            made += 1;
+            if is_parallel && made < BURST {
                 continue;
             }
             return false;
@@ -79,7 +84,7 @@ fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time,
 /// Lets go of the pods that there are not to be. False if something has to happen before anything else is done.
 #[doc(alias = "processCondemned")]
 fn shrink(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time, actions: &mut Vec<Action>) -> bool {
-    let replicas = members.replicas.iter().flatten();
+    let replicas = members.replicas.values();
     let first_unavailable = replicas.chain(members.condemned.iter().rev()).find(|pod| is_unavailable(pod, spec, now));
     let is_first = |pod: &Arc<Pod>| first_unavailable.is_some_and(|first| Arc::ptr_eq(first, pod));
     for pod in &members.condemned {
@@ -102,11 +107,11 @@ fn shrink(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Tim
 fn replace(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now: Time, actions: &mut Vec<Action>) {
     let rolling = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_deref());
     let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or_default();
-    let partition = usize::try_from(partition).unwrap_or_default();
-    let is_missing = |pod: &Option<Arc<Pod>>| pod.as_ref().is_none_or(|pod| is_unavailable(pod, spec, now));
-    let missing = members.replicas.iter().filter(|pod| is_missing(pod)).count();
-    let mut budget = max_unavailable(rolling, members.replicas.len()).saturating_sub(missing);
-    for pod in members.replicas.iter().skip(partition).rev().flatten() {
+    let first = members.ordinals.start.saturating_add(partition.max(0));
+    let there = members.replicas.values().filter(|pod| !is_unavailable(pod, spec, now)).count();
+    let missing = members.wanted().saturating_sub(there);
+    let mut budget = max_unavailable(rolling, members.wanted()).saturating_sub(missing);
+    for pod in members.replicas.range(first..).rev().map(|(_, pod)| pod) {
         if revision(pod) == update_revision || pod.is_being_deleted() || is_finished(pod) {
             continue;
         }
@@ -216,6 +221,14 @@ mod tests {
         ] {
             assert_eq!(acts(&three, pods), want, "{pods:?}");
         }
+    }
+
+    #[test]
+    fn so_many_at_a_time_that_numbers_may_be_large() {
+        let huge = spec(i32::MAX, |spec| spec.ordinals.get_or_insert_default().start = Some(i32::MAX - 1));
+        assert_eq!(acts(&huge, &[]), format!("+{}", i32::MAX - 1));
+        let many = spec(i32::MAX, |spec| spec.pod_management_policy = Some("Parallel".into()));
+        assert_eq!(acts(&many, &["7r2"]).split(' ').count(), BURST);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The pods of a stateful set: each has a number, and by it a name, a host name and storage of its own.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use kubewright_api::apps::v1::{StatefulSet, StatefulSetSpec};
@@ -34,7 +36,7 @@ pub(super) fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
 }
 
 /// Which numbers there are to be.
-pub(super) fn ordinals(spec: &StatefulSetSpec) -> std::ops::Range<i32> {
+pub(super) fn ordinals(spec: &StatefulSetSpec) -> Range<i32> {
     let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or_default();
     start..start.saturating_add(spec.replicas.unwrap_or(1))
 }
@@ -109,10 +111,10 @@ fn claimed_volume(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: 
 
 /// The pods of a set, told apart.
 pub(super) struct Members {
-    /// The first number that there is to be.
-    pub(super) start: i32,
-    /// By number, from the first that there is to be to the last; nothing where there is none yet.
-    pub(super) replicas: Vec<Option<Arc<Pod>>>,
+    /// Which numbers there are to be.
+    pub(super) ordinals: Range<i32>,
+    /// Those that there are to be, by number.
+    pub(super) replicas: BTreeMap<i32, Arc<Pod>>,
     /// Those that there are not to be, highest number first.
     pub(super) condemned: Vec<Arc<Pod>>,
 }
@@ -120,19 +122,14 @@ pub(super) struct Members {
 impl Members {
     pub(super) fn new(set: &StatefulSet, spec: &StatefulSetSpec, pods: &[Arc<Pod>]) -> Self {
         let ordinals = ordinals(spec);
-        let mut replicas = vec![None; ordinals.len()];
-        let mut condemned = Vec::new();
-        for pod in pods {
-            match ordinal(set, pod) {
-                Some(number) if ordinals.contains(&number) => {
-                    replicas[(number - ordinals.start) as usize] = Some(pod.clone());
-                }
-                Some(number) => condemned.push((number, pod.clone())),
-                None => {}
-            }
-        }
-        condemned.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
-        let condemned = condemned.into_iter().map(|(_, pod)| pod).collect();
-        Members { start: ordinals.start, replicas, condemned }
+        let numbered = pods.iter().filter_map(|pod| Some((ordinal(set, pod)?, pod.clone())));
+        let (replicas, condemned): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            numbered.partition(|(number, _)| ordinals.contains(number));
+        Members { ordinals, replicas, condemned: condemned.into_values().rev().collect() }
+    }
+
+    /// How many there are to be.
+    pub(super) fn wanted(&self) -> usize {
+        self.ordinals.len()
     }
 }

@@ -15,15 +15,15 @@ pub(super) fn choose(
 ) -> Option<Arc<PersistentVolume>> {
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).filter(|name| !name.is_empty());
     let own = volumes.iter().find(|volume| claim_of(volume).is_some_and(|reference| is_of(reference, claim)));
+    let is_named = |volume: &Arc<PersistentVolume>| named.is_none_or(|name| name == volume.name());
     if let Some(volume) = own {
-        return Some(volume.clone()).filter(|volume| named.is_none_or(|name| name == volume.name()));
+        // One that was bound before is the claim's whatever has become of it.
+        let is_bound = claim_of(volume).is_some_and(|reference| reference.uid.as_deref() == Some(claim.uid()));
+        return Some(volume.clone()).filter(|volume| is_named(volume) && (is_bound || fits(claim, volume)));
     }
-    let is_free = |volume: &Arc<PersistentVolume>| claim_of(volume).is_none() && !volume.is_being_deleted();
-    let mut free = volumes.iter().filter(|volume| is_free(volume));
-    match named {
-        Some(name) => free.find(|volume| volume.name() == name).cloned(),
-        None => free.filter(|volume| fits(claim, volume)).min_by_key(|volume| capacity(volume)).cloned(),
-    }
+    let is_free = |volume: &&Arc<PersistentVolume>| claim_of(volume).is_none() && !volume.is_being_deleted();
+    let fitting = volumes.iter().filter(is_free).filter(|volume| is_named(volume) && fits(claim, volume));
+    fitting.min_by_key(|volume| capacity(volume)).cloned()
 }
 
 /// The claim that a volume is reserved for.
@@ -109,8 +109,10 @@ mod tests {
         assert_eq!(chosen(&plain, &[&fitting, &reserved("1")]).as_deref(), Some("mine"));
         assert_eq!(chosen(&plain, &[&fitting, &reserved("")]).as_deref(), Some("mine"));
         assert_eq!(chosen(&plain, &[&reserved("2")]), None, "of an earlier claim with the name");
-        let named = claim(|claim| claim.spec.as_mut().unwrap().volume_name = Some("large".into()));
-        assert_eq!(chosen(&named, &[&fitting, &large]).as_deref(), Some("large"));
+        let named =
+            |name: &'static str| claim(move |claim| claim.spec.as_mut().unwrap().volume_name = Some(name.into()));
+        assert_eq!(chosen(&named("large"), &[&fitting, &large]).as_deref(), Some("large"));
+        assert_eq!(chosen(&named("small"), &[&fitting, &small]), None, "named, but too small");
         let fast = claim(|claim| claim.spec.as_mut().unwrap().storage_class_name = Some("fast".into()));
         let fast_volume =
             volume("fast", "5Gi", |volume| volume.spec.as_mut().unwrap().storage_class_name = Some("fast".into()));

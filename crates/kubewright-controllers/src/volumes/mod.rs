@@ -20,12 +20,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::ControllerContext;
 use crate::error::Error;
+use crate::indices;
 use crate::pods::node_name;
 use crate::worker::{self, Reconcile, Synced, work};
 use matching::{choose, claim_of, is_of, requested};
 
 /// Who makes volumes up, and drives them.
 const PROVISIONER: &str = "simulated.kubewright.dev";
+/// The provisioner of a class whose volumes are made by users.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -49,12 +52,13 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let queue = worker::queue(context, Volumes::NAME);
     let (claims, volumes) = (factory.informer::<PersistentVolumeClaim>(), factory.informer::<PersistentVolume>());
     let (classes, pods) = (factory.informer::<StorageClass>(), factory.informer::<Pod>());
+    indices::by_claim(&volumes);
     let of_claims = claims.add_handler({
         let (queue, volumes) = (queue.clone(), volumes.lister());
         move |event: &Event<PersistentVolumeClaim>| {
             if let Event::Deleted(deleted) = event {
-                let (volumes, claim) = (volumes.snapshot(), deleted.key());
-                volumes.iter().filter(|volume| is_for(volume, &claim)).for_each(|volume| queue.add(volume.key()));
+                let left = indices::volumes_of(&volumes, &deleted.key());
+                left.iter().for_each(|volume| queue.add(volume.key()));
             }
             queue.add(event.key());
         }
@@ -115,13 +119,6 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
 }
 
-/// Whether a volume is reserved for the claim with this key.
-fn is_for(volume: &PersistentVolume, claim: &ObjectKey) -> bool {
-    claim_of(volume).is_some_and(|reference| {
-        reference.name.as_ref() == Some(claim.name()) && reference.namespace.as_ref() == Some(claim.namespace())
-    })
-}
-
 /// The names of the claims that a pod uses.
 fn claims_of(pod: &Pod) -> impl Iterator<Item = Str> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter());
@@ -142,10 +139,15 @@ impl Reconcile for Volumes {
         if is_bound(&claim) || claim.is_being_deleted() {
             return Ok(None);
         }
-        let chosen = choose(&claim, &self.volumes.list(&Selector::everything()));
-        match chosen {
-            Some(volume) => self.bind(&claim, &volume).await,
-            None => self.provision(&claim).await,
+        let mut volumes = indices::volumes_of(&self.volumes, key);
+        volumes.extend(indices::free_volumes(&self.volumes));
+        let is_asked_for = claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some());
+        match choose(&claim, &volumes) {
+            // One that was chosen by a user need not wait.
+            Some(volume) if is_asked_for || claim_of(&volume).is_some() || !self.waits(&claim) => {
+                self.bind(&claim, &volume).await
+            }
+            _ => self.provision(&claim).await,
         }
     }
 }
@@ -157,8 +159,11 @@ impl Volumes {
         let Some(reference) = claim_of(volume) else { return self.tell(volume, "Available").await };
         let (namespace, name) = (reference.namespace.clone(), reference.name.clone().unwrap_or_default());
         let claim = self.claims.namespace(namespace.unwrap_or_default()).get(&name);
-        if claim.is_some_and(|claim| is_of(reference, &claim)) || reference.uid.is_none() {
+        if claim.is_some_and(|claim| is_of(reference, &claim)) {
             return Ok(None);
+        }
+        if reference.uid.as_deref().unwrap_or_default().is_empty() {
+            return self.tell(volume, "Available").await;
         }
         // Told before it is deleted: one that is bound is protected from that.
         let is_told = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Released");
@@ -219,15 +224,15 @@ impl Volumes {
     async fn provision(&self, claim: &PersistentVolumeClaim) -> Synced {
         let Some(spec) = &claim.spec else { return Ok(None) };
         let name = spec.storage_class_name.as_deref();
-        let class = name.and_then(|name| self.classes.get(name));
-        let is_static = name == Some("") || spec.volume_name.is_some() || spec.selector.is_some();
+        let class = self.class_of(claim);
+        let is_static = name == Some("")
+            || spec.volume_name.is_some()
+            || spec.selector.is_some()
+            || class.as_ref().is_some_and(|class| class.provisioner == NO_PROVISIONER);
         if is_static || name.is_some() && class.is_none() {
             return Ok(None);
         }
-        let waits = class.as_ref().is_some_and(|class| {
-            class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") && !self.is_used(claim)
-        });
-        if waits {
+        if self.waits(claim) {
             let message = "waiting for first consumer to be created before binding";
             self.events.normal(claim, "WaitForFirstConsumer", message);
             return Ok(None);
@@ -243,6 +248,16 @@ impl Volumes {
         }
         // Its event wakes the claim.
         Ok(None)
+    }
+
+    fn class_of(&self, claim: &PersistentVolumeClaim) -> Option<Arc<StorageClass>> {
+        self.classes.get(claim.spec.as_ref()?.storage_class_name.as_deref()?)
+    }
+
+    /// Whether a claim gets its volume only when a pod uses it, and none does yet.
+    fn waits(&self, claim: &PersistentVolumeClaim) -> bool {
+        let mode = self.class_of(claim).and_then(|class| class.volume_binding_mode.clone());
+        mode.as_deref() == Some("WaitForFirstConsumer") && !self.is_used(claim)
     }
 
     /// Whether a pod that has a node uses a claim.

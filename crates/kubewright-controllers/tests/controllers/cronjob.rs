@@ -80,7 +80,8 @@ async fn one_job_that_failed_is_kept() {
     let mut of_cron = CronJobSpec::default();
     of_cron.job_template.spec = Some(spec);
     cluster.create(&minutely(of_cron)).await;
-    sleep(Duration::from_secs(300)).await;
+    cluster.until::<CronJob>("tick", |cron| status(cron).last_schedule_time.is_some()).await;
+    sleep(Duration::from_secs(270)).await;
     let jobs = jobs(&cluster).await;
     let failed = jobs.iter().filter(|job| is_over(job, "Failed", "BackoffLimitExceeded")).count();
     assert_eq!((jobs.len(), failed), (1, 1));

@@ -1,8 +1,9 @@
 //! Stateful sets.
 
 use kubewright_api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec};
-use kubewright_api::core::v1::{PersistentVolumeClaim, Pod};
+use kubewright_api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
 use kubewright_core::meta::v1::LabelSelector;
+use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::owner::controller_of;
 use kubewright_core::{Object, Str};
 
@@ -180,5 +181,42 @@ async fn pods_that_fit_are_adopted_and_history_is_trimmed() {
     while cluster.list::<ControllerRevision>().await.len() > 2 {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_its_storage_runs_where_others_get_none() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut quota = ResourceQuota::default();
+    quota.metadata.name = Some("few".into());
+    quota.spec.get_or_insert_default().hard.insert("persistentvolumeclaims", "2".parse().unwrap());
+    cluster.create(&quota).await;
+    cluster.until::<ResourceQuota>("few", |quota| quota.status.is_some()).await;
+    let mut set = stateful_set("db", 4);
+    set.spec.as_mut().unwrap().pod_management_policy = Some("Parallel".into());
+    cluster.create(&set).await;
+    let pods = cluster.until_pods(|pods| pods.len() == 2 && pods.iter().all(is_ready)).await;
+    assert_eq!(names(&pods), ["db-0", "db-1"]);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_waits_to_go_does_nothing() {
+    let cluster = Cluster::with_nodes(1).await;
+    cluster.create(&stateful_set("db", 1)).await;
+    cluster.until::<StatefulSet>("db", |set| is_rolled_out(set, 1)).await;
+    cluster.patch::<Pod>("db-0", r#"{"metadata":{"finalizers":["example.com/held"]}}"#).await;
+    let options = DeleteOptions::default().propagation(PropagationPolicy::Foreground);
+    cluster.api::<StatefulSet>().delete_with("db", &options).await.unwrap();
+    let reconciles = || cluster.activity().iter().find(|one| one.name == "statefulset").unwrap().reconciles;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    let before = reconciles();
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    assert!(reconciles() - before <= 3, "{} more", reconciles() - before);
+    cluster.patch::<Pod>("db-0", r#"{"metadata":{"finalizers":null}}"#).await;
+    while !cluster.list::<StatefulSet>().await.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(cluster.list::<ControllerRevision>().await.is_empty());
     cluster.stop().await;
 }
