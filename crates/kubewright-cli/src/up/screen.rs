@@ -34,6 +34,12 @@ impl Style {
 pub struct Line(Vec<(Style, String)>);
 
 impl Line {
+    /// What is written, in whatever style.
+    #[cfg(test)]
+    pub fn text(&self) -> String {
+        self.0.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
     /// Adds a piece.
     pub fn with(mut self, style: Style, text: impl Into<String>) -> Self {
         self.0.push((style, text.into()));

@@ -120,7 +120,7 @@ impl Speeds {
 /// The lines of one picture.
 fn frame(seen: &Seen<'_>, rows: usize) -> Vec<Line> {
     let mut lines = vec![title(seen), Line::default()];
-    lines.extend(machinery(seen));
+    lines.extend(machinery(seen, rows.saturating_sub(8) / 2));
     lines.push(Line::default());
     lines.extend(workload_lines(seen));
     lines.push(Line::default());
@@ -151,8 +151,8 @@ fn title(seen: &Seen<'_>) -> Line {
     }
 }
 
-/// Informers on the left, controllers on the right.
-fn machinery(seen: &Seen<'_>) -> Vec<Line> {
+/// Informers on the left, controllers on the right; where there is no room for all of them, those that have something to show.
+fn machinery(seen: &Seen<'_>, room: usize) -> Vec<Line> {
     let synced = seen.informers.iter().filter(|informer| informer.has_synced).count();
     let of = seen.informers.len();
     let progress = if synced == of { String::new() } else { format!("  {synced} of {of} synced") };
@@ -161,12 +161,36 @@ fn machinery(seen: &Seen<'_>) -> Vec<Line> {
     let columns =
         format!("{:17}{:>8}{:>6}{:>12}{:>8}{:>8}", "CONTROLLERS", "waiting", "busy", "reconciles", "per s", "errors");
     let mut lines = vec![head.with(Style::Dim, columns)];
-    for at in 0..seen.informers.len().max(seen.controllers.len()) {
-        let left = seen.informers.get(at).map_or_else(Line::default, informer_line);
-        let right = seen.controllers.get(at).map_or_else(Line::default, |(one, speed)| controller_line(one, *speed));
-        lines.push(left.up_to(SECOND).then(right));
-    }
+    let is_quiet = |informer: &InformerState| {
+        informer.has_synced
+            && informer.objects == 0
+            && informer.health.as_ref().is_none_or(|health| health.failures == 0)
+    };
+    let left = fitting(&seen.informers, room, is_quiet, informer_line);
+    let right =
+        fitting(&seen.controllers, room, |(one, _)| one.reconciles == 0, |(one, speed)| controller_line(one, *speed));
+    let rows = left.len().max(right.len());
+    let mut sides = [left, right].map(|side| side.into_iter().chain(std::iter::repeat_with(Line::default)));
+    let [left, right] = &mut sides;
+    lines.extend(left.zip(right).take(rows).map(|(left, right)| left.up_to(SECOND).then(right)));
     lines
+}
+
+/// The lines of as many items as there is room for, quiet ones left out before others, and how many those are.
+fn fitting<T>(items: &[T], room: usize, is_quiet: impl Fn(&T) -> bool, line: impl Fn(&T) -> Line) -> Vec<Line> {
+    let mut surplus = if items.len() > room { items.len() + 1 - room.max(1) } else { 0 };
+    let hidden = surplus;
+    let mut shown: Vec<&T> = Vec::with_capacity(items.len());
+    for item in items.iter().rev() {
+        match surplus > 0 && is_quiet(item) {
+            true => surplus -= 1,
+            false => shown.push(item),
+        }
+    }
+    shown.reverse();
+    shown.truncate(items.len() - hidden);
+    let rest = (hidden > 0).then(|| Line::default().with(Style::Dim, format!("… {hidden} more")));
+    shown.into_iter().map(line).chain(rest).collect()
 }
 
 fn informer_line(informer: &InformerState) -> Line {
@@ -258,5 +282,22 @@ mod tests {
         assert_eq!(speeds.measure(one(4), start)[0].1, 0);
         assert_eq!(speeds.measure(one(9), start + Duration::from_millis(500))[0].1, 0);
         assert_eq!(speeds.measure(one(14), start + Duration::from_secs(2))[0].1, 5);
+    }
+
+    #[test]
+    fn what_is_quiet_makes_room_for_what_is_not() {
+        let lines = |room| {
+            let lines = fitting(
+                &[3, 0, 5, 0, 7],
+                room,
+                |number| *number == 0,
+                |number| Line::default().plain(number.to_string()),
+            );
+            lines.iter().map(Line::text).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(lines(5), "3 0 5 0 7");
+        assert_eq!(lines(4), "3 5 7 … 2 more");
+        assert_eq!(lines(3), "3 5 … 3 more");
+        assert_eq!(lines(1), "… 5 more");
     }
 }

@@ -174,16 +174,21 @@ async fn a_leader_that_cannot_renew_steps_down_before_its_lease_ends() {
     assert!(!leadership.is_leading());
 }
 
+/// What `a` leads by, and `b` after it, for which somebody has deleted the lease.
+async fn taken_over(server: &RunningServer, a: &mut LeaderElector) -> (Leadership, Leadership) {
+    let leadership = acquire(a).await;
+    sleep(seconds(5.0)).await;
+    Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
+    let other = acquire(&mut elector(&server.client(), "b")).await;
+    (leadership, other)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_sees_another_steps_down_at_once() {
     // LE-6, LE-10
     let server = server().await;
     let mut a = elector(&server.client(), "a");
-    let leadership = acquire(&mut a).await;
-    sleep(seconds(5.0)).await;
-    Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
-    let mut b = elector(&server.client(), "b");
-    let other = acquire(&mut b).await;
+    let (leadership, other) = taken_over(&server, &mut a).await;
     // With the next renewal, which is due after 2 s, and not 10 s after it.
     let start = Instant::now();
     leadership.lost().await;
@@ -201,11 +206,7 @@ async fn a_lease_that_another_has_had_and_freed_is_taken_anew_with_another_token
     // LE-10: Go's leader goes on as if nothing had been in between.
     let server = server().await;
     let mut a = elector(&server.client(), "a");
-    let leadership = acquire(&mut a).await;
-    sleep(seconds(5.0)).await;
-    Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
-    let mut b = elector(&server.client(), "b");
-    let other = acquire(&mut b).await;
+    let (leadership, other) = taken_over(&server, &mut a).await;
     let token = other.fencing_token().clone();
     other.release().await;
     timeout(seconds(2.0), leadership.lost()).await.expect("with the next renewal");
