@@ -22,6 +22,18 @@ fn phase(claim: &PersistentVolumeClaim) -> &str {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
+/// A volume that a user has made.
+fn disk() -> PersistentVolume {
+    let mut volume = PersistentVolume::default();
+    volume.metadata.name = Some("disk".into());
+    let spec = volume.spec.get_or_insert_default();
+    spec.capacity.insert("storage", "5Gi".parse().unwrap());
+    spec.access_modes = ["ReadWriteOnce".into()].into();
+    spec.persistent_volume_reclaim_policy = Some("Retain".into());
+    spec.host_path = Some(HostPathVolumeSource { path: "/data".into(), ..Default::default() }.into());
+    volume
+}
+
 async fn volumes(cluster: &Cluster) -> Vec<PersistentVolume> {
     Api::all(&cluster.client).list(&ListOptions::default()).await.unwrap().items
 }
@@ -47,13 +59,7 @@ async fn a_claim_is_given_a_volume_that_goes_with_it() {
 async fn a_volume_of_a_user_is_bound_and_then_released() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&claim("data", Some(""))).await;
-    let mut volume = PersistentVolume::default();
-    volume.metadata.name = Some("disk".into());
-    let spec = volume.spec.get_or_insert_default();
-    spec.capacity.insert("storage", "5Gi".parse().unwrap());
-    spec.access_modes = ["ReadWriteOnce".into()].into();
-    spec.persistent_volume_reclaim_policy = Some("Retain".into());
-    spec.host_path = Some(HostPathVolumeSource { path: "/data".into(), ..Default::default() }.into());
+    let volume = disk();
     let all = Api::<PersistentVolume>::all(&cluster.client);
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert_eq!(phase(&cluster.get("data").await), "Pending", "nothing is made up for it");
@@ -94,5 +100,28 @@ async fn a_class_can_have_its_volumes_wait_for_a_pod() {
     let spec = made[0].spec.as_ref().unwrap();
     assert_eq!(spec.storage_class_name.as_deref(), Some("local"));
     assert_eq!(spec.persistent_volume_reclaim_policy.as_deref(), Some("Retain"));
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_kept_for_the_claim_that_it_names() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut class = StorageClass { provisioner: "kubernetes.io/no-provisioner".into(), ..Default::default() };
+    class.metadata.name = Some("manual".into());
+    Api::all(&cluster.client).create(&class).await.unwrap();
+    let mut volume = disk();
+    let spec = volume.spec.as_mut().unwrap();
+    spec.storage_class_name = Some("manual".into());
+    let reference = spec.claim_ref.get_or_insert_default();
+    (reference.namespace, reference.name) = (Some("default".into()), Some("late".into()));
+    let all = Api::<PersistentVolume>::all(&cluster.client);
+    all.create(&volume).await.unwrap();
+    cluster.create(&claim("early", Some("manual"))).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(phase(&cluster.get("early").await), "Pending", "neither that volume, nor one that is made up");
+    let told = all.get("disk").await.unwrap().status.unwrap_or_default();
+    assert_eq!(told.phase.as_deref(), Some("Available"));
+    cluster.create(&claim("late", Some("manual"))).await;
+    cluster.until::<PersistentVolumeClaim>("late", |claim| phase(claim) == "Bound").await;
     cluster.stop().await;
 }
