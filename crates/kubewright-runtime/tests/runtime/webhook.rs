@@ -109,7 +109,7 @@ async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> R
         "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    stream.write_all(request.as_bytes()).await.and(stream.flush().await).map_err(|error| error.to_string())?;
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer).await;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("no answer")?;
