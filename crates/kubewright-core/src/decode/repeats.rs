@@ -22,8 +22,9 @@ const DEEPEST: u32 = 16;
 const CREDIT: i8 = 8;
 /// How many values after one that was remembered such a field looks whether it comes again.
 const PATIENCE: i8 = 16;
-/// Of such a field one value in so many is remembered, because times change.
-const SAMPLE: i8 = 64;
+/// Of such a field one value in so many is remembered, because times change; a prime, so that it is not always the last one of a few that are
+/// the same.
+const SAMPLE: i8 = 61;
 
 /// The last values of each field.
 #[derive(Default)]
@@ -42,13 +43,24 @@ impl fmt::Debug for Repeats {
 
 struct Field {
     id: usize,
+    /// Grows with each value that is known again, and decides whether it is asked for the next one.
     credit: i8,
+    /// Grows with each value that is known again for the first time, and decides whether the next new one is remembered: one value
+    /// that keeps coming does not make up for others that never come twice.
+    worth: i8,
     /// How many items a list had the last time, or 255.
     length: u8,
     /// What [`key`] makes of the bytes of each value, so that only the bytes of one are looked at.
     keys: [u64; WAYS],
     /// The one that was met last comes first.
-    values: Vec<(Vec<u8>, Kept)>,
+    values: Vec<Value>,
+}
+
+struct Value {
+    bytes: Vec<u8>,
+    kept: Kept,
+    /// Whether it came again.
+    met: bool,
 }
 
 impl Field {
@@ -63,23 +75,35 @@ impl Field {
             self.values[..=at].rotate_right(1);
         }
         self.credit = (self.credit + 2).clamp(2, CREDIT);
-        let (bytes, kept) = &self.values[0];
-        if place.adopt(kept) { Ok(bytes.len() as u32) } else { Err(Missed::IGNORED) }
+        let value = &mut self.values[0];
+        if !value.met {
+            value.met = true;
+            self.worth = (self.worth + 2).clamp(2, CREDIT);
+        }
+        if place.adopt(&value.kept) { Ok(value.bytes.len() as u32) } else { Err(Missed::IGNORED) }
     }
 
     /// Notes that a value of the field at `index` was not known.
     #[inline]
     fn miss(&mut self, index: usize) -> Missed {
-        self.credit -= 1;
-        match self.credit {
-            0.. => Missed(index as u32),
-            credit if credit > -SAMPLE => Missed::IGNORED,
-            _ => {
-                self.credit = 0;
-                Missed(index as u32)
-            }
-        }
+        let remembers = if self.credit > 0 {
+            self.credit -= 1;
+            spend(&mut self.worth)
+        } else {
+            spend(&mut self.credit)
+        };
+        if remembers { Missed(index as u32) } else { Missed::IGNORED }
     }
+}
+
+/// Takes a miss off an account, and tells whether the value is remembered: as long as there is something left, and one in so many after.
+#[inline]
+fn spend(account: &mut i8) -> bool {
+    *account -= 1;
+    if *account <= -SAMPLE {
+        *account = 0;
+    }
+    *account >= 0
 }
 
 /// A value that was not known again: the field whose it is, if it shall be remembered. One word with the length of a value
@@ -129,7 +153,7 @@ impl Repeats {
             field.keys.iter().enumerate().fold(0, |found, (at, have)| found | u32::from(*have == key) << at);
         while found != 0 {
             let at = found.trailing_zeros() as usize;
-            if field.values.get(at).is_some_and(|(seen, _)| seen == bytes) {
+            if field.values.get(at).is_some_and(|value| value.bytes == bytes) {
                 return field.take(at, place);
             }
             found &= found - 1;
@@ -142,7 +166,7 @@ impl Repeats {
     pub(crate) fn recall_start(&mut self, id: usize, place: &mut dyn Sharing, text: &[u8]) -> Result<u32, Missed> {
         let index = self.find(id);
         let field = &mut self.fields[index];
-        match field.values.iter().position(|(seen, _)| text.starts_with(seen)) {
+        match field.values.iter().position(|value| text.starts_with(&value.bytes)) {
             Some(at) => field.take(at, place),
             None => Err(field.miss(index)),
         }
@@ -152,12 +176,12 @@ impl Repeats {
     pub(crate) fn remember(&mut self, missed: Missed, bytes: &[u8], place: &mut dyn Sharing) {
         let Some(field) = self.fields.get_mut(missed.0 as usize) else { return };
         let mut room = match field.values.len() {
-            WAYS => field.values.pop().map(|(room, _)| room).unwrap_or_default(),
+            WAYS => field.values.pop().map(|value| value.bytes).unwrap_or_default(),
             _ => Vec::new(),
         };
         room.clear();
         room.extend_from_slice(bytes);
-        field.values.insert(0, (room, place.share()));
+        field.values.insert(0, Value { bytes: room, kept: place.share(), met: false });
         field.keys.rotate_right(1);
         field.keys[0] = key(bytes);
     }
@@ -178,7 +202,7 @@ impl Repeats {
 
     #[cold]
     fn add(&mut self, id: usize) -> usize {
-        self.fields.push(Field { id, credit: CREDIT, length: 0, keys: [0; WAYS], values: Vec::new() });
+        self.fields.push(Field { id, credit: CREDIT, worth: CREDIT, length: 0, keys: [0; WAYS], values: Vec::new() });
         if self.fields.len() * 2 > self.places.len() {
             self.places = vec![0; (self.places.len() * 2).max(256)];
             (1..self.fields.len()).for_each(|count| self.index(count));
@@ -219,7 +243,7 @@ mod tests {
     use super::Repeats;
     use crate::meta::v1::PartialObjectMetadata;
     use crate::protobuf::encode_message;
-    use crate::{Decoder, StringPool};
+    use crate::{Decoder, Map, Str, StringPool};
 
     const LABELS: &str = r#"{"app.kubernetes.io/name": "shop", "tier": "web"}"#;
 
@@ -292,6 +316,29 @@ mod tests {
         let same: Vec<_> = (0..100).map(|_| decode(&owners(0, 2))).collect();
         let [.., a, b] = &same[..] else { unreachable!("there are a hundred") };
         assert!(std::ptr::eq(&*a.metadata.owner_references, &*b.metadata.owner_references));
+    }
+
+    #[test]
+    fn values_beside_one_that_keeps_coming_are_remembered_if_they_come_again_too() {
+        let mut decoder = Decoder::new().pool(StringPool::default());
+        let mut labels = |app: &str| {
+            let text = json("x", &format!(r#"{{"app.kubernetes.io/name": "{app}", "tier": "web"}}"#));
+            decoder.json::<PartialObjectMetadata>(text.as_bytes()).unwrap().metadata.labels
+        };
+        // As with the containers of a pod: some have their own, and between them stands one that is the same each time.
+        let is_shared = |labels: &mut dyn FnMut(&str) -> Map<Str>, app: &str| {
+            let [first, _, second] = [app, "sidecar", app].map(labels);
+            assert_eq!(first, second);
+            std::ptr::eq(first.at(0).0, second.at(0).0)
+        };
+        assert!((0..50).all(|number| is_shared(&mut labels, &format!("web of shop {number}"))));
+        for number in 0..50 {
+            labels(&format!("job {number}"));
+            labels("sidecar");
+        }
+        assert!(!is_shared(&mut labels, "web of a shop after jobs"));
+        let shared = (0..200).filter(|number| is_shared(&mut labels, &format!("api of shop {number}"))).count();
+        assert!(shared > 100, "{shared} of 200");
     }
 
     #[test]
