@@ -130,9 +130,9 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
     }
     let selectable = tree::items(version, &["selectableFields"]).iter();
     let selectable = selectable.map(|field| tree::text(field, &["jsonPath"]).trim_start_matches('.').into()).collect();
-    // A column whose path cannot be read is not shown.
+    // A column whose path cannot be read is not shown, and none that comes after it.
     let columns = tree::items(version, &["additionalPrinterColumns"]).iter();
-    let columns: Vec<CustomColumn> = columns.filter_map(|column| CustomColumn::from_value(column).ok()).collect();
+    let columns: Vec<CustomColumn> = columns.map_while(|column| CustomColumn::from_value(column).ok()).collect();
     let empty = [("apiVersion", Value::from(api_version.clone())), ("kind", text("kind").into())];
     Resource {
         group: group.clone(),

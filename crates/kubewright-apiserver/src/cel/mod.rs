@@ -33,7 +33,7 @@ pub(crate) use budget::Budget;
 pub(crate) use cost::Extent;
 pub(crate) use error::{CompileError, EvaluationError};
 pub(crate) use evaluator::Variables;
-pub(crate) use functions::{Check, CheckStage, is_version};
+pub(crate) use functions::{Check, CheckStage, is_version, show_double};
 pub(crate) use types::{Field, ListKind, Type, escape};
 pub(crate) use value::Value;
 

@@ -17,7 +17,7 @@ use crate::accept::MetaVersion;
 use crate::tree::{array, object, set, word};
 pub use age::human_duration;
 pub use custom::{CustomColumn, JsonPath, JsonPathError};
-use kinds::CellsOf;
+use kinds::{CellsOf, OrderOf};
 pub use metadata::{partial_object_metadata, partial_object_metadata_list};
 use object::Object;
 
@@ -37,7 +37,7 @@ pub struct Printer(Kind);
 
 #[derive(Debug, Clone)]
 enum Kind {
-    BuiltIn { columns: &'static [ColumnInfo], cells: CellsOf },
+    BuiltIn { columns: &'static [ColumnInfo], cells: CellsOf, order: Option<OrderOf> },
     Custom(Vec<CustomColumn>),
 }
 
@@ -101,7 +101,7 @@ impl Printer {
             [] => (DEFAULT_COLUMNS, kinds::default_cells as CellsOf),
             columns => (columns, kinds::cells_of(info)),
         };
-        Printer(Kind::BuiltIn { columns, cells })
+        Printer(Kind::BuiltIn { columns, cells, order: kinds::order_of(info) })
     }
 
     /// The printer of a custom resource. One that defines no columns shows name and age.
@@ -114,7 +114,7 @@ impl Printer {
 
     /// The printer of the `scale` subresource of any resource.
     pub fn for_scale() -> Self {
-        Printer(Kind::BuiltIn { columns: SCALE_COLUMNS, cells: kinds::scale_cells })
+        Printer(Kind::BuiltIn { columns: SCALE_COLUMNS, cells: kinds::scale_cells, order: None })
     }
 
     /// The definitions of all columns.
@@ -156,7 +156,8 @@ impl Printer {
     /// The table of these objects.
     ///
     /// `metadata` is that of their list, or of the object if there is one only. Where there are no
-    /// columns they are `null`: a watch defines them in its first event only.
+    /// columns they are `null`: a watch defines them in its first event only. Rows are in the order of the objects, but
+    /// for flow schemas, which are in that in which they are asked.
     pub fn table<'v>(
         &self,
         metadata: &Value,
@@ -164,6 +165,10 @@ impl Printer {
         columns: Option<Value>,
         options: &RowOptions,
     ) -> Value {
+        let mut objects: Vec<&Value> = objects.into_iter().collect();
+        if let Kind::BuiltIn { order: Some(order), .. } = &self.0 {
+            objects.sort_by(|one, other| order(one, other));
+        }
         object([
             ("kind", word("Table")),
             ("apiVersion", word(options.version.api_version())),

@@ -92,11 +92,13 @@ impl<'v> Object<'v> {
     /// The labels at a path, as a cell.
     pub(super) fn labels(&self, path: &[&str]) -> Value {
         let labels = self.at(path).and_then(Value::as_object);
-        let pairs: Vec<String> = labels
+        let mut pairs: Vec<String> = labels
             .map(|labels| {
                 labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect()
             })
             .unwrap_or_default();
+        // Pairs are in order, not keys: `app.example/x=1` comes before `app=1`.
+        pairs.sort_unstable();
         or_none(pairs.join(","))
     }
 

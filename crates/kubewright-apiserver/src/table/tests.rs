@@ -220,6 +220,53 @@ fn kinds_are_printed_as_the_server_prints_them() {
 }
 
 #[test]
+fn cells_are_in_the_order_and_the_words_of_go() {
+    for (group, plural, object, want) in [
+        (
+            "",
+            "services",
+            r#"{"spec":{"type":"ClusterIP","selector":{"app":"web","app.example/tier":"a","app-x":"b"}}}"#,
+            r#""app-x=b,app.example/tier=a,app=web""#,
+        ),
+        (
+            "",
+            "persistentvolumeclaims",
+            r#"{"status":{"phase":"Pending"},"spec":{"volumeAttributesClassName":""}}"#,
+            r#"["","Pending","","","","","","<unknown>","<unset>"]"#,
+        ),
+        (
+            "admissionregistration.k8s.io",
+            "validatingadmissionpolicybindings",
+            r#"{"spec":{"policyName":"p","paramRef":{"selector":{"matchLabels":{"a":"1","b":"2"},"matchExpressions":[{"key":"k","operator":"In","values":["x","y"]}]}}}}"#,
+            r#""&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}""#,
+        ),
+        (
+            "autoscaling",
+            "horizontalpodautoscalers",
+            r#"{"spec":{"metrics":[{"type":"External","external":{"target":{"value":"5"}}},{"type":"External","external":{"target":{"averageValue":"5"}}}]},"status":{"currentMetrics":[{"external":{"current":{}}},{"external":{"current":{}}}]}}"#,
+            r#""<nil>/5, <unknown>/5 (avg)""#,
+        ),
+    ] {
+        let cells = cells(group, plural, object);
+        assert!(cells.contains(want), "{plural}: {cells}");
+    }
+}
+
+#[test]
+fn flow_schemas_are_in_the_order_in_which_they_are_asked() {
+    let schema = |name: &str, precedence: i64| -> Value {
+        let object = format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"matchingPrecedence":{precedence}}}}}"#);
+        object.parse().unwrap()
+    };
+    let objects = [schema("a", 900), schema("b", 1), schema("d", 500), schema("c", 500)];
+    let printer = printer("flowcontrol.apiserver.k8s.io", "flowschemas");
+    let table = printer.table(&Value::Null, &objects, None, &options());
+    let rows = table.get("rows").and_then(Value::as_array).unwrap().iter();
+    let names: Vec<_> = rows.map(|row| row.get("cells").and_then(Value::as_array).unwrap()[0].to_string()).collect();
+    assert_eq!(names, [r#""b""#, r#""c""#, r#""d""#, r#""a""#]);
+}
+
+#[test]
 fn metrics_beyond_the_second_are_counted() {
     let metric = r#"{"type":"Resource","resource":{"name":"cpu","target":{"averageUtilization":50}}}"#;
     let object = format!(
@@ -235,7 +282,7 @@ fn custom_columns_are_typed() {
         let column = format!(r#"{{"name":"C","type":"{ty}","jsonPath":"{path}"}}"#);
         CustomColumn::from_value(&column.parse().unwrap()).unwrap()
     };
-    let object = r#"{"metadata":{"name":"n"},"i":3,"f":2.5,"s":"x","o":{"a":[1]},"t":"2025-10-01T11:59:00Z","b":true}"#;
+    let object = r#"{"metadata":{"name":"n"},"i":3,"f":2.5,"s":"x","o":{"a":[1]},"t":"2025-10-01T11:59:00Z","b":true,"large":2500000.5,"small":0.00001,"m":{"a.b":"dotted"}}"#;
     let object: Value = object.parse().unwrap();
     for (ty, path, want) in [
         ("integer", ".i", "3"),
@@ -249,6 +296,9 @@ fn custom_columns_are_typed() {
         ("boolean", ".b", "true"),
         ("boolean", ".s", "null"),
         ("string", ".none", "null"),
+        ("string", ".large", "\"2.5000005e+06\""),
+        ("string", ".small", "\"1e-05\""),
+        ("string", r".m['a\\.b']", "\"dotted\""),
     ] {
         let printer = Printer::for_columns(&[column(ty, path)]);
         let row = printer.row(&object, &options());

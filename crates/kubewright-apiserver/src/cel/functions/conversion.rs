@@ -124,7 +124,7 @@ pub(super) fn string(value: &Value) -> Result<String, EvaluationError> {
 }
 
 /// A number as Go's `%g` writes it: in few digits, with an exponent where it is very large or small.
-fn show_double(number: f64) -> String {
+pub(crate) fn show_double(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
     }

@@ -17,6 +17,7 @@ use super::value::Value;
 use crate::regex;
 
 pub(crate) use authorizer::{Check, Stage as CheckStage};
+pub(crate) use conversion::show_double;
 pub(super) use lists::sorted;
 pub(super) use network::Cidr;
 pub(super) use semver::Version;

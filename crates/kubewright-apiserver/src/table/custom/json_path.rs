@@ -240,9 +240,10 @@ mod tests {
             ("$.spec.x", "[1]"),
             ("spec.x", "[1]"),
             (".spec['x']", "[1]"),
-            (r#".spec["x"]"#, "[1]"),
             (r".spec.a\.b/c", r#"["dotted"]"#),
-            (".spec['a.b/c']", r#"["dotted"]"#),
+            (r".spec['a\.b/c']", r#"["dotted"]"#),
+            (".spec['a.b/c']", "[]"),
+            (".status['conditions[0].type']", r#"["Other"]"#),
             (".spec.y", "[]"),
             (".spec.x.y", "[]"),
             (".spec.list[0].n", r#"["a"]"#),
@@ -272,11 +273,23 @@ mod tests {
 
     #[test]
     fn what_is_no_path_is_refused() {
-        for path in
-            ["", ".spec[", ".spec[?(@.x]", ".a[x]", ".a[?(@.x==)]", "..", ".a.", "{.a}", ".a[?(@.x=~1)]", ".a['b]"]
-        {
+        for path in [
+            "",
+            ".spec[",
+            ".spec[?(@.x]",
+            ".a[x]",
+            ".a[?(@.x==)]",
+            "..",
+            ".a.",
+            "{.a}",
+            ".a[?(@.x=~1)]",
+            ".a['b]",
+            r#".a["b"]"#,
+        ] {
             assert!(path.parse::<JsonPath>().is_err(), "{path}");
         }
+        let deep = format!(".a{}", "['".repeat(1000));
+        assert!(deep.parse::<JsonPath>().is_err());
         let deep = format!(".a{}", "[?(@".repeat(1000));
         assert!(deep.parse::<JsonPath>().is_err());
     }

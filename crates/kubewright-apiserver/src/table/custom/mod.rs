@@ -7,6 +7,7 @@ use kubewright_core::{Time, Value};
 
 use super::object::Object;
 use super::{definition, description, human_duration};
+use crate::cel::show_double;
 use crate::tree::{number_at, text_at, word};
 pub use json_path::JsonPath;
 pub use parser::JsonPathError;
@@ -88,7 +89,7 @@ impl CustomColumn {
 fn printed(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
-        Value::Float(number) => number.to_string(),
+        Value::Float(number) => show_double(*number),
         Value::Null => "<no value>".to_owned(),
         other => other.to_string(),
     }

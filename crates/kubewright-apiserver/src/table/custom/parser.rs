@@ -56,7 +56,7 @@ fn steps(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
             }
         } else if let Some(after) = rest.strip_prefix('[') {
             let end = end_of_bracket(after).ok_or("a bracket is not closed")?;
-            steps.push(bracket(after[..end].trim(), depth)?);
+            steps.extend(bracket(after[..end].trim(), depth)?);
             &after[end + 1..]
         } else {
             return Err("expected a dot or a bracket");
@@ -109,37 +109,40 @@ fn end_of_bracket(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(text: &str, depth: usize) -> Result<Step, &'static str> {
+fn bracket(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
     if text == "*" {
-        return Ok(Step::All);
+        return Ok(vec![Step::All]);
     }
     if let Some(condition) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
         let depth = depth.checked_sub(1).ok_or("filters are nested too deep")?;
-        return filter(condition.trim(), depth).map(Step::Filter);
+        return Ok(vec![Step::Filter(filter(condition.trim(), depth)?)]);
     }
     let parts = split_outside_quotes(text, ',');
     if parts.len() > 1 {
-        let paths = parts.into_iter().map(|part| bracket(part.trim(), depth).map(|step| vec![step]));
-        return paths.collect::<Result<_, _>>().map(Step::Union);
+        let paths = parts.into_iter().map(|part| bracket(part.trim(), depth));
+        return Ok(vec![Step::Union(paths.collect::<Result<_, _>>()?)]);
     }
-    if let Some(name) = quoted(text) {
-        return Ok(Step::Field(name.to_owned()));
+    // What is in quotes is a path like any other: dots lead on, unless there is a backslash before them.
+    if let Some(path) = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+        let depth = depth.checked_sub(1).ok_or("quotes are nested too deep")?;
+        return steps(&format!(".{path}"), depth);
     }
     let number = |text: &str| match text {
         "" => Ok(None),
         text => text.parse::<i64>().map(Some).map_err(|_| "an index is not a number"),
     };
     let numbers: Vec<&str> = text.split(':').collect();
-    match numbers[..] {
-        [index] => number(index)?.map(Step::Item).ok_or("an index is missing"),
-        [from, to] => Ok(Step::Slice { from: number(from)?, to: number(to)?, step: 1 }),
+    let step = match numbers[..] {
+        [index] => number(index)?.map(Step::Item).ok_or("an index is missing")?,
+        [from, to] => Step::Slice { from: number(from)?, to: number(to)?, step: 1 },
         [from, to, step] => {
             let step = number(step)?.unwrap_or(1);
             let step = usize::try_from(step).ok().filter(|step| *step > 0).ok_or("a step has to be above 0")?;
-            Ok(Step::Slice { from: number(from)?, to: number(to)?, step })
+            Step::Slice { from: number(from)?, to: number(to)?, step }
         }
-        _ => Err("a slice has at most three parts"),
-    }
+        _ => return Err("a slice has at most three parts"),
+    };
+    Ok(vec![step])
 }
 
 fn filter(text: &str, depth: usize) -> Result<Filter, &'static str> {

@@ -3,7 +3,7 @@
 use kubewright_core::Value;
 
 use crate::table::object::Object;
-use crate::tree::{text_at, word};
+use crate::tree::{at, items_at, text_at, word};
 
 /// Name, number of webhooks, age.
 pub(super) fn webhook_configuration(object: &Object<'_>) -> Vec<Value> {
@@ -36,13 +36,30 @@ pub(super) fn policy_binding(object: &Object<'_>) -> Vec<Value> {
     let part = |key| object.text(&["spec", "paramRef", key]);
     let parameters = match (part("namespace"), part("name")) {
         (_, "") => match object.at(&["spec", "paramRef", "selector"]) {
-            Some(selector) => selector.to_string(),
+            Some(selector) => shown_selector(selector),
             None => "<unset>".to_owned(),
         },
         ("", name) => format!("*/{name}"),
         (namespace, name) => format!("{namespace}/{name}"),
     };
     vec![object.name(), object.text(&["spec", "policyName"]).into(), parameters.into(), object.age()]
+}
+
+/// A selector as Go shows one of its messages.
+fn shown_selector(selector: &Value) -> String {
+    let labels = at(selector, &["matchLabels"]).and_then(Value::as_object);
+    let labels = labels.into_iter().flat_map(|labels| labels.iter());
+    let labels: String = labels.map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default())).collect();
+    let shown = |requirement: &Value| {
+        let values: Vec<&str> = items_at(requirement, &["values"]).iter().filter_map(Value::as_str).collect();
+        let (key, operator) = (text_at(requirement, &["key"]), text_at(requirement, &["operator"]));
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},", values.join(" "))
+    };
+    let expressions: String = items_at(selector, &["matchExpressions"]).iter().map(shown).collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
+         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 }
 
 /// Name, service, whether it is available, age.

@@ -51,8 +51,15 @@ fn target_of(metric: &Value, status: Option<&Value>) -> String {
         _ => return "<unknown type>".to_owned(),
     };
     let target = |key: &str| at(metric, &[source, "target", key]);
-    let current = |key: &str| status.and_then(|status| at(status, &[source, "current", key]));
-    let known = |value: Option<&Value>| value.map_or_else(|| "<unknown>".to_owned(), |value| amount(Some(value)));
+    let status = status.and_then(|status| at(status, &[source]));
+    let current = |key: &str| status.and_then(|status| at(status, &["current", key]));
+    // Where there is a status, Go does not ask whether it says this too.
+    let nothing = if status.is_some() { "<nil>" } else { "<unknown>" };
+    let shown = |value: Option<&Value>, nothing: &str| match value {
+        Some(value) => amount(Some(value)),
+        None => nothing.to_owned(),
+    };
+    let known = |value: Option<&Value>| shown(value, nothing);
     let average = target("averageValue");
     match (source, average) {
         ("resource" | "containerResource", average) => {
@@ -66,7 +73,9 @@ fn target_of(metric: &Value, status: Option<&Value>) -> String {
             }
         }
         ("pods", average) => format!("{}/{}", known(current("averageValue")), amount(average)),
-        (_, Some(average)) => format!("{}/{} (avg)", known(current("averageValue")), amount(Some(average))),
+        (_, Some(average)) => {
+            format!("{}/{} (avg)", shown(current("averageValue"), "<unknown>"), amount(Some(average)))
+        }
         (_, None) => format!("{}/{}", known(current("value")), amount(target("value"))),
     }
 }

@@ -1,9 +1,17 @@
 //! How the server shares its time among requests.
 
+use std::cmp::Ordering;
+
 use kubewright_core::Value;
 
 use crate::table::object::Object;
-use crate::tree::word;
+use crate::tree::{number_at, text_at, word};
+
+/// Which of two schemas is asked first, and so comes first in a table.
+pub(super) fn in_precedence(one: &Value, other: &Value) -> Ordering {
+    let rank = |schema| (number_at(schema, &["spec", "matchingPrecedence"]), text_at(schema, &["metadata", "name"]));
+    rank(one).cmp(&rank(other))
+}
 
 /// Name, priority level, precedence, distinguisher, age, whether the level is missing.
 pub(super) fn flow_schema(object: &Object<'_>) -> Vec<Value> {

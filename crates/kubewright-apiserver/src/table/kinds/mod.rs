@@ -17,11 +17,22 @@ mod services;
 mod storage;
 mod workloads;
 
+use std::cmp::Ordering;
+
 use kubewright_core::{ResourceInfo, Value};
 
 use super::object::Object;
 pub(super) use autoscaling::scale as scale_cells;
 pub(super) use pods::conditions;
+
+/// Compares two objects by their places in a table.
+pub(super) type OrderOf = fn(&Value, &Value) -> Ordering;
+
+/// The order of a kind whose tables are not in that of its lists.
+pub(super) fn order_of(info: &ResourceInfo) -> Option<OrderOf> {
+    let is_flow = (info.kind.group, info.kind.kind) == ("flowcontrol.apiserver.k8s.io", "FlowSchema");
+    is_flow.then_some(flow::in_precedence)
+}
 
 /// Makes the cells of an object.
 pub(super) type CellsOf = fn(&Object<'_>) -> Vec<Value>;

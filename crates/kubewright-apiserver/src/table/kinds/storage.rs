@@ -47,7 +47,11 @@ pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
         capacity.into(),
         modes,
         class(claim),
-        claim.text_or(&["spec", "volumeAttributesClassName"], "<unset>"),
+        // An empty name is one too: that of no class.
+        match claim.at(&["spec", "volumeAttributesClassName"]).and_then(Value::as_str) {
+            Some(class) => class.into(),
+            None => word("<unset>"),
+        },
         claim.age(),
         claim.text_or(&["spec", "volumeMode"], "<unset>"),
     ]
