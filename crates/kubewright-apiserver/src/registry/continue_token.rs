@@ -47,10 +47,18 @@ impl ContinueToken {
             other => return Err(invalid(format!("server does not recognize this encoded version {other}"))),
         }
         let revision = tree::int(&token, &["rv"]).unwrap_or_default();
-        let start = tree::text(&token, &["start"]).trim_end_matches('\0');
-        if revision == 0 || start.is_empty() {
-            return Err(invalid("incorrect encoded start resourceVersion".into()));
+        if revision == 0 {
+            return Err(invalid(format!("incorrect encoded start resourceVersion (version {FORM})")));
         }
+        let start = tree::text(&token, &["start"]);
+        if start.is_empty() {
+            return Err(invalid(format!("encoded start key empty (version {FORM})")));
+        }
+        // Nobody goes up, or round about.
+        if start.trim_start_matches('/').split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(invalid(start.to_owned()));
+        }
+        let start = start.trim_end_matches('\0');
         let after = match start.split_once('/') {
             Some((in_namespace, name)) if resource.namespaced && namespace.is_empty() => {
                 resource.key(in_namespace, name)
@@ -104,6 +112,20 @@ mod tests {
             let token = ContinueToken { revision, after };
             let text = token.encode(namespace);
             assert_eq!(ContinueToken::decode(&text, pods, namespace).ok(), Some(token));
+        }
+        for (token, why) in [
+            (
+                r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a\u0000"}"#,
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ),
+            (r#"{"v":"meta.k8s.io/v1","rv":7}"#, "encoded start key empty (version meta.k8s.io/v1)"),
+            (r#"{"v":"meta.k8s.io/v1","rv":7,"start":"a/../b"}"#, "a/../b"),
+            (r#"{"v":"v2","rv":7,"start":"a"}"#, "server does not recognize this encoded version v2"),
+        ] {
+            let refused = ContinueToken::decode(&base64(token.as_bytes()), pods, "");
+            let Err(Rejection::Status(status)) = refused else { panic!("{token} is taken") };
+            let want = format!("invalid continue token: continue key is not valid: {why}");
+            assert_eq!(status.message.as_deref(), Some(want.as_str()), "{token}");
         }
         for text in ["garbage!", "e30", "", "A", "e30=", "bnVsbA"] {
             assert!(ContinueToken::decode(text, pods, "").is_err(), "{text}");
