@@ -26,14 +26,18 @@ pub fn hash(document: &[u8]) -> String {
     hash::hex(document)
 }
 
+/// Where a document is, as long as it has this [`hash`].
+pub fn place(path: &str, hash: &str) -> String {
+    format!("/openapi/v3/{path}?hash={hash}")
+}
+
 /// The answer to `/openapi/v3`: where the document of each version of each group is.
 ///
 /// Each entry is a path without its first slash, such as `apis/apps/v1`, and the [`hash`] of its document.
 pub fn index<'p>(documents: impl IntoIterator<Item = (&'p str, &'p str)>) -> Value {
-    let paths = documents.into_iter().map(|(path, hash)| {
-        let url = format!("/openapi/v3/{path}?hash={hash}");
-        (Str::from(path), object([("serverRelativeURL", url.into())]))
-    });
+    let paths = documents
+        .into_iter()
+        .map(|(path, hash)| (Str::from(path), object([("serverRelativeURL", place(path, hash).into())])));
     object([("paths", Value::Object(paths.collect()))])
 }
 

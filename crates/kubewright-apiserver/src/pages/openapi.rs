@@ -1,7 +1,7 @@
 //! OpenAPI: the index of documents, and the documents themselves, made when they are asked for.
 
 use hyper::StatusCode;
-use hyper::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use hyper::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION, VARY};
 use kubewright_core::protobuf::Encoder;
 use kubewright_core::{GroupVersion, Value};
 
@@ -43,29 +43,62 @@ fn document(call: &Call<'_>, catalog: &Catalog, path: &[&str]) -> Answer {
         _ => return Answer::empty(StatusCode::NOT_FOUND),
     };
     let Some(resources) = catalog.resources(group, version) else { return Answer::empty(StatusCode::NOT_FOUND) };
+    if !takes(call, "json") {
+        return Answer::empty(StatusCode::NOT_ACCEPTABLE).with_header(VARY, "Accept");
+    }
     let hash = hash(group, version, resources);
     let tag = format!("\"{hash}\"");
-    let known = call.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let answer = match known {
-        Some(known) if known == tag => Answer::empty(StatusCode::NOT_MODIFIED),
-        _ => {
-            let body = make(group, version, resources).to_json();
-            Answer::document(StatusCode::OK, Wanted::JSON, body.into())
+    let (answer, keep) = match call.query.get("hash").filter(|asked| !asked.is_empty()) {
+        Some(asked) if *asked != hash => {
+            let place = openapi::place(&self::path(group, version), &hash);
+            let answer = Answer::empty(StatusCode::MOVED_PERMANENTLY).with_header(LOCATION, &place);
+            (answer, "no-cache, private")
+        }
+        asked => {
+            let answer = match is_known(call, &tag) {
+                true => Answer::empty(StatusCode::NOT_MODIFIED),
+                false => {
+                    let body = make(group, version, resources).to_json();
+                    Answer::document(StatusCode::OK, Wanted::JSON, body.into())
+                }
+            };
+            // Who asks by the hash will never get anything else under it.
+            (answer, if asked.is_some() { "public, immutable" } else { "no-cache, private" })
         }
     };
-    // Who asks by the hash will never get anything else under it.
-    let keep = if call.query.get("hash") == Some(&hash) { "public, immutable" } else { "no-cache, private" };
-    answer.with_header(ETAG, &tag).with_header(CACHE_CONTROL, keep)
+    answer.with_header(ETAG, &tag).with_header(VARY, "Accept").with_header(CACHE_CONTROL, keep)
+}
+
+/// Whether the client has this document already.
+fn is_known(call: &Call<'_>, tag: &str) -> bool {
+    let known = call.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    known.split(',').map(str::trim).any(|known| known == "*" || known.trim_start_matches("W/") == tag)
+}
+
+/// Whether the client takes this kind of application's data.
+fn takes(call: &Call<'_>, kind: &str) -> bool {
+    let accept = call.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut clauses = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    accept.is_empty()
+        || clauses.any(|clause| matches!(clause, "*/*" | "application/*") || clause == format!("application/{kind}"))
 }
 
 /// All documents as one in the old form, for those who read it as JSON.
 fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<Answer, Rejection> {
-    let accept = call.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    let accept = call.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("proto-openapi.spec.v2") {
         return Ok(Answer::binary("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", empty_version_2()));
     }
-    if !accept.contains("json") && !accept.contains("*/*") {
-        return Err(Rejection::NoSuchPage);
+    if !takes(call, "json") {
+        return Ok(Answer::empty(StatusCode::NOT_ACCEPTABLE).with_header(VARY, "Accept"));
+    }
+    let hashes = catalog.groups().flat_map(|(group, versions)| {
+        versions.into_iter().map(move |(version, resources)| hash(group, version, resources))
+    });
+    let tag = format!("\"{}\"", openapi::hash(hashes.collect::<String>().as_bytes()));
+    let tagged = |answer: Answer| answer.with_header(ETAG, &tag).with_header(VARY, "Accept");
+    if is_known(call, &tag) {
+        return Ok(tagged(Answer::empty(StatusCode::NOT_MODIFIED)));
     }
     let documents: Vec<Value> = catalog
         .groups()
@@ -73,7 +106,8 @@ fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<Answer, Rejection> {
             versions.into_iter().map(move |(version, resources)| make(group, version, resources).to_value())
         })
         .collect();
-    Ok(Answer::document(StatusCode::OK, Wanted::JSON, encoding::tree(Wanted::JSON, &openapi::v2(&documents))?))
+    let body = encoding::tree(Wanted::JSON, &openapi::v2(&documents))?;
+    Ok(tagged(Answer::document(StatusCode::OK, Wanted::JSON, body)))
 }
 
 /// A document without definitions, for clients that read the old form as protobuf: they look there for kinds that they

@@ -7,6 +7,7 @@ mod client;
 mod control;
 mod custom;
 mod definitions;
+mod documents;
 mod durable;
 mod equivalence;
 mod faulty;

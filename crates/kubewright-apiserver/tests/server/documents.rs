@@ -1,0 +1,81 @@
+//! Descriptions of the API are kept by clients, and asked for again only when they have changed.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use kubewright_core::Value;
+
+use crate::client::{Client, server, text};
+
+/// The code of an answer, some of its headers, and how long it is.
+async fn get(client: &mut Client, path: &str, header: (&str, &str)) -> (u16, [String; 4], usize) {
+    let request = Request::builder().uri(path).header("host", "localhost").header(header.0, header.1);
+    let response = client.send(request.body(Full::<Bytes>::default()).unwrap()).await;
+    let value = |name: &str| response.headers().get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+    let (code, headers) = (response.status().as_u16(), ["etag", "location", "cache-control", "vary"].map(value));
+    (code, headers, response.into_body().collect().await.unwrap().to_bytes().len())
+}
+
+/// Where the document of a version is, by the index.
+async fn place(client: &mut Client) -> String {
+    let (_, index) = client.call("GET", "/openapi/v3", "").await;
+    let index = match index {
+        Value::String(text) => text.parse().expect("the index is JSON"),
+        index => index,
+    };
+    let paths = index.get("paths").and_then(|paths| paths.get("apis/coordination.k8s.io/v1")).cloned();
+    text(&paths.expect("leases are served"), "serverRelativeURL")
+}
+
+#[tokio::test]
+async fn a_document_is_kept_by_its_hash() {
+    let (_server, mut client) = server().await;
+    let place = place(&mut client).await;
+    let (path, hash) = place.split_once("?hash=").expect("it has a hash");
+    let json = ("accept", "application/json");
+    let (code, [tag, _, keep, vary], length) = get(&mut client, &place, json).await;
+    assert_eq!((code, keep.as_str(), vary.as_str()), (200, "public, immutable", "Accept"));
+    assert_eq!(tag, format!("\"{hash}\""));
+    assert!(length > 1000);
+    let (code, [_, _, keep, _], _) = get(&mut client, path, json).await;
+    assert_eq!((code, keep.as_str()), (200, "no-cache, private"));
+    // Who comes with an older one is shown the way.
+    let (code, [_, location, ..], length) = get(&mut client, &format!("{path}?hash=OLD"), json).await;
+    assert_eq!((code, location, length), (301, place.clone(), 0));
+    for known in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
+        let (code, _, length) = get(&mut client, path, ("if-none-match", &known)).await;
+        assert_eq!((code, length), (304, 0), "{known}");
+    }
+    assert_eq!(get(&mut client, path, ("if-none-match", "\"x\"")).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_document_is_json_or_nothing() {
+    let (_server, mut client) = server().await;
+    for path in ["/openapi/v3/apis/coordination.k8s.io/v1", "/openapi/v2"] {
+        for (accept, want) in [
+            ("application/json", 200),
+            ("*/*", 200),
+            ("application/*;q=0.5", 200),
+            ("text/html, application/json;q=0.1", 200),
+            ("application/yaml", 406),
+            ("text/html", 406),
+        ] {
+            let (code, [.., vary], _) = get(&mut client, path, ("accept", accept)).await;
+            assert_eq!((code, vary.as_str()), (want, "Accept"), "{path} {accept}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_older_document_changes_with_what_is_served() {
+    let (_server, mut client) = server().await;
+    let json = ("accept", "application/json");
+    let (_, [tag, ..], _) = get(&mut client, "/openapi/v2", json).await;
+    assert_eq!(get(&mut client, "/openapi/v2", ("if-none-match", &tag)).await.0, 304);
+    let definition = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"foos","kind":"Foo"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}"#;
+    let (code, made) = client.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    assert_eq!(code, 201, "{made}");
+    client.until("/apis/example.com/v1/foos", 200).await;
+    assert_eq!(get(&mut client, "/openapi/v2", ("if-none-match", &tag)).await.0, 200);
+}
