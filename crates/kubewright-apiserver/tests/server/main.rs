@@ -21,6 +21,7 @@ mod strangers;
 mod subresources;
 mod transport;
 mod validation;
+mod validation_access;
 mod validation_cluster;
 mod validation_devices;
 mod validation_jobs;

@@ -1,7 +1,7 @@
 //! What changes of jobs and their status are refused for, in the words of the real server.
 
 use crate::client::{server, text};
-use crate::validation::check_change;
+use crate::validation::{causes, check_change};
 use crate::validation_status::check_steps;
 
 const JOB: &str = r#""template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}"#;
@@ -164,3 +164,56 @@ async fn hardly_anything_of_a_job_changes() {
         client.call("DELETE", &format!("{jobs}/t"), "").await;
     }
 }
+
+#[tokio::test]
+async fn jobs_find_their_own_pods_and_no_others() {
+    let (_server, mut client) = server().await;
+    let path = "/apis/batch/v1/namespaces/default/jobs";
+    let job = |name: &str, spec: &str, labels: &str| {
+        format!(
+            r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"{name}"}},"spec":{{{spec}"template":{{"metadata":{{"labels":{{{labels}}}}},"spec":{{"restartPolicy":"Never","containers":[{{"name":"c","image":"i"}}]}}}}}}}}"#
+        )
+    };
+    let long = "x".repeat(60);
+    for (name, spec, labels, want) in [
+        ("a", r#""manualSelector":true,"selector":{"matchLabels":{"a":"b"}},"#, r#""a":"b""#, vec![]),
+        ("a", r#""manualSelector":true,"#, "", vec!["spec.selector: Required value", UNMATCHED]),
+        (
+            "a",
+            r#""manualSelector":true,"selector":{"matchLabels":{"a":"b"}},"#,
+            r#""a":"c""#,
+            vec![
+                r#"spec.template.metadata.labels: Invalid value: {"a":"c"}: `selector` does not match template `labels`"#,
+            ],
+        ),
+        (
+            &long,
+            r#""completionMode":"Indexed","completions":1000,"#,
+            "",
+            vec![
+                "metadata.name: Invalid value: \"<long>\": will not able to create pod with invalid DNS label: <long>-999",
+            ],
+        ),
+    ] {
+        let (code, answer) = client.call("POST", &format!("{path}?dryRun=All"), &job(name, spec, labels)).await;
+        let found: Vec<String> = causes(&answer).iter().map(|cause| cause.replace(&long, "<long>")).collect();
+        assert_eq!(found, want, "{spec}: {answer}");
+        assert_eq!(code, if want.is_empty() { 201 } else { 422 }, "{spec}: {answer}");
+    }
+    // A selector that somebody chose without saying so does not select by the uid alone.
+    let chosen = job("a", r#""selector":{"matchLabels":{"a":"b"}},"#, r#""a":"b""#);
+    let (code, answer) = client.call("POST", &format!("{path}?dryRun=All"), &chosen).await;
+    assert_eq!(code, 422, "{answer}");
+    let found = causes(&answer);
+    assert!(
+        matches!(&found[..], [one] if one.starts_with("spec.selector: ") && one.ends_with("`selector` not auto-generated")),
+        "{found:?}"
+    );
+    let labelled = job("a", "", r#""job-name":"b""#);
+    let (_, answer) = client.call("POST", &format!("{path}?dryRun=All"), &labelled).await;
+    let found: Vec<String> = causes(&answer).iter().map(|cause| cause.split(": ").next().unwrap().to_owned()).collect();
+    let labels = ["job-name", "batch.kubernetes.io/job-name"];
+    assert_eq!(found, labels.map(|label| format!("spec.template.metadata.labels[{label}]")), "{answer}");
+}
+
+const UNMATCHED: &str = "spec.template.metadata.labels: Invalid value: {}: `selector` does not match template `labels`";

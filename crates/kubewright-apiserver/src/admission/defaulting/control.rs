@@ -53,6 +53,13 @@ fn matched(matching: &mut Value) {
     }
 }
 
+/// Fills in a service that serves a part of the API.
+pub(super) fn aggregated_service(value: &mut Value) {
+    if let Some(service) = tree::field_mut(value, "spec").and_then(|spec| tree::field_mut(spec, "service")) {
+        tree::default(service, "port", 443);
+    }
+}
+
 /// Fills in a schema of requests.
 pub(super) fn flow_schema(value: &mut Value) {
     if let Some(spec) = tree::field_mut(value, "spec") {

@@ -68,8 +68,13 @@ pub(super) fn apply(resource: &Resource, value: &mut Value) {
         }
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => control::webhooks(value, true),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => control::webhooks(value, false),
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy(value),
-        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => control::binding(value),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies" | "mutatingadmissionpolicies") => {
+            control::policy(value);
+        }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
+            control::binding(value)
+        }
+        ("apiregistration.k8s.io", "apiservices") => control::aggregated_service(value),
         ("resource.k8s.io", "resourceclaims") => device::claim(value),
         ("resource.k8s.io", "resourceclaimtemplates") => device::template(value),
         ("storage.k8s.io", "csidrivers") => storage::driver(value),

@@ -100,21 +100,21 @@ pub(super) fn job(value: &mut Value) {
     let (uid, name) = (value.uid().to_owned(), value.name().to_owned());
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     job_spec(spec);
-    if tree::is_true(spec, &["manualSelector"]) || uid.is_empty() || tree::get(spec, &["selector"]).is_some() {
+    const UID: &str = "batch.kubernetes.io/controller-uid";
+    let is_made = tree::get(spec, &["selector", "matchLabels", UID]).is_some();
+    if tree::is_true(spec, &["manualSelector"]) || uid.is_empty() || is_made {
         return;
     }
     let labels = tree::object(spec, &["template", "metadata", "labels"]);
-    for (key, text) in [
-        ("controller-uid", &uid),
-        ("batch.kubernetes.io/controller-uid", &uid),
-        ("job-name", &name),
-        ("batch.kubernetes.io/job-name", &name),
-    ] {
-        labels.insert(key, text.as_str().into());
+    for (key, newer_key, text) in [("controller-uid", UID, &uid), ("job-name", "batch.kubernetes.io/job-name", &name)] {
+        // Labels that somebody else has chosen are refused later, if they are wrong.
+        if !labels.contains_key(key) {
+            labels.insert(key, text.as_str().into());
+            labels.insert(newer_key, text.as_str().into());
+        }
     }
     let labels = Value::Object(labels.clone());
-    let wanted = tree::map([("batch.kubernetes.io/controller-uid", uid.into())]);
-    tree::set(spec, &["selector"], tree::map([("matchLabels", wanted)]));
+    tree::object(spec, &["selector", "matchLabels"]).insert(UID, uid.into());
     if value.meta("labels").is_none() {
         value.set_meta("labels", labels);
     }

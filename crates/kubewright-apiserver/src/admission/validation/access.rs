@@ -5,7 +5,7 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
 
 use super::metadata::{path_segment, quoted};
-use super::number;
+use super::{number, selector};
 use crate::object::tree;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -13,7 +13,28 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// What is wrong with a role, of one namespace or of the cluster.
 pub(super) fn role(value: &Value, is_namespaced: bool) -> Vec<StatusCause> {
     let rules = tree::items(value, &["rules"]).iter().enumerate();
-    rules.flat_map(|(index, rule)| self::rule(&format!("rules[{index}]"), rule, is_namespaced)).collect()
+    let rules = rules.flat_map(|(index, rule)| self::rule(&format!("rules[{index}]"), rule, is_namespaced));
+    let made_of = value.get("aggregationRule").filter(|_| !is_namespaced).into_iter();
+    rules.chain(made_of.flat_map(aggregation)).collect()
+}
+
+/// What is wrong with how a role is made of others.
+fn aggregation(rule: &Value) -> Vec<StatusCause> {
+    const FIELD: &str = "aggregationRule.clusterRoleSelectors";
+    let selectors = tree::items(rule, &["clusterRoleSelectors"]);
+    if selectors.is_empty() {
+        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        return vec![StatusCause::required(FIELD, why)];
+    }
+    let mut causes = Vec::new();
+    for (index, chosen) in selectors.iter().enumerate() {
+        let field = format!("{FIELD}[{index}]");
+        causes.extend(selector::selector(&field, chosen));
+        if selector::usable(Some(chosen)).is_none() {
+            causes.push(StatusCause::invalid(field, "null", "invalid label selector."));
+        }
+    }
+    causes
 }
 
 fn rule(field: &str, rule: &Value, is_namespaced: bool) -> Vec<StatusCause> {
@@ -35,16 +56,11 @@ fn rule(field: &str, rule: &Value, is_namespaced: bool) -> Vec<StatusCause> {
         }
         return causes;
     }
-    for (name, is_wrong, why) in [
-        ("apiGroups", items("apiGroups").is_empty(), "resource rules must supply at least one api group"),
-        ("resources", items("resources").is_empty(), "resource rules must supply at least one resource"),
-        (
-            "resourceNames",
-            !items("resourceNames").is_empty() && items("resources").len() > 1,
-            "resource names cannot apply to multiple resources",
-        ),
+    for (name, why) in [
+        ("apiGroups", "resource rules must supply at least one api group"),
+        ("resources", "resource rules must supply at least one resource"),
     ] {
-        causes.extend(is_wrong.then(|| StatusCause::required(format!("{field}.{name}"), why)));
+        causes.extend(items(name).is_empty().then(|| StatusCause::required(format!("{field}.{name}"), why)));
     }
     causes
 }

@@ -6,11 +6,19 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::qualified_name;
 use kubewright_core::{Quantity, Str, Value};
 
+use super::container;
 use super::metadata::quoted;
 use crate::object::tree;
 
-const SCOPES: [&str; 6] =
-    ["BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating"];
+const SCOPES: [&str; 7] = [
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+];
 /// Objects that quotas count by their own names, in whole numbers.
 const COUNTS: [&str; 9] = [
     "configmaps",
@@ -50,10 +58,13 @@ pub(super) fn limit_range(value: &Value) -> Vec<StatusCause> {
             causes.push(StatusCause::duplicate(kind_field, quoted(kind)));
         }
         seen.push(kind);
-        if kind == "Pod" {
-            for name in ["default", "defaultRequest"] {
-                let why = "may not be specified when `type` is 'Pod'";
-                causes.extend(limit.get(name).map(|_| StatusCause::forbidden(format!("{field}.{name}"), why)));
+        let names = |part: &str| self::names(&format!("{field}.{part}"), &amounts(limit, &[part]), kind);
+        causes.extend(["max", "min"].into_iter().flat_map(names));
+        for part in ["default", "defaultRequest"] {
+            let why = "may not be specified when `type` is 'Pod'";
+            match limit.get(part).filter(|_| kind == "Pod") {
+                Some(_) => causes.push(StatusCause::forbidden(format!("{field}.{part}"), why)),
+                None => causes.extend(names(part)),
             }
         }
         let has_storage = |name: &str| tree::get(limit, &[name, "storage"]).is_some();
@@ -61,17 +72,30 @@ pub(super) fn limit_range(value: &Value) -> Vec<StatusCause> {
             let why = "either minimum or maximum storage value is required, but neither was provided";
             causes.push(StatusCause::required(format!("{field}.limits"), why));
         }
-        causes.extend(self::limit(&field, limit));
+        causes.extend(names("maxLimitRequestRatio"));
+        causes.extend(self::limit(&field, limit, kind));
     }
     causes
 }
 
+/// What is wrong with the names of what is limited.
+fn names(field: &str, amounts: &[(Str, Quantity)], kind: &str) -> Vec<StatusCause> {
+    let rule = match kind {
+        "Pod" | "Container" => container::resource_name,
+        _ => container::any_resource_name,
+    };
+    amounts.iter().flat_map(|(name, _)| rule(&format!("{field}[{name}]"), name)).collect()
+}
+
 /// The amounts of a range must be in order: least, default request, default, most.
-fn limit(field: &str, limit: &Value) -> Vec<StatusCause> {
+fn limit(field: &str, limit: &Value, kind: &str) -> Vec<StatusCause> {
     let of = |name: &str| amounts(limit, &[name]);
-    let (least, most, default, request) = (of("min"), of("max"), of("default"), of("defaultRequest"));
+    let of_container = |name: &str| if kind == "Pod" { Vec::new() } else { of(name) };
+    let (least, most) = (of("min"), of("max"));
+    let (default, request) = (of_container("default"), of_container("defaultRequest"));
+    let ratios = of("maxLimitRequestRatio");
     let names: BTreeSet<&Str> =
-        [&least, &most, &default, &request].into_iter().flatten().map(|(name, _)| name).collect();
+        [&least, &most, &default, &request, &ratios].into_iter().flatten().map(|(name, _)| name).collect();
     let mut causes = Vec::new();
     for name in names {
         let find =
@@ -93,15 +117,38 @@ fn limit(field: &str, limit: &Value) -> Vec<StatusCause> {
                 causes.push(StatusCause::invalid(format!("{field}.{place}[{name}]"), quoted(&shown.to_string()), &why));
             }
         }
-    }
-    for (name, ratio) in amounts(limit, &["maxLimitRequestRatio"]) {
-        if ratio < Quantity::from(1i64) {
-            let why = format!("ratio {ratio} is less than 1");
+        if let Some(ratio) = find(&ratios) {
             let field = format!("{field}.maxLimitRequestRatio[{name}]");
-            causes.push(StatusCause::invalid(field, quoted(&ratio.to_string()), &why));
+            let whys = self::ratio(&ratio, least.as_ref().zip(most.as_ref()));
+            let shown = quoted(&ratio.to_string());
+            causes.extend(whys.iter().map(|why| StatusCause::invalid(field.as_str(), shown.as_str(), why)));
+        }
+        // Of what cannot be promised twice, what is asked for is what is had.
+        if let (Some(default), Some(request)) = (&default, &request)
+            && !container::is_shared(name)
+            && default != request
+        {
+            let why = format!("default value {default} must equal to defaultRequest value {request} in {name}");
+            let field = format!("{field}.defaultRequest[{name}]");
+            causes.push(StatusCause::invalid(field, quoted(&request.to_string()), &why));
         }
     }
     causes
+}
+
+/// What is wrong with how much larger a limit may be than a request, between the least and the most of both.
+fn ratio(ratio: &Quantity, bounds: Option<(&Quantity, &Quantity)>) -> Vec<String> {
+    let mut whys = Vec::new();
+    if *ratio < Quantity::from(1i64) {
+        whys.push(format!("ratio {ratio} is less than 1"));
+    }
+    if let Some((least, most)) = bounds {
+        let greatest = most.milli_value() as f64 / least.milli_value() as f64;
+        if ratio.milli_value() as f64 / 1000.0 > greatest {
+            whys.push(format!("ratio {ratio} is greater than max/min = {greatest:.6}"));
+        }
+    }
+    whys
 }
 
 /// What is wrong with a quota, which counts the same as long as it lives.
@@ -109,10 +156,8 @@ pub(super) fn quota(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = counted(value, &["spec", "hard"]);
     causes.extend(scopes(value));
     if let Some(old) = old {
-        let set = |value: &Value| tree::items(value, &["spec", "scopes"]).to_vec();
-        if set(value) != set(old) {
-            let shown = Value::from(set(value));
-            causes.push(StatusCause::invalid("spec.scopes", shown, "field is immutable"));
+        if scopes_of(value) != scopes_of(old) {
+            causes.push(StatusCause::invalid("spec.scopes", shown_scopes(value), "field is immutable"));
         }
     }
     causes
@@ -150,29 +195,82 @@ fn counted(value: &Value, path: &[&str]) -> Vec<StatusCause> {
     causes
 }
 
+fn scopes_of(quota: &Value) -> BTreeSet<&str> {
+    tree::items(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str).collect()
+}
+
+/// The scopes as messages show them.
+fn shown_scopes(quota: &Value) -> Value {
+    tree::get(quota, &["spec", "scopes"]).cloned().unwrap_or_default()
+}
+
+/// What is wrong with which objects a quota counts.
 fn scopes(value: &Value) -> Vec<StatusCause> {
+    const SELECTOR: &str = "spec.scopeSelector.matchExpressions";
     let listed: Vec<&str> = tree::items(value, &["spec", "scopes"]).iter().filter_map(Value::as_str).collect();
-    let shown = || Value::from(tree::items(value, &["spec", "scopes"]).to_vec());
-    let complain = |why: &str| StatusCause::invalid("spec.scopes", shown(), why);
+    let complain = |why: &str| StatusCause::invalid("spec.scopes", shown_scopes(value), why);
+    let hard = amounts(value, &["spec", "hard"]);
+    let misfits = |scope: &str| hard.iter().filter(|(name, _)| is_quota_name(name) && !is_about(scope, name)).count();
     let mut causes = Vec::new();
     for scope in &listed {
         if !SCOPES.contains(scope) {
             causes.push(complain("unsupported scope"));
-            continue;
         }
-        // A budget of pods that ask for nothing can only count them.
-        let is_about = |name: &Str| match *scope {
-            "BestEffort" => name == "pods",
-            _ => name == "pods" || matches!(name.rsplit('.').next(), Some("cpu" | "memory")),
-        };
-        if amounts(value, &["spec", "hard"]).iter().any(|(name, _)| is_quota_name(name) && !is_about(name)) {
-            causes.push(complain("unsupported scope applied to resource"));
-        }
+        causes.extend((0..misfits(scope)).map(|_| complain("unsupported scope applied to resource")));
     }
-    for pair in [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]] {
-        if pair.iter().all(|one| listed.contains(one)) {
-            causes.push(complain("conflicting scopes"));
+    let has_conflict = |scopes: &[&str]| {
+        let pairs = [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]];
+        pairs.into_iter().filter(|pair| pair.iter().all(|one| scopes.contains(one))).count()
+    };
+    causes.extend((0..has_conflict(&listed)).map(|_| complain("conflicting scopes")));
+    let expressions = tree::items(value, &["spec", "scopeSelector", "matchExpressions"]);
+    let chosen: Vec<&str> = expressions.iter().map(|expression| tree::text(expression, &["scopeName"])).collect();
+    for (expression, scope) in expressions.iter().zip(&chosen) {
+        if !SCOPES.contains(scope) {
+            causes.push(StatusCause::invalid(format!("{SELECTOR}.scopeName"), quoted(scope), "unsupported scope"));
         }
+        let shown = tree::get(value, &["spec", "scopeSelector"]).cloned().unwrap_or_default();
+        let why = "unsupported scope applied to resource";
+        causes.extend((0..misfits(scope)).map(|_| StatusCause::invalid(SELECTOR, &shown, why)));
+        causes.extend(scope_expression(SELECTOR, expression, scope));
+    }
+    let conflict = || StatusCause::invalid(SELECTOR, shown_scopes(value), "conflicting scopes");
+    causes.extend((0..has_conflict(&chosen)).map(|_| conflict()));
+    causes
+}
+
+/// Whether objects of a scope have this resource. A pod that asks for nothing can only be counted.
+fn is_about(scope: &str, name: &str) -> bool {
+    match scope {
+        "BestEffort" => name == "pods",
+        "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
+        _ => name == "pods" || matches!(name.rsplit('.').next(), Some("cpu" | "memory")),
+    }
+}
+
+fn scope_expression(field: &str, expression: &Value, scope: &str) -> Vec<StatusCause> {
+    let (operator, values) = (tree::text(expression, &["operator"]), tree::items(expression, &["values"]));
+    let mut causes = Vec::new();
+    let mut complain =
+        |why: &str| causes.push(StatusCause::invalid(format!("{field}.operator"), quoted(operator), why));
+    if !matches!(scope, "PriorityClass" | "VolumeAttributesClass") && SCOPES.contains(&scope) && operator != "Exists" {
+        complain(
+            "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+             ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+             ResourceQuotaScopeCrossNamespacePodAffinity",
+        );
+    }
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            let why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+            causes.push(StatusCause::required(format!("{field}.values"), why));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+            causes.push(StatusCause::invalid(format!("{field}.values"), Value::from(values.to_vec()), why));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        _ => complain("not a valid selector operator"),
     }
     causes
 }

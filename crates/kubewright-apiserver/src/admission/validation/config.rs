@@ -57,7 +57,9 @@ pub(super) fn secret(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
         _ => &[],
     };
-    let missing = required.iter().filter(|key| !data.contains_key(key));
+    // An empty key to log in with is none.
+    let is_there = |key: &&str| data.get(key).is_some_and(|text| *key != "ssh-privatekey" || !text.is_empty());
+    let missing = required.iter().filter(|key| !is_there(key));
     causes.extend(missing.map(|key| StatusCause::required(format!("data[{key}]"), "")));
     if let [key @ (".dockercfg" | ".dockerconfigjson")] = required
         && let Some(text) = data.get(key)
@@ -73,7 +75,9 @@ pub(super) fn secret(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         causes.extend(["username", "password"].map(|key| StatusCause::required(format!("data[{key}]"), "")));
     }
     if tree::text(value, &["type"]) == "kubernetes.io/service-account-token"
-        && !text_map(value.meta("annotations")).contains_key("kubernetes.io/service-account.name")
+        && text_map(value.meta("annotations"))
+            .get("kubernetes.io/service-account.name")
+            .is_none_or(|name| name.is_empty())
     {
         causes.push(StatusCause::required("metadata.annotations[kubernetes.io/service-account.name]", ""));
     }
@@ -132,6 +136,7 @@ fn is_json_object(bytes: &[u8]) -> bool {
     matches!(Value::from_json(bytes), Ok(Value::Object(_) | Value::Null))
 }
 
-fn decoded_length(base64: &str) -> usize {
+/// How long data is that was written in base64.
+pub(super) fn decoded_length(base64: &str) -> usize {
     ByteString::from_base64(base64.as_bytes()).map_or(0, |bytes| bytes.len())
 }

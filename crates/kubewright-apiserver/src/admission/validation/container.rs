@@ -243,14 +243,14 @@ fn amount_causes(field: &str, name: &str, amount: &Quantity) -> Vec<StatusCause>
         causes.push(StatusCause::invalid(field, shown.as_str(), "must be greater than or equal to 0"));
     }
     // What others have invented is counted in whole pieces.
-    if name.contains('/') && amount.milli_value() % 1000 != 0 {
+    if name.contains('/') && !name.contains("kubernetes.io/") && amount.milli_value() % 1000 != 0 {
         causes.push(StatusCause::invalid(field, shown.as_str(), "must be an integer"));
     }
     causes
 }
 
 /// Whether more of it may be promised than there is.
-fn is_shared(name: &str) -> bool {
+pub(super) fn is_shared(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     is_native && !name.starts_with("hugepages-")
 }
@@ -261,6 +261,16 @@ fn huge_pages(field: &str, name: &str, amount: &Quantity) -> Option<StatusCause>
     let is_whole = size.value() > 0 && amount.value() > 0 && amount.value() % size.value() == 0;
     let why = format!("{amount} is not positive integer multiple of {name}");
     (!is_whole).then(|| StatusCause::invalid(field, quoted(&amount.to_string()), &why))
+}
+
+/// What is wrong with the name of a resource that need not be one of a container.
+pub(super) fn any_resource_name(field: &str, name: &str) -> Vec<StatusCause> {
+    let mut causes = text::kept(field, name, qualified_name);
+    if !name.contains('/') && !is_container_resource(name) && !is_standard_resource(name) {
+        let why = "must be a standard resource type or fully qualified";
+        causes.push(StatusCause::invalid(field, quoted(name), why));
+    }
+    causes
 }
 
 /// Names without a domain are those that Kubernetes knows.

@@ -1,71 +1,162 @@
-//! Webhooks and admission policies: what can be asked at all.
+//! Admission policies: what they say, and when.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::{dns1123_subdomain, qualified_name};
 
-use super::metadata::quoted;
-use super::{condition, number, text};
+use super::metadata::{path_segment, quoted};
+use super::{condition, number, selector, text, webhook};
 use crate::admission::control::{mutation_environment, policy_environment};
 use crate::cel::{Environment, Program, Type};
-use crate::object::tree;
+use crate::object::{Meta, tree};
 use crate::table::JsonPath;
 
-/// What is wrong with the webhooks of a configuration.
-pub(super) fn webhooks(value: &Value) -> Vec<StatusCause> {
+const CONDITIONS_MAX: usize = 64;
+const ANNOTATIONS_MAX: usize = 20;
+
+/// What is wrong with that by which any policy says when it applies, and with the variables that it begins with.
+fn scope(spec: &Value) -> Vec<StatusCause> {
+    let policy = tree::text(spec, &["failurePolicy"]);
+    let mut causes: Vec<_> =
+        text::choice("spec.failurePolicy", policy, &webhook::FAILURE_POLICIES).into_iter().collect();
+    causes.extend(spec.get("paramKind").into_iter().flat_map(parameters));
+    match spec.get("matchConstraints") {
+        None => causes.push(StatusCause::required("spec.matchConstraints", "")),
+        Some(constraints) => {
+            causes.extend(matched("spec.matchConstraints", constraints));
+            if tree::items(constraints, &["resourceRules"]).is_empty() {
+                causes.push(StatusCause::required("spec.matchConstraints.resourceRules", ""));
+            }
+        }
+    }
+    causes.extend(match_conditions("spec.matchConditions", spec));
+    for (index, variable) in tree::items(spec, &["variables"]).iter().enumerate() {
+        let field = format!("spec.variables[{index}].name");
+        match tree::text(variable, &["name"]) {
+            name if name.trim().is_empty() => causes.push(StatusCause::required(field, "name is not specified")),
+            name if !is_identifier(name) => {
+                causes.push(StatusCause::invalid(field, quoted(name), "name is not a valid CEL identifier"));
+            }
+            _ => {}
+        }
+    }
+    causes.extend(expressions("spec.variables", spec, "variables", &Type::Dyn));
+    causes
+}
+
+/// Whether a name can be that of a variable.
+fn is_identifier(name: &str) -> bool {
+    const RESERVED: [&str; 22] = [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+        "",
+    ];
+    let is_part = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+    name.bytes().all(is_part) && !name.starts_with(|c: char| c.is_ascii_digit()) && !RESERVED.contains(&name)
+}
+
+/// What is wrong with the kind of parameters.
+fn parameters(kind: &Value) -> Vec<StatusCause> {
+    const VERSION: &str = "spec.paramKind.apiVersion";
+    let joined = |shown: &str, complaints: Vec<String>| {
+        (!complaints.is_empty()).then(|| StatusCause::invalid(VERSION, quoted(shown), &complaints.join(",")))
+    };
     let mut causes = Vec::new();
-    for (index, webhook) in tree::items(value, &["webhooks"]).iter().enumerate() {
-        let path = format!("webhooks[{index}]");
-        let name = tree::text(webhook, &["name"]);
-        if name.is_empty() {
-            causes.push(StatusCause::required(format!("{path}.name"), ""));
-        } else if name.split('.').count() < 3 {
-            let why = "should be a domain with at least three segments separated by dots";
-            causes.push(StatusCause::invalid(format!("{path}.name"), quoted(name), why));
+    let text = tree::text(kind, &["apiVersion"]);
+    match text.split('/').collect::<Vec<_>>()[..] {
+        [""] => causes.push(StatusCause::required(VERSION, "")),
+        [version] => causes.extend(joined(version, text::dns1035_label(version))),
+        [group, version] => {
+            causes.extend(joined(group, dns1123_subdomain(group)).filter(|_| !group.is_empty()));
+            match version {
+                "" => causes.push(StatusCause::invalid(VERSION, quoted(text), "version must be specified")),
+                version => causes.extend(joined(version, text::dns1035_label(version))),
+            }
         }
-        if tree::items(webhook, &["admissionReviewVersions"]).is_empty() {
-            let why = "must specify one of v1, v1beta1";
-            causes.push(StatusCause::required(format!("{path}.admissionReviewVersions"), why));
+        _ => {
+            let why = format!("unexpected GroupVersion string: {text}");
+            causes.push(StatusCause::invalid(VERSION, quoted(text), &why));
         }
-        let effects = tree::text(webhook, &["sideEffects"]);
-        match effects {
-            "" => causes
-                .push(StatusCause::required(format!("{path}.sideEffects"), "must specify one of None, NoneOnDryRun")),
-            _ => causes.extend(number::one_of(format!("{path}.sideEffects"), effects, &["None", "NoneOnDryRun"])),
-        }
-        if let Some(seconds) = tree::int(webhook, &["timeoutSeconds"]).filter(|seconds| !(1..=30).contains(seconds)) {
-            let why = "the timeout value must be between 1 and 30 seconds";
-            causes.push(StatusCause::invalid(format!("{path}.timeoutSeconds"), seconds, why));
-        }
-        causes.extend(client_config(&format!("{path}.clientConfig"), webhook));
-        causes.extend(expressions(&format!("{path}.matchConditions"), webhook, "matchConditions", &Type::Bool));
+    }
+    let name = tree::text(kind, &["kind"]);
+    let complaints = text::dns1035_label(&name.to_lowercase());
+    if name.is_empty() {
+        causes.push(StatusCause::required("spec.paramKind.kind", ""));
+    } else if !complaints.is_empty() {
+        let why = format!("may have mixed case, but should otherwise match: {}", complaints.join(","));
+        causes.push(StatusCause::invalid("spec.paramKind.kind", quoted(name), &why));
     }
     causes
 }
 
-fn client_config(path: &str, webhook: &Value) -> Option<StatusCause> {
-    let url = tree::get(webhook, &["clientConfig", "url"]).and_then(Value::as_str);
-    let service = tree::get(webhook, &["clientConfig", "service"]);
-    match (url, service) {
-        (Some(_), Some(_)) | (None, None) => {
-            Some(StatusCause::required(path, "exactly one of url or service is required"))
+/// What is wrong with which requests a policy is about.
+fn matched(field: &str, matching: &Value) -> Vec<StatusCause> {
+    let policy = tree::text(matching, &["matchPolicy"]);
+    let mut causes: Vec<_> =
+        text::choice(&format!("{field}.matchPolicy"), policy, &webhook::MATCH_POLICIES).into_iter().collect();
+    for part in ["namespaceSelector", "objectSelector"] {
+        let field = format!("{field}.{part}");
+        match matching.get(part) {
+            Some(chosen) => causes.extend(selector::selector(&field, chosen)),
+            None => causes.push(StatusCause::required(field, "")),
         }
-        (Some(url), None) if !url.starts_with("https://") => {
-            let shown = quoted(url.split(':').next().unwrap_or_default());
-            let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-            Some(StatusCause::invalid(format!("{path}.url"), shown, why))
-        }
-        _ => None,
     }
+    for part in ["resourceRules", "excludeResourceRules"] {
+        for (index, rule) in tree::items(matching, &[part]).iter().enumerate() {
+            let field = format!("{field}.{part}[{index}]");
+            let names = tree::items(rule, &["resourceNames"]);
+            for (index, name) in names.iter().enumerate() {
+                let (field, text) = (format!("{field}.resourceNames[{index}]"), name.as_str().unwrap_or_default());
+                causes.extend(text::kept(&field, text, path_segment));
+                if names[..index].contains(name) {
+                    causes.push(StatusCause::duplicate(field, quoted(text)));
+                }
+            }
+            causes.extend(webhook::rule(&field, rule));
+        }
+    }
+    causes
 }
 
-/// What is wrong with that by which any policy says when it applies, and with the variables that it begins with.
-fn scope(spec: &Value) -> Vec<StatusCause> {
+/// What is wrong with the conditions under which a policy or a webhook is asked.
+pub(super) fn match_conditions(field: &str, value: &Value) -> Vec<StatusCause> {
+    let conditions = tree::items(value, &["matchConditions"]);
     let mut causes = Vec::new();
-    if tree::items(spec, &["matchConstraints", "resourceRules"]).is_empty() {
-        causes.push(StatusCause::required("spec.matchConstraints.resourceRules", ""));
+    if conditions.len() > CONDITIONS_MAX {
+        causes.push(StatusCause::too_many(field, conditions.len(), CONDITIONS_MAX));
     }
-    causes.extend(expressions("spec.matchConditions", spec, "matchConditions", &Type::Bool));
-    causes.extend(expressions("spec.variables", spec, "variables", &Type::Dyn));
+    for (index, condition) in conditions.iter().enumerate() {
+        let (field, name) = (format!("{field}[{index}]"), tree::text(condition, &["name"]));
+        let expression_field = format!("{field}.expression");
+        match tree::text(condition, &["expression"]).trim() {
+            "" => causes.push(StatusCause::required(expression_field, "")),
+            text => causes.extend(expression(expression_field, text, &Type::Bool)),
+        }
+        causes.extend(text::required(&format!("{field}.name"), name, qualified_name));
+        let is_known = conditions[..index].iter().any(|other| tree::text(other, &["name"]) == name);
+        if is_known && !name.is_empty() {
+            causes.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
+        }
+    }
     causes
 }
 
@@ -74,15 +165,56 @@ pub(super) fn policy(value: &Value) -> Vec<StatusCause> {
     let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
     let mut causes = scope(spec);
     if tree::items(spec, &["validations"]).is_empty() && tree::items(spec, &["auditAnnotations"]).is_empty() {
-        let why = "validations or auditAnnotations must be non-empty";
-        causes.push(StatusCause::required("spec.validations", why));
+        let why = "validations or auditAnnotations must contain at least one item";
+        causes
+            .extend(["validations", "auditAnnotations"].map(|part| StatusCause::required(format!("spec.{part}"), why)));
     }
     causes.extend(expressions("spec.validations", spec, "validations", &Type::Bool));
     for (index, validation) in tree::items(spec, &["validations"]).iter().enumerate() {
-        let path = format!("spec.validations[{index}].messageExpression");
-        let text = tree::text(validation, &["messageExpression"]);
-        if !text.is_empty() {
-            causes.extend(expression(path, text, &Type::String));
+        causes.extend(message(&format!("spec.validations[{index}]"), validation));
+    }
+    causes.extend(annotations(value.name(), tree::items(spec, &["auditAnnotations"])));
+    causes
+}
+
+/// What is wrong with what is said to those who break a rule.
+fn message(field: &str, validation: &Value) -> Vec<StatusCause> {
+    const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+    let mut causes = Vec::new();
+    let (path, text) = (format!("{field}.messageExpression"), tree::text(validation, &["messageExpression"]));
+    if !text.is_empty() && text.trim().is_empty() {
+        causes.push(StatusCause::invalid(path, quoted(text), "must be non-empty if specified"));
+    } else if !text.is_empty() {
+        causes.extend(expression(path, text, &Type::String));
+    }
+    let text = tree::text(validation, &["message"]);
+    let why = match text.trim() {
+        "" if !text.is_empty() => Some("message must be non-empty if specified"),
+        trimmed if trimmed.contains(['\n', '\r']) => Some("message must not contain line breaks"),
+        _ => None,
+    };
+    causes.extend(why.map(|why| StatusCause::invalid(format!("{field}.message"), quoted(text), why)));
+    causes.extend(text::optional_choice(&format!("{field}.reason"), validation.get("reason"), &REASONS));
+    causes
+}
+
+/// What is wrong with what a policy writes down of each request.
+fn annotations(policy: &str, annotations: &[Value]) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    if annotations.len() > ANNOTATIONS_MAX {
+        let why = format!("must not have more than {ANNOTATIONS_MAX} auditAnnotations");
+        causes.push(StatusCause::invalid("spec.auditAnnotations", Value::from(annotations.to_vec()), &why));
+    }
+    for (index, annotation) in annotations.iter().enumerate() {
+        let (field, key) = (format!("spec.auditAnnotations[{index}]"), tree::text(annotation, &["key"]));
+        causes.extend(text::kept(&format!("{field}.key"), &format!("{policy}/{key}"), qualified_name));
+        let path = format!("{field}.valueExpression");
+        match tree::text(annotation, &["valueExpression"]).trim() {
+            "" => causes.push(StatusCause::required(path, "valueExpression is not specified")),
+            text => causes.extend(expression(path, text, &Type::Dyn)),
+        }
+        if annotations[..index].iter().any(|other| tree::text(other, &["key"]) == key) {
+            causes.push(StatusCause::duplicate(format!("{field}.key"), quoted(key)));
         }
     }
     causes
@@ -140,21 +272,54 @@ pub(super) fn mutating_policy(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a binding.
-pub(super) fn binding(value: &Value) -> Vec<StatusCause> {
-    let mut causes = Vec::new();
-    if tree::text(value, &["spec", "policyName"]).is_empty() {
-        causes.push(StatusCause::required("spec.policyName", ""));
+/// What is wrong with a binding, which says what happens to those who break a rule where there are rules to break.
+pub(super) fn binding(value: &Value, has_actions: bool) -> Vec<StatusCause> {
+    let nothing = Value::default();
+    let spec = value.get("spec").unwrap_or(&nothing);
+    let mut causes = text::required("spec.policyName", tree::text(spec, &["policyName"]), dns1123_subdomain);
+    causes.extend(spec.get("paramRef").into_iter().flat_map(|reference| self::reference("spec.paramRef", reference)));
+    let matching = spec.get("matchResources").into_iter();
+    causes.extend(matching.flat_map(|matching| matched("spec.matchResources", matching)));
+    if has_actions {
+        causes.extend(actions("spec.validationActions", tree::items(spec, &["validationActions"])));
     }
-    let actions = tree::items(value, &["spec", "validationActions"]);
-    if actions.is_empty() {
-        causes.push(StatusCause::required("spec.validationActions", "at least one validation action is required"));
+    causes
+}
+
+fn reference(field: &str, reference: &Value) -> Vec<StatusCause> {
+    const BOTH: &str = "name and selector are mutually exclusive";
+    let (name, chosen) = (tree::text(reference, &["name"]), reference.get("selector"));
+    let is_both = !name.is_empty() && chosen.is_some();
+    let mut causes = text::kept_if_any(&format!("{field}.name"), name, path_segment);
+    causes.extend(is_both.then(|| StatusCause::forbidden(format!("{field}.name"), BOTH)));
+    let selector_field = format!("{field}.selector");
+    causes.extend(chosen.into_iter().flat_map(|chosen| selector::selector(&selector_field, chosen)));
+    causes.extend(is_both.then(|| StatusCause::forbidden(selector_field, BOTH)));
+    if name.is_empty() && chosen.is_none() {
+        causes.push(StatusCause::required(field, "one of name or selector must be specified"));
+    }
+    let action = tree::text(reference, &["parameterNotFoundAction"]);
+    causes.extend(text::choice(&format!("{field}.parameterNotFoundAction"), action, &["Deny", "Allow"]));
+    causes
+}
+
+fn actions(field: &str, actions: &[Value]) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (index, action) in actions.iter().enumerate() {
+        let (field, text) = (format!("{field}[{index}]"), action.as_str().unwrap_or_default());
+        causes.extend(number::one_of(field.as_str(), text, &["Audit", "Deny", "Warn"]));
+        if actions[..index].contains(action) {
+            causes.push(StatusCause::duplicate(field, quoted(text)));
+        }
     }
     let has = |wanted: &str| actions.iter().any(|action| action.as_str() == Some(wanted));
     if has("Deny") && has("Warn") {
         let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
                    response and headers serves no purpose)";
-        causes.push(StatusCause::invalid("spec.validationActions", Value::from(actions.to_vec()), why));
+        causes.push(StatusCause::invalid(field, Value::from(actions.to_vec()), why));
+    }
+    if actions.is_empty() {
+        causes.push(StatusCause::required(field, "at least one validation action is required"));
     }
     causes
 }

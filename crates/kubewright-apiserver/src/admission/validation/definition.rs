@@ -5,16 +5,10 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
 
 use super::metadata::quoted;
-use super::{definition_version, number, text};
+use super::{definition_version, number, text, webhook};
 use crate::admission::approval;
 use crate::object::{Meta, tree};
 use crate::schema::structural_complaints;
-
-/// What a name in a path has to be.
-const DNS1035_LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
-    with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used \
-    for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-const DNS1035_LABEL_MAX: usize = 63;
 
 /// What is wrong with a definition.
 pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
@@ -80,7 +74,7 @@ fn check_names(field: &str, names: &Value) -> Vec<StatusCause> {
         if name.is_empty() {
             continue;
         }
-        if let Some(why) = dns1035_label(&if is_kind { name.to_lowercase() } else { name.to_owned() }) {
+        if let Some(why) = label_complaint(&if is_kind { name.to_lowercase() } else { name.to_owned() }) {
             let why = if is_kind { format!("may have mixed case, but should otherwise match: {why}") } else { why };
             causes.push(StatusCause::invalid(path, quoted(name), &why));
         }
@@ -88,7 +82,7 @@ fn check_names(field: &str, names: &Value) -> Vec<StatusCause> {
     let labels = |list: &'static str| {
         tree::items(names, &[list]).iter().enumerate().filter_map(move |(index, name)| {
             let name = name.as_str().unwrap_or_default();
-            let why = dns1035_label(name)?;
+            let why = label_complaint(name)?;
             Some(StatusCause::invalid(format!("{field}.{list}[{index}]"), quoted(name), &why))
         })
     };
@@ -111,7 +105,7 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let has_one_schema = versions.iter().all(|version| version.get("schema") == versions[0].get("schema"));
     for (index, version) in versions.iter().enumerate() {
         let (path, name) = (format!("spec.versions[{index}]"), tree::text(version, &["name"]));
-        let why = dns1035_label(name);
+        let why = label_complaint(name);
         causes.extend(why.map(|why| StatusCause::invalid(format!("{path}.name"), quoted(name), &why)));
         causes.extend(definition_version::version(&path, index, version, versions));
         let path = format!("{path}.schema.openAPIV3Schema");
@@ -158,16 +152,7 @@ fn check_conversion(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     match config {
         None => causes.push(StatusCause::required(client, "required when strategy is set to Webhook")),
-        Some(config) => match (config.get("url").and_then(Value::as_str), config.get("service")) {
-            (Some(url), None) => causes.extend(check_url(&format!("{client}.url"), url)),
-            (None, Some(service)) => {
-                for field in ["name", "namespace"] {
-                    let is_missing = tree::text(service, &[field]).is_empty();
-                    causes.extend(is_missing.then(|| StatusCause::required(format!("{client}.service.{field}"), "")));
-                }
-            }
-            _ => causes.push(StatusCause::required(client, "exactly one of url or service is required")),
-        },
+        Some(config) => causes.extend(webhook::client_config(&client, config)),
     }
     // What is there already may name versions of which nobody knows.
     let was_recognized = |old: &Value| {
@@ -185,34 +170,6 @@ fn check_conversion(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
 
 fn is_known_review(version: &Value) -> bool {
     matches!(version.as_str(), Some("v1" | "v1beta1"))
-}
-
-/// The address of a webhook.
-fn check_url(field: &str, url: &str) -> Vec<StatusCause> {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let mut causes = Vec::new();
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    if scheme != "https" {
-        let why = format!("'https' is the only allowed URL scheme{FORM}");
-        causes.push(StatusCause::invalid(field, quoted(scheme), &why));
-    }
-    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let authority = if scheme.is_empty() { "" } else { rest.split('/').next().unwrap_or_default() };
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-    if host.is_empty() {
-        causes.push(StatusCause::invalid(field, quoted(""), &format!("host must be specified{FORM}")));
-    }
-    for (part, why) in [
-        (user, "user information is not permitted in the URL"),
-        (fragment, "fragments are not permitted in the URL"),
-        (query, "query parameters are not permitted in the URL"),
-    ] {
-        if !part.is_empty() {
-            causes.push(StatusCause::invalid(field, quoted(part), why));
-        }
-    }
-    causes
 }
 
 /// A version that objects may be stored in cannot leave, and the one that they are stored in has to be among them.
@@ -244,16 +201,8 @@ fn check_stored_versions(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a name of up to 63 letters, digits and dashes that begins with a letter.
-fn dns1035_label(name: &str) -> Option<String> {
-    let mut complaints = Vec::new();
-    if name.len() > DNS1035_LABEL_MAX {
-        complaints.push(format!("must be no more than {DNS1035_LABEL_MAX} characters"));
-    }
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
-    if !begins || name.ends_with('-') || !name.bytes().all(is_plain) {
-        complaints.push(DNS1035_LABEL_RULE.to_owned());
-    }
+/// What is wrong with a part of a path, in one sentence.
+fn label_complaint(name: &str) -> Option<String> {
+    let complaints = text::dns1035_label(name);
     (!complaints.is_empty()).then(|| complaints.join(","))
 }

@@ -1,11 +1,12 @@
 //! Jobs, and jobs that are made again and again.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::dns1123_label;
+use kubewright_core::{Map, Str, Value};
 
 use super::metadata::quoted;
-use super::{job_policy, number, pod, schedule, text};
-use crate::object::{Meta, tree};
+use super::{job_policy, number, pod, schedule, selector, text, workload};
+use crate::object::{Meta, text_map, tree};
 
 /// A name that still fits when the time of each job is added to it.
 const CRON_NAME_MAX: usize = 52;
@@ -18,8 +19,13 @@ const MANAGER_MAX: usize = 63;
 
 /// What is wrong with a job.
 pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    let mut causes = spec_causes("spec", value.get("spec").unwrap_or(&Value::Null));
-    let Some(old) = old else { return causes };
+    let mut causes = if old.is_none() { generated(value) } else { Vec::new() };
+    causes.extend(spec_causes("spec", value.get("spec").unwrap_or(&Value::Null)));
+    causes.extend(selection(value));
+    let Some(old) = old else {
+        causes.extend(host_name(value));
+        return causes;
+    };
     causes.extend(completions_change(value, old));
     causes.extend(number::immutable(value, old, &["spec", "selector"]));
     causes.extend(template_change(value, old));
@@ -27,6 +33,62 @@ pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         causes.extend(number::immutable(value, old, &["spec", field]));
     }
     causes
+}
+
+/// What is wrong with a selector that the server made, and with the labels by which it finds pods: nobody else's.
+fn generated(value: &Value) -> Vec<StatusCause> {
+    const FIELD: &str = "spec.template.metadata.labels";
+    let (uid, name) = (value.uid(), value.name());
+    let Some(chosen) = tree::get(value, &["spec", "selector"]) else { return Vec::new() };
+    if tree::is_true(value, &["spec", "manualSelector"]) {
+        return Vec::new();
+    }
+    let shown = tree::get(value, &["spec", "template", "metadata", "labels"]);
+    let labels = text_map(shown);
+    let wanted = [
+        ("controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ];
+    let mut causes = Vec::new();
+    for (key, text) in wanted {
+        let (field, why) = (format!("{FIELD}[{key}]"), format!("must be '{text}'"));
+        match labels.get(key) {
+            None => causes.push(StatusCause::required(field, &why)),
+            Some(label) if label != text => {
+                causes.push(StatusCause::invalid(field, shown.cloned().unwrap_or_default(), &why));
+            }
+            Some(_) => {}
+        }
+    }
+    let wanted: Map<Str> = wanted.into_iter().map(|(key, text)| (key, Str::from(text))).collect();
+    if selector::usable(Some(chosen)).is_some_and(|selector| !selector.matches(&wanted)) {
+        causes.push(StatusCause::invalid("spec.selector", chosen, "`selector` not auto-generated"));
+    }
+    causes
+}
+
+/// A job finds the pods that it makes.
+fn selection(value: &Value) -> Vec<StatusCause> {
+    let nothing = Value::default();
+    let chosen = tree::get(value, &["spec", "selector"]);
+    let mut causes = match chosen {
+        None => vec![StatusCause::required("spec.selector", "")],
+        Some(chosen) => selector::selector("spec.selector", chosen),
+    };
+    let template = tree::get(value, &["spec", "template"]).unwrap_or(&nothing);
+    causes.extend(selector::usable(chosen).and_then(|chosen| workload::matched(&chosen, template)));
+    causes
+}
+
+/// Pods with indexes are hosts whose names end with them, and have to fit.
+fn host_name(value: &Value) -> Option<StatusCause> {
+    let is_indexed = tree::text(value, &["spec", "completionMode"]) == "Indexed";
+    let count = tree::int(value, &["spec", "completions"]).filter(|count| is_indexed && *count > 0)?;
+    let longest = format!("{}-{}", value.name(), count - 1);
+    let why = format!("will not able to create pod with invalid DNS label: {longest}");
+    (!dns1123_label(&longest).is_empty()).then(|| StatusCause::invalid("metadata.name", quoted(value.name()), &why))
 }
 
 /// A job with indexes becomes larger or smaller, all its pods with it. Others stay as large as they are.

@@ -150,7 +150,12 @@ fn name_complaints(resource: &Resource, name: &str) -> Vec<String> {
         ("networking.k8s.io", "ipaddresses") => super::address::name(name),
         ("", "services") if name.contains('.') => vec!["must not contain dots".to_owned()],
         ("", "services") => in_characters(dns1123_label(name)),
-        ("rbac.authorization.k8s.io", _) => path_segment(name),
+        // Nobody cares what these are called, as long as they can be asked for.
+        ("rbac.authorization.k8s.io", _)
+        | ("" | "events.k8s.io", "events")
+        | ("policy", "poddisruptionbudgets")
+        | ("certificates.k8s.io", "certificatesigningrequests")
+        | ("apiregistration.k8s.io", "apiservices") => path_segment(name),
         _ => subdomain(name),
     }
 }

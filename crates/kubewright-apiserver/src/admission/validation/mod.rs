@@ -52,6 +52,7 @@ mod system;
 mod text;
 mod volume;
 mod volume_source;
+mod webhook;
 mod workload;
 
 use kubewright_core::Value;
@@ -168,18 +169,20 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
             access::binding(value, old, resource.namespaced)
         }
-        ("networking.k8s.io", "ingresses") => network::ingress(value),
+        ("networking.k8s.io", "ingresses") => network::ingress(value, old),
         ("networking.k8s.io", "ingressclasses") => network::ingress_class(value, old),
         ("networking.k8s.io", "ipaddresses") => network::ip_address(value, old),
         ("networking.k8s.io", "servicecidrs") => network::service_ranges(value, old),
         ("networking.k8s.io", "networkpolicies") => policy::network_policy(value),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
-            control::webhooks(value)
+            webhook::webhooks(value)
         }
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy(value),
-        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => control::binding(value),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => control::binding(value, true),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => control::binding(value, false),
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => control::mutating_policy(value),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value, old),
+        ("apiregistration.k8s.io", "apiservices") => aggregation::service(value),
         _ => Vec::new(),
     }
 }

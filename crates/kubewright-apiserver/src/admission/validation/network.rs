@@ -6,8 +6,10 @@ use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
 
 use super::metadata::{path_segment, quoted};
 use super::{address, number, selector, text};
-use crate::object::tree;
+use crate::object::{Meta, text_map, tree};
 
+/// Where a class was named before ingresses had a field for it.
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 /// The longest name of a controller, in bytes.
 const CONTROLLER_MAX: usize = 250;
 
@@ -27,8 +29,8 @@ pub(super) fn ingress_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with an ingress.
-pub(super) fn ingress(value: &Value) -> Vec<StatusCause> {
+/// What is wrong with an ingress. Names of secrets that were wrong before may stay so.
+pub(super) fn ingress(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let rules = tree::items(value, &["spec", "rules"]);
     let default = tree::get(value, &["spec", "defaultBackend"]);
@@ -49,30 +51,53 @@ pub(super) fn ingress(value: &Value) -> Vec<StatusCause> {
             causes.extend(self::path(&format!("{field}.http.paths[{index}]"), path));
         }
     }
+    let secret = |tls: &Value| text::kept_if_any("", tree::text(tls, &["secretName"]), dns1123_subdomain);
+    let is_lax = old.is_some_and(|old| tree::items(old, &["spec", "tls"]).iter().any(|tls| !secret(tls).is_empty()));
     for (index, tls) in tree::items(value, &["spec", "tls"]).iter().enumerate() {
-        for (position, name) in tree::items(tls, &["hosts"]).iter().enumerate() {
-            causes.extend(host(&format!("spec.tls[{index}].hosts[{position}]"), name.as_str().unwrap_or_default()));
+        let field = format!("spec.tls[{index}]");
+        for (position, name) in tree::items(tls, &["hosts"]).iter().filter_map(Value::as_str).enumerate() {
+            causes.extend(text::kept(&format!("{field}.hosts[{position}]"), name, host_complaints));
         }
+        if !is_lax {
+            let name = tree::text(tls, &["secretName"]);
+            causes.extend(text::kept_if_any(&format!("{field}.secretName"), name, dns1123_subdomain));
+        }
+    }
+    let class = tree::get(value, &["spec", "ingressClassName"]).and_then(Value::as_str);
+    causes.extend(class.into_iter().flat_map(|name| text::kept("spec.ingressClassName", name, dns1123_subdomain)));
+    let annotation = text_map(value.meta("annotations")).get(CLASS_ANNOTATION).cloned();
+    if let (Some(annotation), Some(_), None) = (annotation, class, old) {
+        let why = "can not be set when the class field is also set";
+        causes.push(StatusCause::invalid(format!("annotations.{CLASS_ANNOTATION}"), quoted(&annotation), why));
     }
     causes
 }
 
 fn host(field: &str, host: &str) -> Vec<StatusCause> {
-    if host.is_empty() {
-        return Vec::new();
+    let is_address = host.parse::<std::net::IpAddr>().is_ok();
+    let why = "must be a DNS name, not an IP address";
+    let address = is_address.then(|| StatusCause::invalid(field, quoted(host), why));
+    address.into_iter().chain(text::kept_if_any(field, host, host_complaints)).collect()
+}
+
+/// What is wrong with the name of a host, whose first part may stand for any.
+fn host_complaints(host: &str) -> Vec<String> {
+    if !host.contains('*') {
+        return dns1123_subdomain(host);
     }
-    if host.parse::<std::net::IpAddr>().is_ok() {
-        return vec![StatusCause::invalid(field, quoted(host), "must be a DNS name, not an IP address")];
-    }
-    let complaints = dns1123_subdomain(host.strip_prefix("*.").unwrap_or(host));
-    complaints.iter().map(|why| StatusCause::invalid(field, quoted(host), why)).collect()
+    let is_wildcard = host.strip_prefix("*.").is_some_and(|rest| dns1123_subdomain(rest).is_empty());
+    let why = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist \
+               of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
+               '*.example.com', regex used for validation is \
+               '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    if is_wildcard { Vec::new() } else { vec![why.to_owned()] }
 }
 
 fn path(field: &str, path: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (kind, text) = (tree::text(path, &["pathType"]), tree::text(path, &["path"]));
     match kind {
-        "" => causes.push(StatusCause::required(format!("{field}.pathType"), "pathType must be specified")),
+        "" => return vec![StatusCause::required(format!("{field}.pathType"), "pathType must be specified")],
         "Exact" | "Prefix" => {
             if !text.starts_with('/') {
                 causes.push(StatusCause::invalid(format!("{field}.path"), quoted(text), "must be an absolute path"));

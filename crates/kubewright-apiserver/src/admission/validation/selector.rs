@@ -1,11 +1,11 @@
 //! Selectors of labels, names of ports, and other small forms that kinds share.
 
-use kubewright_core::Value;
-use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::meta::v1::{LabelSelector, StatusCause};
 use kubewright_core::validation::{label_value, qualified_name};
+use kubewright_core::{Decoder, Selector, Value};
 
 use super::metadata::{self, quoted};
-use crate::object::tree;
+use crate::object::{to_json, tree};
 
 /// What is wrong with a selector.
 pub(super) fn selector(field: &str, selector: &Value) -> Vec<StatusCause> {
@@ -42,6 +42,13 @@ fn requirement(field: &str, expression: &Value) -> Vec<StatusCause> {
         causes.extend(complaints.iter().map(|why| StatusCause::invalid(field.as_str(), quoted(value), why)));
     }
     causes
+}
+
+/// A label selector, if it can be used. One that is not there selects nothing.
+pub(super) fn usable(selector: Option<&Value>) -> Option<Selector> {
+    let selector = selector.filter(|selector| !selector.is_null());
+    let decoded: Option<LabelSelector> = selector.and_then(|selector| Decoder::new().json(&to_json(selector)).ok());
+    Selector::from_label_selector(decoded.as_ref()).ok()
 }
 
 /// What is wrong with the name of a port.

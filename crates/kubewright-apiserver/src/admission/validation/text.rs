@@ -94,6 +94,24 @@ pub(super) fn domain_path(field: &str, text: &str) -> Vec<StatusCause> {
     causes
 }
 
+/// What is wrong with a name of up to 63 letters, digits and dashes that begins with a letter.
+pub(super) fn dns1035_label(name: &str) -> Vec<String> {
+    const MAX: usize = 63;
+    let mut complaints = Vec::new();
+    if name.len() > MAX {
+        complaints.push(format!("must be no more than {MAX} characters"));
+    }
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
+    if !begins || name.ends_with('-') || !name.bytes().all(is_plain) {
+        let why = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                   character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+                   validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+        complaints.push(why.to_owned());
+    }
+    complaints
+}
+
 /// A structure as the server shows its own types: all fields by their names in Go, of which each is given with the name
 /// in the API and with what it shows when it is not set.
 pub(super) fn internal(value: &Value, fields: &[(&str, &str, &str)]) -> String {

@@ -1,11 +1,11 @@
 //! What makes pods: a selector that matches a template, and how many.
 
-use kubewright_core::meta::v1::{LabelSelector, StatusCause};
-use kubewright_core::{Decoder, Selector, Value};
+use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::{Selector, Value};
 
 use super::metadata::quoted;
 use super::{number, pod, text};
-use crate::object::{text_map, to_json, tree};
+use crate::object::{text_map, tree};
 
 /// What is wrong with a deployment.
 pub(super) fn deployment(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
@@ -192,9 +192,7 @@ pub(super) fn empty_selector(selector: &Value, kind: &str) -> Option<StatusCause
 
 /// The selector of a workload, if it can be used.
 pub(super) fn chosen(value: &Value) -> Option<Selector> {
-    let selector = tree::get(value, &["spec", "selector"]).filter(|selector| !selector.is_null());
-    let decoded: Option<LabelSelector> = selector.and_then(|selector| Decoder::new().json(&to_json(selector)).ok());
-    Selector::from_label_selector(decoded.as_ref()).ok()
+    super::selector::usable(tree::get(value, &["spec", "selector"]))
 }
 
 /// Pods of a template must be found again.

@@ -1,0 +1,228 @@
+//! Webhooks: what they are asked about, and where they are. Policies say what they are about in the same way.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::dns1123_subdomain;
+
+use super::control::match_conditions;
+use super::metadata::quoted;
+use super::{number, selector, text};
+use crate::object::tree;
+
+const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
+pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
+/// Versions of reviews that this server sends.
+const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
+
+/// What is wrong with the webhooks of a configuration.
+pub(super) fn webhooks(value: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    let webhooks = tree::items(value, &["webhooks"]);
+    for (index, webhook) in webhooks.iter().enumerate() {
+        let (field, name) = (format!("webhooks[{index}]"), tree::text(webhook, &["name"]));
+        causes.extend(self::webhook(&field, webhook));
+        causes.extend(reviews(&format!("{field}.admissionReviewVersions"), webhook));
+        let is_known = webhooks[..index].iter().any(|other| tree::text(other, &["name"]) == name);
+        if is_known && !name.is_empty() {
+            causes.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
+        }
+    }
+    causes
+}
+
+fn webhook(field: &str, webhook: &Value) -> Vec<StatusCause> {
+    let field_of = |part: &str| format!("{field}.{part}");
+    let name = tree::text(webhook, &["name"]);
+    let mut causes = text::required(&field_of("name"), name, qualified_domain);
+    for (index, rule) in tree::items(webhook, &["rules"]).iter().enumerate() {
+        causes.extend(self::rule(&format!("{field}.rules[{index}]"), rule));
+    }
+    let choice = |part: &str, allowed| text::optional_choice(&field_of(part), webhook.get(part), allowed);
+    causes.extend(choice("failurePolicy", &FAILURE_POLICIES));
+    causes.extend(choice("matchPolicy", &MATCH_POLICIES));
+    match tree::text(webhook, &["sideEffects"]) {
+        "" => causes.push(StatusCause::required(field_of("sideEffects"), "must specify one of None, NoneOnDryRun")),
+        effects => causes.extend(number::one_of(field_of("sideEffects"), effects, &["None", "NoneOnDryRun"])),
+    }
+    if let Some(seconds) = tree::int(webhook, &["timeoutSeconds"]).filter(|seconds| !(1..=30).contains(seconds)) {
+        let why = "the timeout value must be between 1 and 30 seconds";
+        causes.push(StatusCause::invalid(field_of("timeoutSeconds"), seconds, why));
+    }
+    for part in ["namespaceSelector", "objectSelector"] {
+        let chosen = webhook.get(part).into_iter();
+        causes.extend(chosen.flat_map(|chosen| selector::selector(&field_of(part), chosen)));
+    }
+    causes.extend(choice("reinvocationPolicy", &["IfNeeded", "Never"]));
+    let nowhere = Value::default();
+    let config = webhook.get("clientConfig").unwrap_or(&nowhere);
+    causes.extend(self::client_config(&field_of("clientConfig"), config));
+    causes.extend(match_conditions(&field_of("matchConditions"), webhook));
+    causes
+}
+
+/// Names of webhooks have three parts at least.
+fn qualified_domain(name: &str) -> Vec<String> {
+    let complaints = dns1123_subdomain(name);
+    if !complaints.is_empty() {
+        return vec![complaints.join(",")];
+    }
+    let why = "should be a domain with at least three segments separated by dots";
+    if name.split('.').count() < 3 { vec![why.to_owned()] } else { Vec::new() }
+}
+
+fn reviews(field: &str, webhook: &Value) -> Vec<StatusCause> {
+    let versions = tree::items(webhook, &["admissionReviewVersions"]);
+    if versions.is_empty() {
+        return vec![StatusCause::required(field, "must specify one of v1, v1beta1")];
+    }
+    let mut causes = Vec::new();
+    for (index, version) in versions.iter().enumerate() {
+        let (field, name) = (format!("{field}[{index}]"), version.as_str().unwrap_or_default());
+        if versions[..index].contains(version) {
+            causes.push(StatusCause::invalid(field, quoted(name), "duplicate version"));
+            continue;
+        }
+        causes.extend(text::kept(&field, name, text::dns1035_label));
+    }
+    if !versions.iter().filter_map(Value::as_str).any(|version| REVIEWS.contains(&version)) {
+        let shown = Value::from(versions.to_vec());
+        causes.push(StatusCause::invalid(field, shown, "must include at least one of v1, v1beta1"));
+    }
+    causes
+}
+
+/// What is wrong with which requests somebody is asked about.
+pub(super) fn rule(field: &str, rule: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (part, others) in [("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")] {
+        let (field, items) = (format!("{field}.{part}"), tree::items(rule, &[part]));
+        if items.is_empty() {
+            causes.push(StatusCause::required(field.as_str(), ""));
+        }
+        if items.len() > 1 && items.iter().any(|item| item.as_str() == Some("*")) {
+            let why = format!("if '*' is present, must not specify other {others}");
+            causes.push(StatusCause::invalid(field.as_str(), Value::from(items.to_vec()), &why));
+        }
+        for (index, item) in items.iter().filter_map(Value::as_str).enumerate() {
+            let field = format!("{field}[{index}]");
+            match part {
+                "operations" => causes.extend(number::one_of(field, item, &OPERATIONS)),
+                "apiVersions" if item.is_empty() => causes.push(StatusCause::required(field, "")),
+                _ => {}
+            }
+        }
+    }
+    causes.extend(resources(&format!("{field}.resources"), tree::items(rule, &["resources"])));
+    let scopes = ["*", "Cluster", "Namespaced"];
+    causes.extend(text::optional_choice(&format!("{field}.scope"), rule.get("scope"), &scopes));
+    causes
+}
+
+/// What is wrong with resources such as `pods`, `pods/*`, `*/scale` and `*`, none of which may be said twice.
+fn resources(field: &str, listed: &[Value]) -> Vec<StatusCause> {
+    let names: Vec<&str> = listed.iter().filter_map(Value::as_str).collect();
+    let mut causes = Vec::new();
+    if names.is_empty() {
+        causes.push(StatusCause::required(field, ""));
+    }
+    // Go looks at the last of them only.
+    let mut has_plain = false;
+    for (index, name) in names.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        if name.is_empty() {
+            causes.push(StatusCause::required(field, ""));
+            continue;
+        }
+        let Some((resource, subresource)) = name.split_once('/') else {
+            has_plain = *name != "*";
+            continue;
+        };
+        for all in [format!("{resource}/*"), format!("*/{subresource}")] {
+            if names[..index].contains(&all.as_str()) {
+                let why = format!("if '{all}' is present, must not specify {name}");
+                causes.push(StatusCause::invalid(field.as_str(), quoted(name), &why));
+            }
+        }
+    }
+    let mut complain = |why: &str| causes.push(StatusCause::invalid(field, Value::from(listed.to_vec()), why));
+    if names.len() > 1 && names.contains(&"*/*") {
+        complain("if '*/*' is present, must not specify other resources");
+    }
+    if names.contains(&"*") && has_plain {
+        complain("if '*' is present, must not specify other resources without subresources");
+    }
+    causes
+}
+
+/// What is wrong with where a webhook is.
+pub(super) fn client_config(field: &str, config: &Value) -> Vec<StatusCause> {
+    match (config.get("url").and_then(Value::as_str), config.get("service")) {
+        (Some(url), None) => self::url(&format!("{field}.url"), url),
+        (None, Some(service)) => self::service(&format!("{field}.service"), service),
+        _ => vec![StatusCause::required(field, "exactly one of url or service is required")],
+    }
+}
+
+fn url(field: &str, url: &str) -> Vec<StatusCause> {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let mut causes = Vec::new();
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    if scheme != "https" {
+        let why = format!("'https' is the only allowed URL scheme{FORM}");
+        causes.push(StatusCause::invalid(field, quoted(scheme), &why));
+    }
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = if scheme.is_empty() { "" } else { rest.split('/').next().unwrap_or_default() };
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    if host.is_empty() {
+        causes.push(StatusCause::invalid(field, quoted(""), &format!("host must be specified{FORM}")));
+    }
+    for (part, why) in [
+        (user, "user information is not permitted in the URL"),
+        (fragment, "fragments are not permitted in the URL"),
+        (query, "query parameters are not permitted in the URL"),
+    ] {
+        if !part.is_empty() {
+            causes.push(StatusCause::invalid(field, quoted(part), why));
+        }
+    }
+    causes
+}
+
+/// What is wrong with a service. The server takes its name for its namespace, and the other way round.
+fn service(field: &str, service: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (part, shown) in [("namespace", "name"), ("name", "namespace")] {
+        let is_missing = tree::text(service, &[part]).is_empty();
+        causes.extend(is_missing.then(|| StatusCause::required(format!("{field}.{shown}"), "")));
+    }
+    let port = tree::int(service, &["port"]).unwrap_or_default();
+    if number::port(String::new(), port).is_some() {
+        let why = "port is not valid: must be between 1 and 65535, inclusive";
+        causes.push(StatusCause::invalid(format!("{field}.port"), port, why));
+    }
+    let path = tree::text(service, &["path"]);
+    let mut complain = |why: &str| causes.push(StatusCause::invalid(format!("{field}.path"), quoted(path), why));
+    if matches!(path, "" | "/") {
+        return causes;
+    }
+    if !path.starts_with('/') {
+        complain("must start with a '/'");
+    }
+    // Whatever comes first is taken for the slash.
+    let mut rest = path.chars();
+    rest.next();
+    let rest = rest.as_str();
+    for (index, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
+        if step.is_empty() {
+            complain(&format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for why in dns1123_subdomain(step) {
+            complain(&format!("segment[{index}]: {why}"));
+        }
+    }
+    causes
+}
