@@ -361,3 +361,13 @@ async fn secrets_have_something_in_what_they_need() {
     )];
     check(&mut client, &format!("{CORE}/secrets"), "Secret", table).await;
 }
+
+#[tokio::test]
+async fn labels_that_are_not_there_are_shown_as_nothing() {
+    let (_server, mut client) = server().await;
+    let table: &[(&str, &[&str])] = &[(
+        r#""spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}"#,
+        &["spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"],
+    )];
+    check(&mut client, "/apis/apps/v1/namespaces/default/deployments", "Deployment", table).await;
+}

@@ -177,7 +177,7 @@ async fn jobs_find_their_own_pods_and_no_others() {
     let long = "x".repeat(60);
     for (name, spec, labels, want) in [
         ("a", r#""manualSelector":true,"selector":{"matchLabels":{"a":"b"}},"#, r#""a":"b""#, vec![]),
-        ("a", r#""manualSelector":true,"#, "", vec!["spec.selector: Required value", UNMATCHED]),
+        ("a", r#""manualSelector":true,"#, r#""a":"b""#, vec!["spec.selector: Required value", UNMATCHED]),
         (
             "a",
             r#""manualSelector":true,"selector":{"matchLabels":{"a":"b"}},"#,
@@ -216,4 +216,5 @@ async fn jobs_find_their_own_pods_and_no_others() {
     assert_eq!(found, labels.map(|label| format!("spec.template.metadata.labels[{label}]")), "{answer}");
 }
 
-const UNMATCHED: &str = "spec.template.metadata.labels: Invalid value: {}: `selector` does not match template `labels`";
+const UNMATCHED: &str =
+    "spec.template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`";

@@ -155,10 +155,8 @@ fn ratio(ratio: &Quantity, bounds: Option<(&Quantity, &Quantity)>) -> Vec<String
 pub(super) fn quota(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = counted(value, &["spec", "hard"]);
     causes.extend(scopes(value));
-    if let Some(old) = old {
-        if scopes_of(value) != scopes_of(old) {
-            causes.push(StatusCause::invalid("spec.scopes", shown_scopes(value), "field is immutable"));
-        }
+    if old.is_some_and(|old| scopes_of(value) != scopes_of(old)) {
+        causes.push(StatusCause::invalid("spec.scopes", shown_scopes(value), "field is immutable"));
     }
     causes
 }

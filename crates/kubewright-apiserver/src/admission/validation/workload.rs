@@ -202,7 +202,7 @@ pub(super) fn matched(chosen: &Selector, template: &Value) -> Option<StatusCause
 }
 
 fn unmatched(labels: Option<&Value>) -> StatusCause {
-    let shown = labels.cloned().unwrap_or_else(|| tree::map([]));
+    let shown = labels.cloned().unwrap_or_default();
     let why = "`selector` does not match template `labels`";
     StatusCause::invalid("spec.template.metadata.labels", shown, why)
 }
