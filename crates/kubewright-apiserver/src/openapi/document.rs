@@ -49,13 +49,14 @@ impl Document {
         self.add_paths(served, object.name, &list);
     }
 
-    /// Adds a custom resource with the schema from its definition, if it has one.
+    /// Adds a custom resource with the schema from its definition, if it has one. The fields by which objects can be
+    /// selected are in its extension `x-kubernetes-selectable-fields`.
     pub fn add_custom(&mut self, served: &Served, list_kind: &str, schema: Option<&Value>) {
         let kind = self.version.with_kind(served.kind.clone());
         let list_kind = self.version.with_kind(list_kind);
         let (object, list) = (names::custom(&kind), names::custom(&list_kind));
         self.schemas.insert(object.clone(), custom::of_object(schema, &kind));
-        self.schemas.insert(list.clone(), custom::of_list(&object, &list_kind));
+        self.schemas.insert(list.clone(), custom::of_list(&object, &list_kind, schema));
         self.flavor = Flavor::Custom;
         self.add_paths(served, &object, &list);
     }

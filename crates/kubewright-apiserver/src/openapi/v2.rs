@@ -37,17 +37,47 @@ fn definition(name: &str, of_v3: &Value) -> Value {
     match name.rsplit('.').next() {
         Some("Quantity") => object([("type", word("string"))]),
         Some("IntOrString") => object([("type", word("string")), ("format", word("int-or-string"))]),
+        // Of what may have any fields, clients would take those that are named for all.
+        _ if keeps_unknown(of_v3) => {
+            let kinds = of_v3.get(KINDS).cloned().unwrap_or_default();
+            object([("type", word("object")), (KINDS, kinds)])
+        }
         _ => schema(of_v3),
     }
 }
 
-/// A schema without defaults and other words that v2 does not have.
+const KINDS: &str = "x-kubernetes-group-version-kind";
+
+fn keeps_unknown(of_v3: &Value) -> bool {
+    of_v3.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(true)
+}
+
+fn is_nullable(of_v3: &Value) -> bool {
+    of_v3.get("nullable").and_then(Value::as_bool) == Some(true)
+}
+
+/// A schema without defaults and other words that v2 does not have. What may be null, or have any fields, has no type
+/// there: clients would refuse the one, and the fields that are not named.
 fn schema(of_v3: &Value) -> Value {
     let Some(entries) = of_v3.as_object() else { return of_v3.clone() };
+    let (is_nullable, is_open) = (is_nullable(of_v3), keeps_unknown(of_v3));
+    let is_object = text_at(of_v3, &["type"]) == "object";
+    let lost_items = text_at(of_v3, &["type"]) == "array" && (is_open || of_v3.get("items").is_none());
     let mut converted = Map::new();
     for (key, value) in entries.iter() {
         match (key.as_str(), value) {
             ("default" | "nullable" | "oneOf" | "anyOf" | "not", _) => {}
+            ("properties" | "items", _) if is_nullable || is_open => {}
+            ("type", _) if is_nullable || is_open && is_object || lost_items => {}
+            ("required", Value::Array(names)) => {
+                let properties = of_v3.get("properties").filter(|_| !is_nullable && !is_open);
+                let may_be_null = |name: &str| properties.and_then(|all| all.get(name)).is_some_and(self::is_nullable);
+                let names: Vec<&str> =
+                    names.iter().filter_map(Value::as_str).filter(|name| !may_be_null(name)).collect();
+                if !names.is_empty() {
+                    converted.insert("required", texts(names));
+                }
+            }
             ("$ref", value) => {
                 converted.insert("$ref", reference(value));
             }
@@ -142,6 +172,28 @@ fn operation(operation: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_null_or_anything_has_no_type() {
+        for (of_v3, want) in [
+            (r#"{"type":"string","nullable":true}"#, "{}"),
+            (r#"{"type":"object","nullable":true,"properties":{"a":{"type":"string"}}}"#, "{}"),
+            (
+                r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{"type":"string"}}}"#,
+                r#"{"x-kubernetes-preserve-unknown-fields":true}"#,
+            ),
+            (r#"{"type":"array"}"#, "{}"),
+            (
+                r#"{"type":"object","required":["a","b"],"properties":{"a":{"type":"string","nullable":true},"b":{"type":"string"}},"anyOf":[{"required":["a"]}]}"#,
+                r#"{"properties":{"a":{},"b":{"type":"string"}},"required":["b"],"type":"object"}"#,
+            ),
+        ] {
+            assert_eq!(schema(&of_v3.parse().unwrap()).to_string(), want, "{of_v3}");
+        }
+        let open = r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{}},"x-kubernetes-group-version-kind":[]}"#;
+        let want = r#"{"type":"object","x-kubernetes-group-version-kind":[]}"#;
+        assert_eq!(definition("com.example.v1.Foo", &open.parse().unwrap()).to_string(), want);
+    }
 
     #[test]
     fn references_and_bodies_are_said_in_the_words_of_v2() {

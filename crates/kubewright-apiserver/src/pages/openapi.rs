@@ -87,7 +87,8 @@ fn takes(call: &Call<'_>, kind: &str) -> bool {
 fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<Answer, Rejection> {
     let accept = call.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("proto-openapi.spec.v2") {
-        return Ok(Answer::binary("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", empty_version_2()));
+        let kind = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+        return Ok(Answer::binary(kind, empty_version_2()).with_header(VARY, "Accept"));
     }
     if !takes(call, "json") {
         return Ok(Answer::empty(StatusCode::NOT_ACCEPTABLE).with_header(VARY, "Accept"));
@@ -131,12 +132,25 @@ fn make(group: &str, version: &str, resources: &Resources) -> Document {
         match &resource.custom {
             None => document.add(&served),
             Some(custom) => {
-                let schema = tree::get(&custom.version, &["schema", "openAPIV3Schema"]);
-                document.add_custom(&served, &resource.list_kind, schema);
+                let schema = selectable_schema(&custom.version);
+                document.add_custom(&served, &resource.list_kind, schema.as_ref());
             }
         }
     }
     document
+}
+
+/// The schema of a version of a definition, with the fields by which its objects can be selected.
+fn selectable_schema(version: &Value) -> Option<Value> {
+    let mut schema = tree::get(version, &["schema", "openAPIV3Schema"])?.clone();
+    let fields = tree::items(version, &["selectableFields"]);
+    if !fields.is_empty() {
+        let path = |field: &Value| tree::text(field, &["jsonPath"]).trim_start_matches('.').to_owned();
+        let fields = fields.iter().map(|field| tree::map([("fieldPath", path(field).into())]));
+        let fields: Vec<Value> = fields.collect();
+        tree::set(&mut schema, &["x-kubernetes-selectable-fields"], fields);
+    }
+    Some(schema)
 }
 
 fn path(group: &str, version: &str) -> String {
