@@ -5,7 +5,7 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::protobuf::Encoder;
 
-use super::{Wanted, json, protobuf, served, status_tree};
+use super::{Wanted, json, printed, protobuf, status_tree};
 use crate::accept::{Form, Format};
 use crate::catalog::Resource;
 use crate::object::StoredObject;
@@ -69,7 +69,7 @@ impl Frames {
                 }
             }
             _ => {
-                let value = self.shaped(resource, &served(resource, &object.value));
+                let value = self.shaped(resource, &printed(self.wanted, resource, &object.value));
                 self.tree(kind.as_str(), &value, out);
             }
         }

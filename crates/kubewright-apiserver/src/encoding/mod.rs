@@ -21,7 +21,7 @@ use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Meta, StoredObject, to_json, tree, write_head};
 use crate::rejection::Rejection;
-use crate::table::{partial_object_metadata, partial_object_metadata_list};
+use crate::table::{Include, partial_object_metadata, partial_object_metadata_list};
 
 /// What a list says of itself.
 #[derive(Debug, Default, Clone)]
@@ -40,7 +40,7 @@ pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject)
         (Form::Metadata(version), _) => self::tree(wanted, &partial_object_metadata(&object.value, version)),
         (Form::MetadataList(_), _) => Err(wrong_shape(resource, "PartialObjectMetadataList", "not a list", "")),
         (Form::Table(version), _) => {
-            let value = served(resource, &object.value);
+            let value = printed(wanted, resource, &object.value);
             let metadata = value.get("metadata").cloned().unwrap_or_default();
             let printer = &resource.printer;
             self::tree(wanted, &printer.table(&metadata, [&value], Some(printer.columns()), &wanted.rows(version)))
@@ -101,7 +101,7 @@ pub(crate) fn list<'a>(
         }
         (Form::Metadata(_), _) => Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
         (Form::Table(version), _) => {
-            let values: Vec<Value> = objects.map(|object| served(resource, &object.value)).collect();
+            let values: Vec<Value> = objects.map(|object| printed(wanted, resource, &object.value)).collect();
             let (printer, metadata) = (&resource.printer, list_metadata(resource, meta));
             self::tree(wanted, &printer.table(&metadata, &values, Some(printer.columns()), &wanted.rows(version)))
         }
@@ -129,6 +129,15 @@ pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
 /// An object in the version that was asked for.
 pub(crate) fn served(resource: &Resource, value: &Value) -> Value {
     conversion::to_version(resource, value.clone())
+}
+
+/// An object as rows of tables and metadata are made of it. Those of built-in kinds show what is stored, which is more than
+/// some versions can say, unless the object itself is asked for as well.
+pub(crate) fn printed(wanted: Wanted, resource: &Resource, value: &Value) -> Value {
+    match resource.is_custom() || wanted.include == Include::Object {
+        true => served(resource, value),
+        false => value.clone(),
+    }
 }
 
 fn json_list<'a>(

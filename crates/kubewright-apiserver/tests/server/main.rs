@@ -19,6 +19,7 @@ mod quotas;
 mod security;
 mod strangers;
 mod subresources;
+mod tables;
 mod transport;
 mod validation;
 mod validation_access;
