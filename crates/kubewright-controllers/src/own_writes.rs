@@ -15,12 +15,15 @@ use tokio::time::Instant;
 /// After so long the cache is believed whatever it shows.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// Writes of each owner, by its uid, that are still to be seen.
+/// Writes of each owner that are still to be seen.
+///
+/// By the key of the owner, which one worker has in hand at a time: who finds that the owner is gone forgets it, and nobody writes in its name
+/// any more. That another of the same name waits for these writes as well does no harm.
 #[derive(Debug, Default)]
 #[doc(alias = "ControllerExpectations")]
 #[doc(alias = "ConsistencyStore")]
 pub(crate) struct OwnWrites {
-    writes_of: Mutex<HashMap<Str, Writes>>,
+    writes_of: Mutex<HashMap<ObjectKey, Writes>>,
 }
 
 #[derive(Debug)]
@@ -33,23 +36,23 @@ struct Writes {
 
 impl OwnWrites {
     /// Remembers that `owner` had an object created or changed, as the server answered.
-    pub(crate) fn written(&self, owner: &str, object: &impl Object) {
+    pub(crate) fn written(&self, owner: &ObjectKey, object: &impl Object) {
         let version = ResourceVersion::from(object.resource_version());
         self.change(owner, |writes| writes.written.push(version));
     }
 
     /// Remembers that `owner` had an object deleted.
-    pub(crate) fn deleted(&self, owner: &str, object: &impl Object) {
+    pub(crate) fn deleted(&self, owner: &ObjectKey, object: &impl Object) {
         self.change(owner, |writes| writes.deleted.push((object.key(), object.uid().into())));
     }
 
     /// Forgets an owner that is gone.
-    pub(crate) fn forget(&self, owner: &str) {
+    pub(crate) fn forget(&self, owner: &ObjectKey) {
         self.lock().remove(owner);
     }
 
     /// Whether the cache shows all that `owner` wrote.
-    pub(crate) fn are_seen<T: Object>(&self, owner: &str, store: &Store<T>) -> bool {
+    pub(crate) fn are_seen<T: Object>(&self, owner: &ObjectKey, store: &Store<T>) -> bool {
         let mut writes_of = self.lock();
         let Some(writes) = writes_of.get_mut(owner) else { return true };
         let snapshot = store.snapshot();
@@ -65,15 +68,15 @@ impl OwnWrites {
         }
         let is_late = writes.last.elapsed() >= PATIENCE;
         if is_late {
-            tracing::warn!(owner, ?writes, "the cache never showed these writes");
+            tracing::warn!(%owner, ?writes, "the cache never showed these writes");
             writes_of.remove(owner);
         }
         is_late
     }
 
-    fn change(&self, owner: &str, change: impl FnOnce(&mut Writes)) {
+    fn change(&self, owner: &ObjectKey, change: impl FnOnce(&mut Writes)) {
         let mut writes_of = self.lock();
-        let writes = writes_of.entry(owner.into()).or_insert_with(|| Writes {
+        let writes = writes_of.entry(owner.clone()).or_insert_with(|| Writes {
             written: Vec::new(),
             deleted: Vec::new(),
             last: Instant::now(),
@@ -82,7 +85,7 @@ impl OwnWrites {
         change(writes);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Str, Writes>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Writes>> {
         self.writes_of.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -93,6 +96,10 @@ mod tests {
     use kubewright_cache::Indexers;
 
     use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::namespaced("default", name)
+    }
 
     fn pod(name: &str, version: &str) -> Pod {
         let mut pod = Pod::default();
@@ -107,11 +114,11 @@ mod tests {
         // RS-2, RS-6
         let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
         store.replace([], "5");
-        assert!(writes.are_seen("set", &store));
-        writes.written("set", &pod("a", "7"));
-        assert!(!writes.are_seen("set", &store) && writes.are_seen("other", &store));
+        assert!(writes.are_seen(&key("set"), &store));
+        writes.written(&key("set"), &pod("a", "7"));
+        assert!(!writes.are_seen(&key("set"), &store) && writes.are_seen(&key("other"), &store));
         store.bookmark("7");
-        assert!(writes.are_seen("set", &store));
+        assert!(writes.are_seen(&key("set"), &store));
     }
 
     #[tokio::test(start_paused = true)]
@@ -119,12 +126,12 @@ mod tests {
         // RS-2
         let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
         store.add(pod("a", "3"));
-        writes.deleted("set", &pod("a", "3"));
-        assert!(!writes.are_seen("set", &store));
+        writes.deleted(&key("set"), &pod("a", "3"));
+        assert!(!writes.are_seen(&key("set"), &store));
         let mut going = pod("a", "4");
         going.metadata.deletion_timestamp = Some(kubewright_core::Time::now());
         store.update(going);
-        assert!(writes.are_seen("set", &store));
+        assert!(writes.are_seen(&key("set"), &store));
     }
 
     #[tokio::test(start_paused = true)]
@@ -132,10 +139,10 @@ mod tests {
         // RS-2
         let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
         store.replace([], "5");
-        writes.written("set", &pod("a", "7"));
+        writes.written(&key("set"), &pod("a", "7"));
         tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
-        assert!(!writes.are_seen("set", &store));
+        assert!(!writes.are_seen(&key("set"), &store));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(writes.are_seen("set", &store));
+        assert!(writes.are_seen(&key("set"), &store));
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kubewright_api::core::v1::Pod;
 use kubewright_cache::Store;
 use kubewright_client::{Api, Client};
-use kubewright_core::Object;
-use kubewright_core::options::DeleteOptions;
+use kubewright_core::options::{DeleteOptions, Patch};
+use kubewright_core::{Object, ObjectKey};
 use kubewright_runtime::events::EventRecorder;
 
 use crate::batches::{all_at_once, slow_start};
@@ -21,6 +21,24 @@ pub(crate) struct PodControl {
     client: Client,
     events: EventRecorder,
     own_writes: OwnWrites,
+    words: fn(&Deed<'_>) -> String,
+}
+
+/// What was tried with a pod.
+pub(crate) struct Deed<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) pod: &'a str,
+    /// In whose name.
+    pub(crate) owner: &'a str,
+    /// Why it was not done, if it was not.
+    pub(crate) failure: Option<&'a kubewright_client::Error>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Create,
+    Update,
+    Delete,
 }
 
 /// What became of a deletion of several pods.
@@ -35,17 +53,23 @@ pub(crate) struct Deleted {
 
 impl PodControl {
     pub(crate) fn new(client: &Client, events: &EventRecorder) -> Self {
-        PodControl { client: client.clone(), events: events.clone(), own_writes: OwnWrites::default() }
+        PodControl { client: client.clone(), events: events.clone(), own_writes: OwnWrites::default(), words }
+    }
+
+    /// Has events say what was tried in these words.
+    #[must_use]
+    pub(crate) fn words(self, words: fn(&Deed<'_>) -> String) -> Self {
+        PodControl { words, ..self }
     }
 
     /// Whether the cache shows all that was done for an owner.
-    pub(crate) fn are_seen(&self, uid: &str, pods: &Store<Pod>) -> bool {
-        self.own_writes.are_seen(uid, pods)
+    pub(crate) fn are_seen(&self, owner: &ObjectKey, pods: &Store<Pod>) -> bool {
+        self.own_writes.are_seen(owner, pods)
     }
 
     /// Forgets an owner that is gone.
-    pub(crate) fn forget(&self, uid: &str) {
-        self.own_writes.forget(uid);
+    pub(crate) fn forget(&self, owner: &ObjectKey) {
+        self.own_writes.forget(owner);
     }
 
     /// Makes pods in growing batches, until one fails. Returns those that were made. That a namespace goes away is no error.
@@ -56,16 +80,19 @@ impl PodControl {
         let (made, failed) = slow_start(count, || {
             let pod = pods.lock().unwrap_or_else(PoisonError::into_inner).next().unwrap_or_default();
             let api = api.clone();
-            async move { api.create(&pod).await }
+            async move { api.create(&pod).await.map_err(|error| (pod.name().to_owned(), error)) }
         })
         .await;
         for pod in &made {
-            self.own_writes.written(owner.uid(), pod);
-            self.events.normal(owner, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
+            self.own_writes.written(&owner.key(), pod);
+            self.tell(owner, Verb::Create, pod.name(), None);
         }
-        let result = match failed.filter(|error| !is_namespace_terminating(error)) {
-            Some(error) => {
-                self.events.warning(owner, "FailedCreate", format!("Error creating: {error}"));
+        let result = match failed.filter(|(_, error)| !is_namespace_terminating(error)) {
+            Some((name, error)) => {
+                // That a pod is there already is for the cache to show.
+                if !error.is_already_exists() {
+                    self.tell(owner, Verb::Create, &name, Some(&error));
+                }
                 Err(error.into())
             }
             None => Ok(()),
@@ -89,19 +116,48 @@ impl PodControl {
         for (pod, answer) in answers {
             match answer {
                 Ok(()) => {
-                    self.own_writes.deleted(owner.uid(), &*pod);
-                    self.events.normal(owner, "SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
+                    self.own_writes.deleted(&owner.key(), &*pod);
+                    self.tell(owner, Verb::Delete, pod.name(), None);
                     deleted.going.push(pod);
                 }
                 // Somebody else was faster: gone, or replaced by another of its name.
                 Err(error) if error.is_not_found() || error.is_conflict() => {}
                 Err(error) => {
-                    self.events.warning(owner, "FailedDelete", format!("Error deleting: {error}"));
+                    self.tell(owner, Verb::Delete, pod.name(), Some(&error));
                     deleted.left.push(pod);
                     deleted.result = deleted.result.and(Err(error.into()));
                 }
             }
         }
         deleted
+    }
+
+    /// Changes a pod.
+    pub(crate) async fn update<O: Object>(&self, owner: &O, pod: &Pod, patch: Patch) -> Result<(), Error> {
+        let answer = Api::<Pod>::namespaced(&self.client, owner.namespace()).patch(pod.name(), patch).await;
+        self.tell(owner, Verb::Update, pod.name(), answer.as_ref().err());
+        self.own_writes.written(&owner.key(), &answer?);
+        Ok(())
+    }
+
+    fn tell<O: Object>(&self, owner: &O, verb: Verb, pod: &str, failure: Option<&kubewright_client::Error>) {
+        let message = (self.words)(&Deed { verb, pod, owner: owner.name(), failure });
+        match failure {
+            None => self.events.normal(owner, format!("Successful{verb:?}"), message),
+            Some(_) => self.events.warning(owner, format!("Failed{verb:?}"), message),
+        }
+    }
+}
+
+/// What most controllers say of their pods.
+fn words(deed: &Deed<'_>) -> String {
+    let (done, doing) = match deed.verb {
+        Verb::Create => ("Created", "creating"),
+        Verb::Update => ("Updated", "updating"),
+        Verb::Delete => ("Deleted", "deleting"),
+    };
+    match deed.failure {
+        None => format!("{done} pod: {}", deed.pod),
+        Some(error) => format!("Error {doing}: {error}"),
     }
 }

@@ -8,7 +8,7 @@ use kubewright_cache::InformerHandle;
 use kubewright_client::{Api, Client};
 use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::ObjectMeta;
-use kubewright_core::{Decoder, GroupVersionKind, Kind, Object, Selector, Str, Value, owner};
+use kubewright_core::{Decoder, GroupVersionKind, Kind, Object, ObjectKey, Selector, Str, Value, owner};
 
 use crate::claim::{Claimant, claim};
 use crate::deployment::template;
@@ -24,6 +24,7 @@ const LONGEST_START: usize = 223;
 
 /// Whose history it is.
 pub(crate) struct Owner<'a> {
+    pub(crate) key: &'a ObjectKey,
     pub(crate) meta: &'a ObjectMeta,
     pub(crate) kind: &'a GroupVersionKind,
     pub(crate) template: &'a PodTemplateSpec,
@@ -45,13 +46,13 @@ impl Revisions {
     }
 
     /// Whether the cache shows all that was written for an owner.
-    pub(crate) fn are_seen(&self, uid: &str) -> bool {
-        self.own_writes.are_seen(uid, self.revisions.store())
+    pub(crate) fn are_seen(&self, owner: &ObjectKey) -> bool {
+        self.own_writes.are_seen(owner, self.revisions.store())
     }
 
     /// Forgets an owner that is gone.
-    pub(crate) fn forget(&self, uid: &str) {
-        self.own_writes.forget(uid);
+    pub(crate) fn forget(&self, owner: &ObjectKey) {
+        self.own_writes.forget(owner);
     }
 
     /// The revisions of an owner, oldest first, after adoptions and releases.
@@ -83,20 +84,20 @@ impl Revisions {
         let is_present = |revision: &ControllerRevision| {
             revision.data.as_ref().and_then(|data| data.to_value().ok()).is_some_and(|data| Some(data) == tree)
         };
-        let (api, uid) = (self.api(owner), owner.meta.uid.as_deref().unwrap_or_default());
+        let api = self.api(owner);
         if let Some(equal) = known.iter().rfind(|revision| is_present(revision)) {
             if equal.revision.saturating_add(1) == next {
                 return Ok(equal.clone());
             }
             let renewed = api.update(&ControllerRevision { revision: next, ..(**equal).clone() }).await?;
-            self.own_writes.written(uid, &renewed);
+            self.own_writes.written(owner.key, &renewed);
             return Ok(Arc::new(renewed));
         }
         loop {
             let revision = new_revision(owner, &data, next, *collisions);
             match api.create(&revision).await {
                 Ok(made) => {
-                    self.own_writes.written(uid, &made);
+                    self.own_writes.written(owner.key, &made);
                     return Ok(Arc::new(made));
                 }
                 Err(error) if error.is_already_exists() => {
@@ -125,14 +126,14 @@ impl Revisions {
         for revision in unused.iter().take(unused.len().saturating_sub(limit)) {
             match self.api(owner).delete(revision.name()).await {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => self.own_writes.deleted(owner.meta.uid.as_deref().unwrap_or_default(), &**revision),
+                _ => self.own_writes.deleted(owner.key, &**revision),
             }
         }
         Ok(())
     }
 
     fn api(&self, owner: &Owner<'_>) -> Api<ControllerRevision> {
-        Api::namespaced(&self.client, owner.meta.namespace.clone().unwrap_or_default())
+        Api::namespaced(&self.client, owner.key.namespace().clone())
     }
 }
 

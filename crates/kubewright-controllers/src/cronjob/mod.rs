@@ -61,16 +61,8 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         events: context.recorder("cronjob-controller"),
     });
     let of_crons = crons.add_handler({
-        let (queue, reconcile) = (queue.clone(), reconcile.clone());
-        move |event: &Event<CronJob>| {
-            if let Event::Deleted(deleted) = event
-                && let Some(cron) = deleted.object()
-            {
-                reconcile.own_crons.forget(cron.uid());
-                reconcile.own_jobs.forget(cron.uid());
-            }
-            queue.add(event.key());
-        }
+        let queue = queue.clone();
+        move |event: &Event<CronJob>| queue.add(event.key())
     })?;
     let of_jobs = jobs.add_handler({
         let (queue, crons) = (queue.clone(), crons.lister());
@@ -93,10 +85,12 @@ impl Reconcile for CronJobs {
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(cron) = self.crons.lister().namespace(key.namespace().clone()).get(key.name()) else {
+            self.own_crons.forget(key);
+            self.own_jobs.forget(key);
             return Ok(None);
         };
-        let is_current = self.own_crons.are_seen(cron.uid(), self.crons.store())
-            && self.own_jobs.are_seen(cron.uid(), self.jobs.store());
+        let is_current =
+            self.own_crons.are_seen(key, self.crons.store()) && self.own_jobs.are_seen(key, self.jobs.store());
         if !is_current {
             // What was done before shows soon, and wakes us again.
             return Ok(Some(PATIENCE));
@@ -111,7 +105,7 @@ impl Reconcile for CronJobs {
         let trimmed = if cron.is_being_deleted() { Ok(()) } else { self.trim(&mut changed, &jobs).await };
         if changed.status.clone().unwrap_or_default() != cron.status.clone().unwrap_or_default() {
             match Api::<CronJob>::namespaced(&self.client, cron.namespace()).update_status(&changed).await {
-                Ok(written) => self.own_crons.written(cron.uid(), &written),
+                Ok(written) => self.own_crons.written(key, &written),
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -180,7 +174,7 @@ impl CronJobs {
         let api = Api::<Job>::namespaced(&self.client, cron.namespace());
         let made = match api.create(&jobs::job(cron, due)).await {
             Ok(made) => {
-                self.own_jobs.written(cron.uid(), &made);
+                self.own_jobs.written(&cron.key(), &made);
                 self.events.normal(&*cron, "SuccessfulCreate", format!("Created job {}", made.name()));
                 made
             }

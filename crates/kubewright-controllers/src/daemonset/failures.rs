@@ -5,18 +5,27 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kubewright_api::apps::v1::DaemonSet;
 use kubewright_api::core::v1::Pod;
-use kubewright_core::{Object, Str};
+use kubewright_core::{Object, ObjectKey, Str};
 use tokio::time::Instant;
 
 /// The first wait, and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15 * 60));
 
-/// The pods of daemon sets that have ended, by the uid of the set and the node.
+/// The pods of daemon sets that have ended, by the key of the set, which one worker has in hand at a time: who finds that it is gone
+/// forgets it.
 #[derive(Debug, Default)]
 #[doc(alias = "failedPodsBackoff")]
 pub(super) struct Failures {
-    last: Mutex<HashMap<(Str, String), Failure>>,
+    records: Mutex<HashMap<ObjectKey, Record>>,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    /// That of the set: another of its name begins anew.
+    uid: Str,
+    last_of_node: HashMap<String, Failure>,
 }
 
 #[derive(Debug)]
@@ -28,11 +37,15 @@ struct Failure {
 
 impl Failures {
     /// How long a pod that has ended is still to be left; nothing when it is to go.
-    pub(super) fn wait(&self, set: &str, node: &str, pod: &Pod) -> Option<Duration> {
-        let (mut last, now) = (self.lock(), Instant::now());
-        let key = (Str::from(set), node.to_owned());
+    pub(super) fn wait(&self, set: &DaemonSet, node: &str, pod: &Pod) -> Option<Duration> {
+        let (mut records, now) = (self.lock(), Instant::now());
+        let record = records.entry(set.key()).or_default();
+        if record.uid != set.uid() {
+            *record = Record { uid: set.uid().into(), ..Record::default() };
+        }
         // A node that was fine for twice as long as the longest wait begins anew.
-        let before = last.get(&key).filter(|failure| now.duration_since(failure.at) < failure.wait + 2 * WAITS.1);
+        let before =
+            record.last_of_node.get(node).filter(|failure| now.duration_since(failure.at) < failure.wait + 2 * WAITS.1);
         let failure = match before {
             Some(failure) if failure.pod == pod.uid() => Failure { pod: failure.pod.clone(), ..*failure },
             before => {
@@ -41,17 +54,17 @@ impl Failures {
             }
         };
         let left = (failure.at + failure.wait).saturating_duration_since(now);
-        last.insert(key, failure);
+        record.last_of_node.insert(node.to_owned(), failure);
         (!left.is_zero()).then_some(left)
     }
 
     /// Forgets a set that is gone.
-    pub(super) fn forget(&self, set: &str) {
-        self.lock().retain(|(uid, _), _| *uid != *set);
+    pub(super) fn forget(&self, set: &ObjectKey) {
+        self.lock().remove(set);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Str, String), Failure>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Record>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,25 +75,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_pod_of_a_node_that_ends_is_left_for_longer() {
         let failures = Failures::default();
+        let mut set = DaemonSet::default();
         let pod = |uid: &str| {
             let mut pod = Pod::default();
             pod.metadata.uid = Some(uid.into());
             pod
         };
         let seconds = Duration::from_secs;
-        assert_eq!(failures.wait("set", "node", &pod("a")), Some(seconds(1)));
+        assert_eq!(failures.wait(&set, "node", &pod("a")), Some(seconds(1)));
         tokio::time::sleep(seconds(1)).await;
-        assert_eq!(failures.wait("set", "node", &pod("a")), None);
-        assert_eq!(failures.wait("set", "node", &pod("b")), Some(seconds(2)));
-        assert_eq!(failures.wait("set", "other", &pod("c")), Some(seconds(1)));
+        assert_eq!(failures.wait(&set, "node", &pod("a")), None);
+        assert_eq!(failures.wait(&set, "node", &pod("b")), Some(seconds(2)));
+        assert_eq!(failures.wait(&set, "other", &pod("c")), Some(seconds(1)));
         for number in 0..20 {
-            failures.wait("set", "node", &pod(&number.to_string()));
+            failures.wait(&set, "node", &pod(&number.to_string()));
         }
-        assert_eq!(failures.wait("set", "node", &pod("d")), Some(WAITS.1));
+        assert_eq!(failures.wait(&set, "node", &pod("d")), Some(WAITS.1));
         tokio::time::sleep(4 * WAITS.1).await;
-        assert_eq!(failures.wait("set", "node", &pod("e")), Some(seconds(1)));
-        failures.wait("set", "node", &pod("f"));
-        failures.forget("set");
-        assert_eq!(failures.wait("set", "node", &pod("g")), Some(seconds(1)));
+        assert_eq!(failures.wait(&set, "node", &pod("e")), Some(seconds(1)));
+        failures.wait(&set, "node", &pod("f"));
+        set.metadata.uid = Some("another".into());
+        assert_eq!(failures.wait(&set, "node", &pod("g")), Some(seconds(1)), "one that was deleted had its name");
+        failures.wait(&set, "node", &pod("h"));
+        failures.forget(&set.key());
+        assert_eq!(failures.wait(&set, "node", &pod("i")), Some(seconds(1)));
     }
 }

@@ -79,15 +79,8 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         events,
     });
     let of_sets = sets.add_handler({
-        let (queue, reconcile) = (queue.clone(), reconcile.clone());
-        move |event: &Event<DaemonSet>| {
-            if let Event::Deleted(deleted) = event
-                && let Some(set) = deleted.object()
-            {
-                reconcile.forget(set.uid());
-            }
-            queue.add(event.key());
-        }
+        let queue = queue.clone();
+        move |event: &Event<DaemonSet>| queue.add(event.key())
     })?;
     let of_pods = pods.add_handler({
         let (queue, sets) = (queue.clone(), sets.lister());
@@ -136,10 +129,13 @@ impl Reconcile for DaemonSets {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(set) = self.sets.lister().namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
-        let is_current = self.own_sets.are_seen(set.uid(), self.sets.store())
-            && self.control.are_seen(set.uid(), self.pods.store())
-            && self.revisions.are_seen(set.uid());
+        let Some(set) = self.sets.lister().namespace(key.namespace().clone()).get(key.name()) else {
+            self.forget(key);
+            return Ok(None);
+        };
+        let is_current = self.own_sets.are_seen(key, self.sets.store())
+            && self.control.are_seen(key, self.pods.store())
+            && self.revisions.are_seen(key);
         if !is_current {
             // What was done before shows soon, and wakes us again.
             return Ok(Some(PATIENCE));
@@ -159,7 +155,8 @@ impl Reconcile for DaemonSets {
         let api = Api::<Pod>::namespaced(&self.client, key.namespace().clone());
         let pods = claim(&claimant, &self.pods.lister(), &api, |_| true).await?;
 
-        let owner = Owner { meta: &set.metadata, kind: &KIND, template: &spec.template, hash_label: REVISION_LABEL };
+        let owner =
+            Owner { key, meta: &set.metadata, kind: &KIND, template: &spec.template, hash_label: REVISION_LABEL };
         let known = self.revisions.of(&owner, &owners, &selector).await?;
         let mut collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or_default();
         let present = self.revisions.present(&owner, &known, &mut collisions).await?;
@@ -186,11 +183,12 @@ fn hash_of(revision: &ControllerRevision) -> &str {
 }
 
 impl DaemonSets {
-    fn forget(&self, uid: &str) {
-        self.revisions.forget(uid);
-        self.own_sets.forget(uid);
-        self.control.forget(uid);
-        self.failures.forget(uid);
+    /// Forgets a set that is gone.
+    fn forget(&self, key: &ObjectKey) {
+        self.revisions.forget(key);
+        self.own_sets.forget(key);
+        self.control.forget(key);
+        self.failures.forget(key);
     }
 
     /// Marks the pods that have ended and are left for a while; returns when the first of them may go.
@@ -198,7 +196,7 @@ impl DaemonSets {
         let mut first = None::<Duration>;
         for (node, pod) in picture.pods.iter().flat_map(|(node, pods)| pods.iter().map(move |pod| (node, pod))) {
             if is_finished(pod)
-                && let Some(wait) = self.failures.wait(set.uid(), node, pod)
+                && let Some(wait) = self.failures.wait(set, node, pod)
             {
                 picture.held.insert(pod.uid().into());
                 first = Some(first.map_or(wait, |first| first.min(wait)));

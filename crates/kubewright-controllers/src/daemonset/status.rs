@@ -46,7 +46,7 @@ impl DaemonSets {
         }
         let changed = DaemonSet { status: Some(status), ..set.clone() };
         match Api::<DaemonSet>::namespaced(&self.client, set.namespace()).update_status(&changed).await {
-            Ok(written) => self.own_sets.written(set.uid(), &written),
+            Ok(written) => self.own_sets.written(&set.key(), &written),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }

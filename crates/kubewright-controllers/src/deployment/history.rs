@@ -44,7 +44,7 @@ impl Deployments {
             }
         }
         let changed = Api::<Deployment>::namespaced(&self.client, changed.namespace()).update(&changed).await?;
-        self.own_deployments.written(changed.uid(), &changed);
+        self.own_deployments.written(&changed.key(), &changed);
         Ok(true)
     }
 

@@ -71,16 +71,8 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         events: context.recorder("deployment-controller"),
     });
     let of_deployments = deployments.add_handler({
-        let (queue, reconcile) = (queue.clone(), reconcile.clone());
-        move |event: &Event<Deployment>| {
-            if let Event::Deleted(deleted) = event
-                && let Some(deployment) = deleted.object()
-            {
-                reconcile.own_deployments.forget(deployment.uid());
-                reconcile.own_sets.forget(deployment.uid());
-            }
-            queue.add(event.key());
-        }
+        let queue = queue.clone();
+        move |event: &Event<Deployment>| queue.add(event.key())
     })?;
     let of_sets = sets.add_handler({
         let (queue, deployments) = (queue.clone(), deployments.lister());
@@ -163,10 +155,12 @@ impl Reconcile for Deployments {
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(deployment) = self.deployments.lister().namespace(key.namespace().clone()).get(key.name()) else {
+            self.own_deployments.forget(key);
+            self.own_sets.forget(key);
             return Ok(None);
         };
-        let is_current = self.own_deployments.are_seen(deployment.uid(), self.deployments.store())
-            && self.own_sets.are_seen(deployment.uid(), self.sets.store());
+        let is_current = self.own_deployments.are_seen(key, self.deployments.store())
+            && self.own_sets.are_seen(key, self.sets.store());
         if !is_current {
             // To act on what was before our own last writes ends in conflicts. What we wrote shows soon, and wakes us.
             return Ok(Some(PATIENCE));

@@ -46,7 +46,7 @@ impl Deployments {
             true => {
                 let api = Api::<ReplicaSet>::namespaced(&self.client, set.namespace());
                 let changed = api.update(&changed).await?;
-                self.own_sets.written(rollout.deployment.uid(), &changed);
+                self.own_sets.written(&rollout.deployment.key(), &changed);
                 Arc::new(changed)
             }
             false => set,
@@ -86,7 +86,7 @@ impl Deployments {
                 return Err(error.into());
             }
         };
-        self.own_sets.written(rollout.deployment.uid(), &made);
+        self.own_sets.written(&rollout.deployment.key(), &made);
         let size = wanted(&made);
         if size > 0 {
             let message = format!("Scaled up replica set {} from 0 to {size}", made.name());
@@ -131,7 +131,7 @@ impl Deployments {
     pub(super) async fn write(&self, rollout: &mut Rollout) -> Result<(), Error> {
         let api = Api::<Deployment>::namespaced(&self.client, rollout.deployment.namespace());
         rollout.deployment = api.update_status(&rollout.deployment).await?;
-        self.own_deployments.written(rollout.deployment.uid(), &rollout.deployment);
+        self.own_deployments.written(&rollout.deployment.key(), &rollout.deployment);
         Ok(())
     }
 }

@@ -67,7 +67,7 @@ impl Deployments {
         }
         changed.spec.get_or_insert_default().replicas = Some(size);
         let changed = Api::<ReplicaSet>::namespaced(&self.client, set.namespace()).update(&changed).await?;
-        self.own_sets.written(rollout.deployment.uid(), &changed);
+        self.own_sets.written(&rollout.deployment.key(), &changed);
         if before != size {
             let direction = if before < size { "up" } else { "down" };
             let message = format!("Scaled {direction} replica set {} from {before} to {size}", set.name());

@@ -117,6 +117,7 @@ impl Reconcile for Endpoints {
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(service) = self.services.namespace(key.namespace().clone()).get(key.name()) else {
+            self.own_slices.forget(key);
             // Slices go with their owner.
             return self.remove_legacy(key).await;
         };

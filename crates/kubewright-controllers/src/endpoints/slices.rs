@@ -22,7 +22,7 @@ const ROOM: usize = 100;
 impl Endpoints {
     /// Makes the slices of a service what they should be, with as few writes as it takes.
     pub(super) async fn write_slices(&self, service: &Service, groups: &Groups) -> Result<(), Error> {
-        if !self.own_slices.are_seen(service.uid(), self.slices.store()) {
+        if !self.own_slices.are_seen(&service.key(), self.slices.store()) {
             // The slices that we wrote a moment ago wake us when they show.
             return Ok(());
         }
@@ -54,12 +54,12 @@ impl Endpoints {
                 }
                 None => api.create(&slice).await?,
             };
-            self.own_slices.written(service.uid(), &written);
+            self.own_slices.written(&service.key(), &written);
         }
         for surplus in known {
             match api.delete(surplus.name()).await {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => self.own_slices.deleted(service.uid(), &*surplus),
+                _ => self.own_slices.deleted(&service.key(), &*surplus),
             }
         }
         Ok(())

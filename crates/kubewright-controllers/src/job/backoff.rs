@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kubewright_api::batch::v1::JobSpec;
+use kubewright_api::batch::v1::{Job, JobSpec};
 use kubewright_api::core::v1::Pod;
-use kubewright_core::{Object, Str, Time};
+use kubewright_core::{Object, ObjectKey, Str, Time};
 
 use super::tracking::{is_failed, is_tracked};
 use crate::pods::{condition, phase};
@@ -15,16 +15,20 @@ use crate::pods::{condition, phase};
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// What is remembered of each job, by its uid: pods that have failed may be gone while it still waits.
+/// What is remembered of each job: pods that have failed may be gone while it still waits.
+///
+/// By the key of the job, which one worker has in hand at a time: who finds that it is gone forgets it.
 #[derive(Debug, Default)]
 #[doc(alias = "backoffStore")]
 pub(super) struct Backoffs {
-    records: Mutex<HashMap<Str, Backoff>>,
+    records: Mutex<HashMap<ObjectKey, Backoff>>,
 }
 
 /// How a job has fared since its last success.
 #[derive(Debug, Clone, Default)]
 struct Backoff {
+    /// That of the job: another of its name begins anew.
+    uid: Str,
     failures: u32,
     last_failure: Option<Time>,
     /// The pods whose ends are in the numbers, as long as they are held.
@@ -33,24 +37,30 @@ struct Backoff {
 
 impl Backoffs {
     /// Takes note of pods that have ended; returns how long it is too soon to start others.
-    pub(super) fn wait(&self, job: &str, spec: &JobSpec, pods: &[Arc<Pod>], now: Time) -> Option<Duration> {
-        let mut records = self.lock();
-        let record = records.entry(job.into()).or_default();
-        record.note(spec, pods);
-        pause(record.failures, record.last_failure?, now)
+    pub(super) fn wait(&self, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>], now: Time) -> Option<Duration> {
+        let (failures, last_failure) = self.note(job, spec, pods);
+        pause(failures, last_failure?, now)
     }
 
     /// Takes note of pods that have ended, and may be let go before the job is looked at as a whole.
-    pub(super) fn note(&self, job: &str, spec: &JobSpec, pods: &[Arc<Pod>]) {
-        self.lock().entry(job.into()).or_default().note(spec, pods);
+    ///
+    /// Returns how many have failed since the last success, and when the last one did.
+    pub(super) fn note(&self, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>]) -> (u32, Option<Time>) {
+        let mut records = self.lock();
+        let record = records.entry(job.key()).or_default();
+        if record.uid != job.uid() {
+            *record = Backoff { uid: job.uid().into(), ..Backoff::default() };
+        }
+        record.note(spec, pods);
+        (record.failures, record.last_failure)
     }
 
     /// Forgets a job that is gone.
-    pub(super) fn forget(&self, job: &str) {
+    pub(super) fn forget(&self, job: &ObjectKey) {
         self.lock().remove(job);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Str, Backoff>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Backoff>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -122,8 +132,8 @@ mod tests {
 
     #[test]
     fn each_failure_since_the_last_success_doubles_the_wait() {
-        let (backoffs, spec) = (Backoffs::default(), JobSpec::default());
-        let wait = |pods: &[Arc<Pod>], now| backoffs.wait("job", &spec, pods, time(now)).map(|wait| wait.as_secs());
+        let (backoffs, spec, job) = (Backoffs::default(), JobSpec::default(), Job::default());
+        let wait = |pods: &[Arc<Pod>], now| backoffs.wait(&job, &spec, pods, time(now)).map(|wait| wait.as_secs());
         assert_eq!(wait(&[], 0), None);
         assert_eq!(wait(&[pod("a", "Failed", 0)], 1), Some(9));
         assert_eq!(wait(&[pod("a", "Failed", 0)], 1), Some(9), "none is counted twice");
@@ -134,8 +144,12 @@ mod tests {
         assert_eq!(wait(&[pod("e", "Failed", 31), pod("f", "Succeeded", 32), pod("g", "Failed", 33)], 33), Some(10));
         let many: Vec<_> = (0..40).map(|number| pod(&number.to_string(), "Failed", 40)).collect();
         assert_eq!(wait(&many, 40), Some(600));
-        backoffs.forget("job");
-        assert_eq!(wait(&[], 40), None);
+        let mut another = Job::default();
+        another.metadata.uid = Some("another".into());
+        assert_eq!(backoffs.wait(&another, &spec, &[], time(40)), None, "one that was deleted had its name");
+        backoffs.note(&another, &spec, &many);
+        backoffs.forget(&another.key());
+        assert_eq!(backoffs.wait(&another, &spec, &[], time(40)), None);
     }
 
     #[test]

@@ -94,17 +94,8 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         events,
     });
     let of_jobs = jobs.add_handler({
-        let (queue, reconcile) = (queue.clone(), reconcile.clone());
-        move |event: &Event<Job>| {
-            if let Event::Deleted(deleted) = event
-                && let Some(job) = deleted.object()
-            {
-                reconcile.control.forget(job.uid());
-                reconcile.own_statuses.forget(job.uid());
-                reconcile.backoffs.forget(job.uid());
-            }
-            queue.add(Key::Job(event.key()));
-        }
+        let queue = queue.clone();
+        move |event: &Event<Job>| queue.add(Key::Job(event.key()))
     })?;
     let of_pods = pods.add_handler({
         let (queue, jobs) = (queue.clone(), jobs.lister());
@@ -143,7 +134,10 @@ impl Reconcile for Jobs {
         };
         let job = self.jobs.lister().namespace(key.namespace().clone()).get(key.name());
         self.let_go_of_strangers(key, job.as_deref().map(Object::uid)).await?;
-        let Some(job) = job else { return Ok(None) };
+        let Some(job) = job else {
+            self.forget(key);
+            return Ok(None);
+        };
         let Some(spec) = &job.spec else { return Ok(None) };
         if spec.managed_by.as_ref().is_some_and(|manager| *manager != MANAGER) {
             // Its time after the end is kept for it all the same, as that is a controller of its own elsewhere.
@@ -158,7 +152,7 @@ impl Reconcile for Jobs {
             return self.expire(&job, spec).await;
         }
         // What was counted is in the status, so an older one would lead to pods too many; the newer one wakes us again.
-        if !self.own_statuses.are_seen(job.uid(), self.jobs.store()) {
+        if !self.own_statuses.are_seen(key, self.jobs.store()) {
             return Ok(None);
         }
         let pods = self.claim(&job).await?;
@@ -172,6 +166,13 @@ fn selector(job: &Job) -> Result<Selector, Error> {
 }
 
 impl Jobs {
+    /// Forgets a job that is gone.
+    fn forget(&self, key: &ObjectKey) {
+        self.control.forget(key);
+        self.own_statuses.forget(key);
+        self.backoffs.forget(key);
+    }
+
     /// The pods of a job, after adoptions and releases. One that is adopted is held as any other, one that is released is let go.
     #[doc(alias = "getPodsForJob")]
     async fn claim(&self, job: &Job) -> Result<Vec<Arc<Pod>>, Error> {
@@ -188,7 +189,7 @@ impl Jobs {
     /// Counts what has ended, decides whether the job is over, and starts what is missing.
     async fn run(&self, job: &Arc<Job>, spec: &JobSpec, pods: &[Arc<Pod>]) -> Synced {
         let now = self.clock.now();
-        let is_current = self.control.are_seen(job.uid(), self.pods.store());
+        let is_current = self.control.are_seen(&job.key(), self.pods.store());
         let mut status = job.status.clone().unwrap_or_default();
         if status.start_time.is_none() && spec.suspend != Some(true) {
             status.start_time = Some(now);
@@ -199,7 +200,7 @@ impl Jobs {
         let decided = Outcome::decided(&status);
         let is_decided = decided.is_some();
         let (mut outcome, mut again, mut failure) = (None, None, None);
-        self.backoffs.note(job.uid(), spec, pods);
+        self.backoffs.note(job, spec, pods);
         // While the cache is behind, pods that were just created or deleted would be lost; they wake us when they show.
         if is_current {
             outcome = decided
@@ -240,7 +241,7 @@ impl Jobs {
         if job.status.as_ref() != Some(&status) {
             let changed = Job { status: Some(status.clone()), ..(**job).clone() };
             let written = Api::<Job>::namespaced(&self.client, job.namespace()).update_status(&changed).await?;
-            self.own_statuses.written(job.uid(), &written);
+            self.own_statuses.written(&job.key(), &written);
         }
         if let Some(end) = outcome.as_ref().filter(|_| is_over) {
             self.tell_end(job, end);

@@ -52,7 +52,7 @@ impl Jobs {
         alive: &mut Alive,
         pods: &[Arc<Pod>],
     ) -> Result<Option<Duration>, Error> {
-        let too_soon = self.backoffs.wait(job.uid(), spec, pods, self.clock.now());
+        let too_soon = self.backoffs.wait(job, spec, pods, self.clock.now());
         if spec.suspend == Some(true) {
             let all = std::mem::take(&mut alive.active);
             return self.dismiss(job, alive, all).await.map(|()| None);

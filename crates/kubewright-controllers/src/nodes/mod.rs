@@ -91,10 +91,7 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
                     controller.seats.note(new);
                 }
                 Event::Deleted(deleted) => {
-                    controller.timers.forget(&deleted.key());
-                    controller.evictions.forget(&deleted.key());
                     deleted.object().into_iter().for_each(|pod| controller.seats.release(pod));
-                    return;
                 }
             }
             queue.add(event.key());
@@ -137,7 +134,11 @@ impl Reconcile for Nodes {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(pod) = self.pods.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
+        let Some(pod) = self.pods.namespace(key.namespace().clone()).get(key.name()) else {
+            self.timers.forget(key);
+            self.evictions.forget(key);
+            return Ok(None);
+        };
         match is_waiting(&pod) {
             true => self.schedule(&pod).await,
             false if self.options.is_ours(node_name(&pod)) => {

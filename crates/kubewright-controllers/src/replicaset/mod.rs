@@ -54,15 +54,8 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         clock: Clock::new(),
     });
     let of_sets = sets.add_handler({
-        let (queue, controller) = (queue.clone(), controller.clone());
-        move |event: &kubewright_cache::Event<ReplicaSet>| {
-            if let kubewright_cache::Event::Deleted(deleted) = event
-                && let Some(set) = deleted.object()
-            {
-                controller.control.forget(set.uid());
-            }
-            queue.add(event.key());
-        }
+        let queue = queue.clone();
+        move |event: &kubewright_cache::Event<ReplicaSet>| queue.add(event.key())
     })?;
     let of_pods = pods.add_handler({
         let (queue, sets) = (queue.clone(), sets.lister());
@@ -89,9 +82,12 @@ impl Reconcile for ReplicaSets {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(set) = self.sets.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
+        let Some(set) = self.sets.namespace(key.namespace().clone()).get(key.name()) else {
+            self.control.forget(key);
+            return Ok(None);
+        };
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
-        let is_current = self.control.are_seen(set.uid(), self.pods.store());
+        let is_current = self.control.are_seen(key, self.pods.store());
         let claimant = Claimant {
             meta: &set.metadata,
             kind: &KIND,

@@ -8,19 +8,18 @@ mod plan;
 mod pod;
 mod status;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec};
 use kubewright_api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
 use kubewright_cache::{Event, InformerHandle, Lister};
 use kubewright_client::{Api, Client};
-use kubewright_core::options::{DeleteOptions, Patch};
+use kubewright_core::options::Patch;
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
 use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
-use crate::batches::slow_start;
 use crate::claim::{Claimant, claim};
 use crate::clock::Clock;
 use crate::context::ControllerContext;
@@ -28,6 +27,7 @@ use crate::error::Error;
 use crate::indices;
 use crate::own_writes::{OwnWrites, PATIENCE};
 use crate::owner_events::owners_of;
+use crate::pod_control::{Deed, PodControl};
 use crate::pods::next_available;
 use crate::revisions::{Owner, Revisions, template_of};
 use crate::worker::{self, Reconcile, Synced, work};
@@ -48,7 +48,7 @@ struct StatefulSets {
     claims: Lister<PersistentVolumeClaim>,
     revisions: Revisions,
     own_sets: OwnWrites,
-    own_pods: OwnWrites,
+    control: PodControl,
     clock: Clock,
     events: EventRecorder,
 }
@@ -67,6 +67,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let (revisions, claims) = (factory.informer::<ControllerRevision>(), factory.informer::<PersistentVolumeClaim>());
     indices::by_controller(&pods);
     indices::by_controller(&revisions);
+    let events = context.recorder("statefulset-controller");
     let reconcile = Arc::new(StatefulSets {
         client: client.clone(),
         sets: sets.clone(),
@@ -74,22 +75,13 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         claims: claims.lister(),
         revisions: Revisions::new(client, &revisions),
         own_sets: OwnWrites::default(),
-        own_pods: OwnWrites::default(),
+        control: PodControl::new(client, &events).words(words),
         clock: Clock::new(),
-        events: context.recorder("statefulset-controller"),
+        events,
     });
     let of_sets = sets.add_handler({
-        let (queue, reconcile) = (queue.clone(), reconcile.clone());
-        move |event: &Event<StatefulSet>| {
-            if let Event::Deleted(deleted) = event
-                && let Some(set) = deleted.object()
-            {
-                reconcile.revisions.forget(set.uid());
-                reconcile.own_sets.forget(set.uid());
-                reconcile.own_pods.forget(set.uid());
-            }
-            queue.add(event.key());
-        }
+        let queue = queue.clone();
+        move |event: &Event<StatefulSet>| queue.add(event.key())
     })?;
     let of_pods = pods.add_handler({
         let (queue, sets) = (queue.clone(), sets.lister());
@@ -153,10 +145,13 @@ impl Reconcile for StatefulSets {
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
-        let Some(set) = self.sets.lister().namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
-        let is_current = self.own_sets.are_seen(set.uid(), self.sets.store())
-            && self.own_pods.are_seen(set.uid(), self.pods.store())
-            && self.revisions.are_seen(set.uid());
+        let Some(set) = self.sets.lister().namespace(key.namespace().clone()).get(key.name()) else {
+            self.forget(key);
+            return Ok(None);
+        };
+        let is_current = self.own_sets.are_seen(key, self.sets.store())
+            && self.control.are_seen(key, self.pods.store())
+            && self.revisions.are_seen(key);
         if !is_current {
             // What was done before shows soon, and wakes us again.
             return Ok(Some(PATIENCE));
@@ -174,7 +169,7 @@ impl Reconcile for StatefulSets {
         let mut pods = claim(&claimant, &self.pods.lister(), &api, is_member).await?;
         pods.retain(|pod| is_member(pod));
 
-        let owner = Owner { meta: &set.metadata, kind: &KIND, template: &spec.template, hash_label: HASH_LABEL };
+        let owner = Owner { key, meta: &set.metadata, kind: &KIND, template: &spec.template, hash_label: HASH_LABEL };
         let known = self.revisions.of(&owner, &owners, &selector).await?;
         let before = set.status.as_ref();
         let mut collisions = before.and_then(|status| status.collision_count).unwrap_or_default();
@@ -204,6 +199,13 @@ impl Reconcile for StatefulSets {
 }
 
 impl StatefulSets {
+    /// Forgets a set that is gone.
+    fn forget(&self, key: &ObjectKey) {
+        self.revisions.forget(key);
+        self.own_sets.forget(key);
+        self.control.forget(key);
+    }
+
     /// Does what the set needs next; returns when to look again where it waits for storage. What fails keeps nothing else from being done.
     async fn carry_out(&self, rollout: &Rollout<'_>, pods: &[Arc<Pod>]) -> Synced {
         let (set, spec) = (rollout.set, rollout.spec);
@@ -214,7 +216,7 @@ impl StatefulSets {
             }
         }
         let members = Members::new(set, spec, pods);
-        let (mut wait, mut new) = (None, Vec::new());
+        let (mut wait, mut new, mut going) = (None, Vec::new(), Vec::new());
         for action in plan(spec, &members, &rollout.update.name, self.clock.now()) {
             let done = match action {
                 Action::Create(ordinal) => {
@@ -226,7 +228,10 @@ impl StatefulSets {
                     has_claims
                 }
                 Action::Claim(pod, ordinal) => self.ensure_claims(set, spec, &pod, ordinal).await,
-                Action::Delete(pod) => self.delete(set, &pod).await.map(|()| true),
+                Action::Delete(pod) => {
+                    going.push(pod);
+                    Ok(true)
+                }
                 Action::Identify(pod, ordinal) => self.identify(set, &pod, ordinal).await.map(|()| true),
             };
             if let Ok(false) = done {
@@ -234,48 +239,9 @@ impl StatefulSets {
             }
             result = result.and(done.map(drop));
         }
-        result.and(self.create(set, new).await)?;
+        result = result.and(self.control.delete(set, going).await.result);
+        result.and(self.control.create(set, new).await.1)?;
         Ok(wait)
-    }
-
-    async fn create(&self, set: &StatefulSet, pods: Vec<Pod>) -> Result<(), Error> {
-        let (count, pods) = (pods.len(), Mutex::new(pods.into_iter()));
-        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
-        let (made, failed) = slow_start(count, || {
-            let pod = pods.lock().unwrap_or_else(PoisonError::into_inner).next().unwrap_or_default();
-            let api = api.clone();
-            async move { api.create(&pod).await.map_err(|error| (pod.name().to_owned(), error)) }
-        })
-        .await;
-        for pod in &made {
-            self.own_pods.written(set.uid(), pod);
-            let message = format!("create Pod {} in StatefulSet {} successful", pod.name(), set.name());
-            self.events.normal(set, "SuccessfulCreate", message);
-        }
-        let Some((name, error)) = failed else { return Ok(()) };
-        if !error.is_already_exists() {
-            let message = format!("create Pod {name} in StatefulSet {} failed error: {error}", set.name());
-            self.events.warning(set, "FailedCreate", message);
-        }
-        Err(error.into())
-    }
-
-    async fn delete(&self, set: &StatefulSet, pod: &Pod) -> Result<(), Error> {
-        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
-        let told = format!("delete Pod {} in StatefulSet {}", pod.name(), set.name());
-        match api.delete_with(pod.name(), &DeleteOptions::default().uid(pod.uid())).await {
-            Ok(_) => {
-                self.own_pods.deleted(set.uid(), pod);
-                self.events.normal(set, "SuccessfulDelete", format!("{told} successful"));
-            }
-            // Somebody else was faster: gone, or replaced by another of its name.
-            Err(error) if error.is_not_found() || error.is_conflict() => {}
-            Err(error) => {
-                self.events.warning(set, "FailedDelete", format!("{told} failed error: {error}"));
-                return Err(error.into());
-            }
-        }
-        Ok(())
     }
 
     /// Gives an adopted pod the labels of its number.
@@ -284,9 +250,16 @@ impl StatefulSets {
         let (name, index) = (pod::NAME_LABEL, pod::INDEX_LABEL);
         let labels = format!(r#"{{"{name}":"{}","{index}":"{ordinal}"}}"#, pod.name());
         let patch = format!(r#"{{"metadata":{{"uid":"{}","labels":{labels}}}}}"#, pod.uid());
-        let api = Api::<Pod>::namespaced(&self.client, set.namespace());
-        let changed = api.patch(pod.name(), Patch::Strategic(patch.into_bytes())).await?;
-        self.own_pods.written(set.uid(), &changed);
-        Ok(())
+        self.control.update(set, pod, Patch::Strategic(patch.into_bytes())).await
+    }
+}
+
+/// What events of stateful sets say of pods.
+#[doc(alias = "recordPodEvent")]
+fn words(deed: &Deed<'_>) -> String {
+    let told = format!("{} Pod {} in StatefulSet {}", format!("{:?}", deed.verb).to_lowercase(), deed.pod, deed.owner);
+    match deed.failure {
+        None => format!("{told} successful"),
+        Some(error) => format!("{told} failed error: {error}"),
     }
 }

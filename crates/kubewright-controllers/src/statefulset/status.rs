@@ -71,7 +71,7 @@ impl StatefulSets {
         }
         let changed = StatefulSet { status: Some(status), ..set.clone() };
         match Api::<StatefulSet>::namespaced(&self.client, set.namespace()).update_status(&changed).await {
-            Ok(written) => self.own_sets.written(set.uid(), &written),
+            Ok(written) => self.own_sets.written(&set.key(), &written),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
