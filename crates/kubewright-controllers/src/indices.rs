@@ -1,4 +1,5 @@
-//! Indices of caches, some of which several controllers share: by controller, by the name of the job, by address, and by claim.
+//! Indices of caches, some of which several controllers share: by controller, by the name of the job, by address, by claim, and by
+//! the claims that pods use.
 
 use kubewright_api::core::v1::{ObjectReference, PersistentVolume, Pod};
 use kubewright_cache::{Indexers, InformerHandle, Lister};
@@ -6,12 +7,13 @@ use kubewright_core::{Object, ObjectKey, Str};
 use std::sync::Arc;
 
 use crate::job;
-use crate::pods::is_finished;
+use crate::pods::{claims_of, is_finished, node_name};
 
 const CONTROLLER: &str = "kubewright.controller-uid";
 const JOB: &str = "kubewright.job";
 const ADDRESS: &str = "kubewright.pod-ip";
 const CLAIM: &str = "kubewright.claim";
+const USED_CLAIM: &str = "kubewright.used-claim";
 
 /// Indexes objects by the uid of their controller, those without one by namespace.
 pub(crate) fn by_controller<T: Object>(informer: &InformerHandle<T>) {
@@ -67,6 +69,20 @@ pub(crate) fn by_address(informer: &InformerHandle<Pod>) {
 /// Whether a pod that has not ended has this address.
 pub(crate) fn has_address(pods: &Lister<Pod>, address: &str) -> bool {
     pods.by_index(ADDRESS, address).is_ok_and(|pods| !pods.is_empty())
+}
+
+/// Indexes pods that have a node by the claims that they use.
+pub(crate) fn by_used_claim(informer: &InformerHandle<Pod>) {
+    ensure(informer, USED_CLAIM, |pod: &Pod| {
+        let has_node = !node_name(pod).is_empty();
+        let keys = claims_of(pod).filter(|_| has_node).map(|claim| key_of(pod.namespace(), &claim));
+        keys.collect::<Vec<_>>()
+    });
+}
+
+/// Whether a pod that has a node uses the claim with this key.
+pub(crate) fn is_used(pods: &Lister<Pod>, claim: &ObjectKey) -> bool {
+    pods.by_index(USED_CLAIM, &key_of(claim.namespace(), claim.name())).is_ok_and(|pods| !pods.is_empty())
 }
 
 /// Indexes volumes by the claim that they are reserved for.

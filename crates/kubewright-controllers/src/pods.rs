@@ -27,6 +27,12 @@ pub(crate) fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }
 
+/// The names of the claims that a pod uses.
+pub(crate) fn claims_of(pod: &Pod) -> impl Iterator<Item = Str> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter());
+    volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()))
+}
+
 /// The condition of this type.
 pub(crate) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     pod.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)

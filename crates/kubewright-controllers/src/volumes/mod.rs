@@ -14,14 +14,14 @@ use kubewright_api::core::v1::{
 use kubewright_api::storage::v1::StorageClass;
 use kubewright_cache::{Event, Lister};
 use kubewright_client::{Api, Client};
-use kubewright_core::{Map, Object, ObjectKey, Selector, Str};
+use kubewright_core::{Map, Object, ObjectKey, Str};
 use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
-use crate::pods::node_name;
+use crate::pods::{claims_of, node_name};
 use crate::worker::{self, Reconcile, Synced, work};
 use matching::{choose, claim_of, is_of, requested};
 
@@ -53,6 +53,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let (claims, volumes) = (factory.informer::<PersistentVolumeClaim>(), factory.informer::<PersistentVolume>());
     let (classes, pods) = (factory.informer::<StorageClass>(), factory.informer::<Pod>());
     indices::by_claim(&volumes);
+    indices::by_used_claim(&pods);
     let of_claims = claims.add_handler({
         let (queue, volumes) = (queue.clone(), volumes.lister());
         move |event: &Event<PersistentVolumeClaim>| {
@@ -117,12 +118,6 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
 
 fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
-}
-
-/// The names of the claims that a pod uses.
-fn claims_of(pod: &Pod) -> impl Iterator<Item = Str> {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter());
-    volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()))
 }
 
 impl Reconcile for Volumes {
@@ -257,13 +252,7 @@ impl Volumes {
     /// Whether a claim gets its volume only when a pod uses it, and none does yet.
     fn waits(&self, claim: &PersistentVolumeClaim) -> bool {
         let mode = self.class_of(claim).and_then(|class| class.volume_binding_mode.clone());
-        mode.as_deref() == Some("WaitForFirstConsumer") && !self.is_used(claim)
-    }
-
-    /// Whether a pod that has a node uses a claim.
-    fn is_used(&self, claim: &PersistentVolumeClaim) -> bool {
-        let pods = self.pods.namespace(claim.namespace()).list(&Selector::everything());
-        pods.iter().any(|pod| !node_name(pod).is_empty() && claims_of(pod).any(|name| name == claim.name()))
+        mode.as_deref() == Some("WaitForFirstConsumer") && !indices::is_used(&self.pods, &claim.key())
     }
 }
 
