@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kubewright_api::core::v1::{ObjectReference, Pod, Service, ServicePort};
+use kubewright_api::core::v1::{Container, ObjectReference, Pod, Service, ServicePort};
 use kubewright_core::{IntOrString, Object, Str};
 
 use crate::pods::{is_finished, is_ready, node_name};
@@ -29,7 +29,8 @@ pub(super) struct Backend {
     pub(super) is_terminating: bool,
 }
 
-/// Pods by the ports on which they answer: pods may call different numbers by one name.
+/// Pods by the ports on which they answer: pods may call different numbers by one name. One that has no port of that name answers on the
+/// others, or on none.
 pub(super) type Groups = BTreeMap<Vec<Port>, Vec<Backend>>;
 
 /// What is behind a service, in the order of addresses.
@@ -61,10 +62,7 @@ pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
         };
         let mut ports: Vec<Port> = spec.ports.iter().filter_map(|port| resolve(port, pod)).collect();
         ports.sort();
-        // Without any port that it has, a pod is not behind the service, unless the service has none.
-        if !ports.is_empty() || spec.ports.is_empty() {
-            groups.entry(ports).or_default().push(backend);
-        }
+        groups.entry(ports).or_default().push(backend);
     }
     groups.values_mut().for_each(|backends| backends.sort_by(|a, b| a.address.cmp(&b.address)));
     groups
@@ -76,7 +74,10 @@ fn resolve(port: &ServicePort, pod: &Pod) -> Option<Port> {
     let number = match &port.target_port {
         Some(IntOrString::Int(number)) if *number != 0 => *number,
         Some(IntOrString::String(name)) if !name.is_empty() => {
-            let containers = pod.spec.as_ref()?.containers.iter();
+            let spec = pod.spec.as_ref()?;
+            // A container that goes on beside the others is one of them, wherever it is listed.
+            let is_sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
+            let containers = spec.containers.iter().chain(spec.init_containers.iter().filter(is_sidecar));
             let mut ports = containers.flat_map(|container| container.ports.iter());
             let protocol = |protocol: &Option<Str>| protocol.clone().unwrap_or("TCP".into());
             let named = ports

@@ -16,7 +16,7 @@ impl Endpoints {
     /// Makes the endpoints object what it should be.
     pub(super) async fn write_legacy(&self, service: &Service, groups: &Groups) -> Result<(), Error> {
         let known = self.legacy.namespace(service.namespace()).get(service.name());
-        let (subsets, labels) = (subsets(groups), labels(service));
+        let (subsets, labels) = (subsets(service, groups), labels(service));
         let api = Api::<EndpointsObject>::namespaced(&self.client, service.namespace());
         let Some(known) = known else {
             let mut object = EndpointsObject { subsets, ..Default::default() };
@@ -62,9 +62,11 @@ fn labels(service: &Service) -> Map<Str> {
     labels
 }
 
-fn subsets(groups: &Groups) -> List<EndpointSubset> {
+fn subsets(service: &Service, groups: &Groups) -> List<EndpointSubset> {
     let mut subsets = List::new();
-    for (ports, backends) in groups {
+    let has_ports = service.spec.as_ref().is_some_and(|spec| !spec.ports.is_empty());
+    // Here a pod without any of the ports is not behind the service; in slices it is.
+    for (ports, backends) in groups.iter().filter(|(ports, _)| !has_ports || !ports.is_empty()) {
         let addresses = |is_ready: bool| -> List<EndpointAddress> {
             let wanted = backends.iter().filter(|one| one.is_ready == is_ready && (is_ready || !one.is_terminating));
             wanted.map(address).collect()

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::claim::selects;
 use crate::context::ControllerContext;
 use crate::error::Error;
+use crate::indices;
 use crate::own_writes::OwnWrites;
 use crate::worker::{self, Reconcile, Synced, work};
 
@@ -44,6 +45,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let client = &client.clone().on_warning(|_| {});
     let legacy = factory.of_api(Api::<EndpointsObject>::all(client), Scoped::default());
     let slices = factory.informer::<EndpointSlice>();
+    indices::by_controller(&slices);
     let of_services = services.add_handler({
         let queue = queue.clone();
         move |event: &Event<Service>| queue.add(event.key())

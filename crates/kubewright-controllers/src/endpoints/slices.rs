@@ -1,15 +1,14 @@
 //! Endpoints of a service in slices, which change one at a time.
 
-use std::sync::Arc;
-
 use kubewright_api::core::v1::Service;
 use kubewright_api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use kubewright_client::Api;
-use kubewright_core::{GroupVersionKind, Map, Object, Selector, Str, owner};
+use kubewright_core::{GroupVersionKind, Map, Object, Str, owner};
 
 use super::Endpoints;
 use super::backends::{Backend, Groups, Port};
 use crate::error::Error;
+use crate::indices;
 
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
@@ -26,13 +25,9 @@ impl Endpoints {
             // The slices that we wrote a moment ago wake us when they show.
             return Ok(());
         }
-        let mut known: Vec<Arc<EndpointSlice>> =
-            self.slices.lister().namespace(service.namespace()).list(&Selector::everything());
-        known.retain(|slice| {
-            slice.labels().get(SERVICE_NAME) == Some(service.name())
-                && slice.labels().get(MANAGED_BY) == Some(CONTROLLER)
-                && !slice.is_being_deleted()
-        });
+        // Those of one that had its name before are collected with it.
+        let mut known = indices::controlled_by(&self.slices.lister(), service.uid());
+        known.retain(|slice| slice.labels().get(MANAGED_BY) == Some(CONTROLLER) && !slice.is_being_deleted());
         known.sort_by(|a, b| a.name().cmp(b.name()));
         let mut wanted = desired(service, groups);
         // What is right already stays as it is, whatever its place.

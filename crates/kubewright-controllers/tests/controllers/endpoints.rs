@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use kubewright_api::apps::v1::ReplicaSet;
-use kubewright_api::core::v1::{Endpoints, Service, ServicePort, ServiceSpec};
+use kubewright_api::core::v1::{ContainerPort, Endpoints, Pod, Service, ServicePort, ServiceSpec};
 use kubewright_api::discovery::v1::EndpointSlice;
 use kubewright_controllers::NodeOptions;
 use kubewright_core::Object;
 use tokio::time::sleep;
 
-use crate::support::{Cluster, has_ready, labels, replica_set};
+use crate::support::{Cluster, has_ready, labels, replica_set, template};
 
 fn service(name: &str) -> Service {
     let mut service = Service::default();
@@ -84,5 +84,81 @@ async fn what_is_published_before_it_is_ready_does_not_serve_for_that() {
     let slice = slices.iter().find(|slice| slice.name().starts_with("web")).unwrap();
     let conditions = slice.endpoints[0].conditions.as_ref().unwrap();
     assert_eq!((conditions.ready, conditions.serving, conditions.terminating), (Some(true), Some(false), Some(false)));
+    cluster.stop().await;
+}
+
+/// The ports of each slice of `web`, with the names of the pods that answer there.
+fn by_ports(slices: &[EndpointSlice]) -> Vec<(Vec<i32>, Vec<String>)> {
+    let of_web = slices.iter().filter(|slice| slice.labels().get("kubernetes.io/service-name") == Some("web"));
+    let mut found: Vec<_> = of_web
+        .map(|slice| {
+            let mut ports: Vec<_> = slice.ports.iter().filter_map(|port| port.port).collect();
+            ports.sort_unstable();
+            let pods = slice.endpoints.iter().filter_map(|one| one.target_ref.as_ref()?.name.as_deref());
+            (ports, pods.map(str::to_owned).collect())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_a_port_of_that_name_answers_on_the_others_or_on_none() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut named = service("web");
+    let spec = named.spec.as_mut().unwrap();
+    spec.ports = [("http", "http"), ("admin", "admin")]
+        .map(|(name, target)| ServicePort {
+            name: Some(name.into()),
+            port: if name == "http" { 80 } else { 81 },
+            target_port: Some(target.into()),
+            ..Default::default()
+        })
+        .into();
+    cluster.create(&named).await;
+    for (name, ports, is_sidecar) in [
+        ("both", &["http", "admin"][..], false),
+        ("one", &["http"], false),
+        ("none", &[], false),
+        ("side", &["http"], true),
+    ] {
+        let mut pod = Pod { spec: template("web", "one:1").spec, ..Default::default() };
+        pod.metadata.name = Some(name.into());
+        pod.metadata.labels = labels("web");
+        let spec = pod.spec.as_mut().unwrap();
+        let mut container = spec.containers[0].clone();
+        container.ports = ports
+            .iter()
+            .map(|name| ContainerPort {
+                name: Some((*name).into()),
+                container_port: if *name == "http" { 8080 } else { 8081 },
+                ..Default::default()
+            })
+            .collect();
+        if is_sidecar {
+            container.name = "side".into();
+            container.restart_policy = Some("Always".into());
+            spec.init_containers = [container].into();
+        } else {
+            spec.containers = [container].into();
+        }
+        cluster.create(&pod).await;
+    }
+    let is_there =
+        |pods: &[Pod]| pods.len() == 4 && pods.iter().all(|pod| pod.status.as_ref().unwrap().pod_ip.is_some());
+    cluster.until_pods(is_there).await;
+    sleep(Duration::from_secs(10)).await;
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let mut found = by_ports(&cluster.list::<EndpointSlice>().await);
+    found.iter_mut().for_each(|(_, pods)| pods.sort());
+    let want =
+        [(vec![], names(&["none"])), (vec![8080], names(&["one", "side"])), (vec![8080, 8081], names(&["both"]))];
+    assert_eq!(found, want);
+    // Clients from before slices never hear of one without any.
+    let legacy: Endpoints = cluster.get("web").await;
+    let addresses = legacy.subsets.iter().map(|subset| (subset.ports.len(), subset.addresses.len()));
+    let mut addresses: Vec<_> = addresses.collect();
+    addresses.sort_unstable();
+    assert_eq!(addresses, [(1, 2), (2, 1)]);
     cluster.stop().await;
 }
