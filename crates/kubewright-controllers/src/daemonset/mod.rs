@@ -218,11 +218,10 @@ impl DaemonSets {
     /// Says of a pod that has ended that it goes.
     fn tell_of_ended(&self, set: &DaemonSet, pod: &Pod) {
         let node = pod::target(pod).unwrap_or_default();
-        let (reason, state) = match phase(pod) {
-            "Failed" => ("FailedDaemonPod", "failed"),
-            _ => ("SucceededDaemonPod", "succeeded"),
-        };
-        let message = format!("Found {state} daemon pod {} on node {node}, will try to kill it", pod.key());
-        self.events.warning(set, reason, message);
+        let found = |state: &str| format!("Found {state} daemon pod {} on node {node}, will try to", pod.key());
+        match phase(pod) {
+            "Failed" => self.events.warning(set, "FailedDaemonPod", format!("{} kill it", found("failed"))),
+            _ => self.events.normal(set, "SucceededDaemonPod", format!("{} delete it", found("succeeded"))),
+        }
     }
 }

@@ -100,14 +100,25 @@ async fn a_change_of_the_template_goes_from_node_to_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_has_failed_is_replaced() {
+async fn a_pod_that_has_ended_is_replaced() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&daemon_set("agent")).await;
-    cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
-    let mut pod = cluster.pods().await.remove(0);
-    pod.status.as_mut().unwrap().phase = Some("Failed".into());
-    cluster.api::<Pod>().update_status(&pod).await.unwrap();
-    cluster.until_pods(|pods| pods.len() == 1 && pods[0].uid() != pod.uid()).await;
-    cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
+    for (phase, type_, reason, end) in [
+        ("Failed", "Warning", "FailedDaemonPod", "will try to kill it"),
+        ("Succeeded", "Normal", "SucceededDaemonPod", "will try to delete it"),
+    ] {
+        cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
+        let mut pod = cluster.pods().await.remove(0);
+        pod.status.as_mut().unwrap().phase = Some(phase.into());
+        cluster.api::<Pod>().update_status(&pod).await.unwrap();
+        cluster.until_pods(|pods| pods.len() == 1 && pods[0].uid() != pod.uid()).await;
+        cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
+        let event = cluster.until_told("DaemonSet", reason).await;
+        assert_eq!(event.type_.as_deref(), Some(type_));
+        let node = pod.spec.as_ref().unwrap().node_name.as_deref().unwrap_or_default();
+        let state = phase.to_lowercase();
+        let message = format!("Found {state} daemon pod default/{} on node {node}, {end}", pod.name());
+        assert_eq!(event.message.as_deref(), Some(&*message));
+    }
     cluster.stop().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubewright_api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec};
-use kubewright_api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec};
+use kubewright_api::core::v1::{Container, Event, Pod, PodSpec, PodTemplateSpec};
 use kubewright_apiserver::{ApiServer, Faults, RunningServer};
 use kubewright_client::{Api, Client};
 use kubewright_controllers::{ControllerActivity, ControllerSet, NodeOptions, RunningControllers};
@@ -105,6 +105,22 @@ impl Cluster {
                 return pods;
             }
             assert!(start.elapsed() < Duration::from_secs(3600), "pods are still {pods:#?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until an event about an object of this kind has this reason.
+    pub async fn until_told(&self, kind: &str, reason: &str) -> Event {
+        let is_such = |event: &Event| {
+            event.involved_object.kind.as_deref() == Some(kind) && event.reason.as_deref() == Some(reason)
+        };
+        let start = Instant::now();
+        loop {
+            let events: Vec<Event> = self.list().await;
+            if let Some(event) = events.iter().find(|event| is_such(event)) {
+                return event.clone();
+            }
+            assert!(start.elapsed() < Duration::from_secs(3600), "{kind} has told {events:#?}");
             sleep(Duration::from_millis(20)).await;
         }
     }
