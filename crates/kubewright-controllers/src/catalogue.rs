@@ -38,6 +38,8 @@ pub enum Shipped {
     Nodes,
     /// Replica sets: as many pods as they say.
     ReplicaSet,
+    /// Replication controllers, from before replica sets: as many pods as they say.
+    ReplicationController,
     /// The sample controller: a `Foo` owns a deployment.
     Sample,
     /// A service account `default` in each namespace.
@@ -50,7 +52,7 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 14] = [
+    pub const ALL: [Shipped; 15] = [
         Shipped::CronJob,
         Shipped::DaemonSet,
         Shipped::Deployment,
@@ -61,6 +63,7 @@ impl Shipped {
         Shipped::Job,
         Shipped::Nodes,
         Shipped::ReplicaSet,
+        Shipped::ReplicationController,
         Shipped::Sample,
         Shipped::ServiceAccounts,
         Shipped::StatefulSet,
@@ -80,6 +83,7 @@ impl Shipped {
             Shipped::Job => "job",
             Shipped::Nodes => "nodes",
             Shipped::ReplicaSet => "replicaset",
+            Shipped::ReplicationController => "replicationcontroller",
             Shipped::Sample => "sample",
             Shipped::ServiceAccounts => "service-accounts",
             Shipped::StatefulSet => "statefulset",
@@ -100,6 +104,7 @@ impl Shipped {
             Shipped::Job => "runs the pods of jobs to their end",
             Shipped::Nodes => "pretends to be nodes: schedules, starts and stops pods that run nothing",
             Shipped::ReplicaSet => "keeps replica sets at their size",
+            Shipped::ReplicationController => "keeps replication controllers at their size",
             Shipped::Sample => "owns a deployment for each Foo (samplecontroller.k8s.io)",
             Shipped::ServiceAccounts => "makes the service account `default` in each namespace",
             Shipped::StatefulSet => "keeps stateful sets at their size and revision, pod by pod",
@@ -150,6 +155,7 @@ impl Shipped {
             Shipped::Job => job::run(context, stop).await,
             Shipped::Nodes => nodes::run(context, NodeOptions::default(), stop).await,
             Shipped::ReplicaSet => replicaset::run(context, stop).await,
+            Shipped::ReplicationController => replicaset::run_replication_controllers(context, stop).await,
             Shipped::Sample => sample::run(context, stop).await,
             Shipped::ServiceAccounts => service_accounts::run(context, stop).await,
             Shipped::StatefulSet => statefulset::run(context, stop).await,

@@ -51,6 +51,12 @@ impl OwnWrites {
         self.lock().remove(owner);
     }
 
+    /// Whether nothing is remembered of an owner.
+    #[cfg(test)]
+    pub(crate) fn is_forgotten(&self, owner: &ObjectKey) -> bool {
+        !self.lock().contains_key(owner)
+    }
+
     /// Whether the cache shows all that `owner` wrote.
     pub(crate) fn are_seen<T: Object>(&self, owner: &ObjectKey, store: &Store<T>) -> bool {
         let mut writes_of = self.lock();

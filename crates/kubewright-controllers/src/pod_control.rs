@@ -72,6 +72,12 @@ impl PodControl {
         self.own_writes.forget(owner);
     }
 
+    /// Whether nothing is remembered of an owner.
+    #[cfg(test)]
+    pub(crate) fn is_forgotten(&self, owner: &ObjectKey) -> bool {
+        self.own_writes.is_forgotten(owner)
+    }
+
     /// Makes pods in growing batches, until one fails. Returns those that were made. That a namespace goes away is no error.
     #[doc(alias = "CreatePods")]
     pub(crate) async fn create<O: Object>(&self, owner: &O, pods: Vec<Pod>) -> (Vec<Pod>, Result<(), Error>) {

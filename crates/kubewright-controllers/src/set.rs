@@ -68,7 +68,7 @@ impl ControllerSet {
 }
 
 /// What a cluster has besides nodes.
-const CLUSTER: [Shipped; 9] = [
+const CLUSTER: [Shipped; 10] = [
     Shipped::CronJob,
     Shipped::DaemonSet,
     Shipped::Deployment,
@@ -76,6 +76,7 @@ const CLUSTER: [Shipped; 9] = [
     Shipped::Endpoints,
     Shipped::Job,
     Shipped::ReplicaSet,
+    Shipped::ReplicationController,
     Shipped::ServiceAccounts,
     Shipped::StatefulSet,
 ];

@@ -1,4 +1,4 @@
-//! The life of deployments, stateful sets and daemon sets, as kubectl sees it.
+//! The life of deployments, stateful sets, daemon sets and replication controllers, as kubectl sees it.
 
 use std::process::{Command, Output};
 
@@ -141,4 +141,45 @@ fn stateful_and_daemon_sets_roll_forth_and_back() {
     kubectl.says("delete statefulset/db daemonset/agent --cascade=foreground --timeout=120s");
     assert_eq!(kubectl.says("get pods,controllerrevisions -o name"), "");
     assert_eq!(kubectl.says("get pvc -o name").lines().count(), 3, "storage stays");
+}
+
+const REPLICATION_CONTROLLER: &str = r#"
+apiVersion: v1
+kind: ReplicationController
+metadata: {name: old}
+spec:
+  replicas: 2
+  template:
+    metadata: {labels: {app: old}}
+    spec: {containers: [{name: main, image: "one:1"}]}
+"#;
+
+#[test]
+fn a_replication_controller_leaves_its_pods_to_the_next_one() {
+    if !is_there() {
+        return;
+    }
+    let cluster = Cluster::start(&["up", "--quiet"]);
+    let kubectl = Kubectl { cluster: &cluster };
+    let manifest = Scratch::new("rc");
+    std::fs::write(&manifest.0, REPLICATION_CONTROLLER).expect("a file that can be written");
+    kubectl.says(&format!("create -f {}", manifest.path()));
+    kubectl.says("wait --for=jsonpath={.status.readyReplicas}=2 rc/old --timeout=120s");
+    kubectl.says("scale rc/old --replicas=3");
+    kubectl.says("wait --for=jsonpath={.status.readyReplicas}=3 rc/old --timeout=120s");
+    let line = kubectl.says("get rc old --no-headers");
+    assert!(line.split_whitespace().collect::<Vec<_>>().starts_with(&["old", "3", "3", "3"]), "{line}");
+    let described = kubectl.says("describe rc old");
+    assert!(described.contains("3 Running / 0 Waiting / 0 Succeeded / 0 Failed"), "{described}");
+    assert!(described.contains("replication-controller  Created pod: old-"), "{described}");
+
+    let pods = || kubectl.says("get pods -l app=old -o name --sort-by=.metadata.name");
+    let before = pods();
+    kubectl.says("delete rc old --cascade=orphan");
+    assert_eq!(pods(), before);
+    kubectl.says(&format!("create -f {}", manifest.path()));
+    kubectl.says("wait --for=jsonpath={.status.readyReplicas}=2 rc/old --timeout=120s");
+    assert!(pods().lines().all(|pod| before.contains(pod)), "{before}");
+    kubectl.says("delete rc old --cascade=foreground --timeout=120s");
+    assert_eq!(pods(), "");
 }

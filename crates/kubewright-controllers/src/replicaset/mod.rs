@@ -1,5 +1,6 @@
-//! Replica sets: as many pods as asked for, of one template.
+//! Replica sets: as many pods as asked for, of one template. Replication controllers, from before them, are kept by the same code.
 
+mod kind;
 mod pods;
 mod status;
 pub(crate) mod victims;
@@ -7,10 +8,10 @@ pub(crate) mod victims;
 use std::sync::Arc;
 
 use kubewright_api::apps::v1::ReplicaSet;
-use kubewright_api::core::v1::Pod;
-use kubewright_cache::{InformerHandle, Lister};
+use kubewright_api::core::v1::{Pod, ReplicationController};
+use kubewright_cache::{Event, InformerHandle, Lister};
 use kubewright_client::{Api, Client};
-use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector};
+use kubewright_core::{Object, ObjectKey, Selector};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
@@ -22,12 +23,11 @@ use crate::pod_control::PodControl;
 use crate::pods::{is_active, next_available};
 use crate::worker::{self, Reconcile, Synced};
 use crate::{indices, worker::work};
+use kind::Replicated;
 
-pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "ReplicaSet");
-
-struct ReplicaSets {
+struct ReplicaSets<S: Replicated> {
     client: Client,
-    sets: Lister<ReplicaSet>,
+    sets: Lister<S>,
     pods: InformerHandle<Pod>,
     control: PodControl,
     clock: Clock,
@@ -41,26 +41,41 @@ struct ReplicaSets {
 /// If the caches stop before they were complete.
 #[doc(alias = "ReplicaSetController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    keep::<ReplicaSet>(context, stop).await
+}
+
+/// Keeps replication controllers at their size until `stop` is cancelled, with so many workers.
+///
+/// Returns when the last worker has finished the one in hand.
+///
+/// # Errors
+/// If the caches stop before they were complete.
+#[doc(alias = "ReplicationManager")]
+pub async fn run_replication_controllers(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
+    keep::<ReplicationController>(context, stop).await
+}
+
+async fn keep<S: Replicated>(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
-    let queue = worker::queue(context, ReplicaSets::NAME);
-    let (sets, pods) = (factory.informer::<ReplicaSet>(), factory.informer::<Pod>());
+    let queue = worker::queue(context, S::NAME);
+    let (sets, pods) = (factory.informer::<S>(), factory.informer::<Pod>());
     indices::by_controller(&sets);
     indices::by_controller(&pods);
     let controller = Arc::new(ReplicaSets {
         client: client.clone(),
         sets: sets.lister(),
         pods: pods.clone(),
-        control: PodControl::new(client, &context.recorder("replicaset-controller")),
+        control: PodControl::new(client, &context.recorder(S::COMPONENT)),
         clock: Clock::new(),
     });
     let of_sets = sets.add_handler({
         let queue = queue.clone();
-        move |event: &kubewright_cache::Event<ReplicaSet>| queue.add(event.key())
+        move |event: &Event<S>| queue.add(event.key())
     })?;
     let of_pods = pods.add_handler({
         let (queue, sets) = (queue.clone(), sets.lister());
-        move |event: &kubewright_cache::Event<Pod>| {
-            owners_of(event, &sets, "ReplicaSet", |set| selector(set).ok(), |key| queue.add(key));
+        move |event: &Event<Pod>| {
+            owners_of(event, &sets, &S::KIND.kind, |set| selector(set).ok(), |key| queue.add(key));
         }
     })?;
     factory.start(stop);
@@ -73,12 +88,12 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
 }
 
 /// Which pods are a set's.
-fn selector(set: &ReplicaSet) -> Result<Selector, Error> {
-    Ok(Selector::from_label_selector(set.spec.as_ref().map(|spec| &spec.selector))?)
+fn selector(set: &impl Replicated) -> Result<Selector, Error> {
+    Ok(Selector::from_label_selector(set.spec().as_ref().map(|spec| &spec.selector))?)
 }
 
-impl Reconcile for ReplicaSets {
-    const NAME: &'static str = "replicaset";
+impl<S: Replicated> Reconcile for ReplicaSets<S> {
+    const NAME: &'static str = S::NAME;
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
@@ -86,12 +101,12 @@ impl Reconcile for ReplicaSets {
             self.control.forget(key);
             return Ok(None);
         };
-        let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
+        let (Some(spec), selector) = (&set.spec(), selector(&*set)?) else { return Ok(None) };
         let is_current = self.control.are_seen(key, self.pods.store());
         let claimant = Claimant {
-            meta: &set.metadata,
-            kind: &KIND,
-            owners: &Api::<ReplicaSet>::namespaced(&self.client, key.namespace().clone()),
+            meta: set.metadata(),
+            kind: &S::KIND,
+            owners: &Api::<S>::namespaced(&self.client, key.namespace().clone()),
             selector: &selector,
             finalizer: None,
         };
@@ -106,9 +121,62 @@ impl Reconcile for ReplicaSets {
             false => Ok(()),
         };
         let now = self.clock.now();
-        let status = status::calculate(&set, spec, &active, terminating, managed.as_ref().err(), now);
+        let status = status::calculate(&*set, spec, &active, terminating, managed.as_ref().err(), now);
         self.write_status(&set, status).await?;
         managed?;
         Ok(next_available(&active, spec.min_ready_seconds.unwrap_or_default(), now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kubewright_apiserver::{ApiServer, Fault};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_left_of_a_set_that_is_deleted_while_it_is_looked_at() {
+        let server = ApiServer::in_memory().start().await.unwrap();
+        let (client, stop) = (server.client(), CancellationToken::new());
+        let context = ControllerContext::new(&client);
+        let (sets, pods) = (context.factory().informer::<ReplicaSet>(), context.factory().informer::<Pod>());
+        indices::by_controller(&pods);
+        let controller = Arc::new(ReplicaSets {
+            client: client.clone(),
+            sets: sets.lister(),
+            pods: pods.clone(),
+            control: PodControl::new(&client, &context.recorder("test")),
+            clock: Clock::new(),
+        });
+        context.factory().start(&stop);
+        assert!(sets.synced().await && pods.synced().await);
+        let set = r#"{"metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{
+            "metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"one:1"}]}}}}"#;
+        let set: ReplicaSet = kubewright_core::Decoder::new().json(set.as_bytes()).unwrap();
+        let api = Api::<ReplicaSet>::namespaced(&client, "default");
+        let key = api.create(&set).await.unwrap().key();
+        let is_known = || sets.lister().namespace("default").get("web").is_some();
+        while !is_known() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        server.faults().inject(Fault::delay(Duration::from_secs(20)).verb("create").resource("pods"));
+        let looked_at = tokio::spawn({
+            let (controller, key) = (controller.clone(), key.clone());
+            async move { controller.sync(&key).await }
+        });
+        sleep(Duration::from_secs(5)).await;
+        api.delete("web").await.unwrap();
+        while is_known() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(looked_at.await.unwrap().unwrap(), None);
+        assert!(!controller.control.is_forgotten(&key), "a pod was made for it meanwhile");
+        // The deletion has put the key into the queue, from where it is taken when it is no longer in hand.
+        controller.sync(&key).await.unwrap();
+        assert!(controller.control.is_forgotten(&key));
+        stop.cancel();
     }
 }

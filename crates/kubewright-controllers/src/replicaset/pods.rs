@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use kubewright_api::apps::v1::{ReplicaSet, ReplicaSetSpec};
+use kubewright_api::apps::v1::ReplicaSetSpec;
 use kubewright_api::core::v1::Pod;
-use kubewright_core::{Object, owner};
+use kubewright_core::owner;
 
+use super::ReplicaSets;
+use super::kind::Replicated;
 use super::victims::choose;
-use super::{KIND, ReplicaSets};
 use crate::error::Error;
 use crate::indices;
 use crate::owner_events::controller;
@@ -16,18 +17,13 @@ use crate::pods::is_active;
 /// So many pods are created or deleted at the most before a set is looked at again.
 const BURST: usize = 500;
 
-impl ReplicaSets {
+impl<S: Replicated> ReplicaSets<S> {
     /// Creates or deletes pods until there are as many as the set asks for.
-    pub(super) async fn manage(
-        &self,
-        set: &Arc<ReplicaSet>,
-        spec: &ReplicaSetSpec,
-        active: &[Arc<Pod>],
-    ) -> Result<(), Error> {
+    pub(super) async fn manage(&self, set: &Arc<S>, spec: &ReplicaSetSpec, active: &[Arc<Pod>]) -> Result<(), Error> {
         let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
         if active.len() < wanted {
             let missing = (wanted - active.len()).min(BURST);
-            return self.control.create(&**set, vec![pod_of(set, spec); missing]).await.1;
+            return self.control.create(&**set, vec![pod_of(&**set, spec); missing]).await.1;
         }
         let surplus = (active.len() - wanted).min(BURST);
         if surplus == 0 {
@@ -38,7 +34,7 @@ impl ReplicaSets {
     }
 
     /// The active pods of all sets with the same controller, such as the older sets of a deployment.
-    fn related(&self, set: &Arc<ReplicaSet>) -> Vec<Arc<Pod>> {
+    fn related(&self, set: &Arc<S>) -> Vec<Arc<Pod>> {
         let siblings = match controller(set) {
             Some(reference) => indices::controlled_by(&self.sets, &reference.uid),
             None => vec![set.clone()],
@@ -50,14 +46,14 @@ impl ReplicaSets {
 }
 
 /// A pod of the set's template.
-fn pod_of(set: &ReplicaSet, spec: &ReplicaSetSpec) -> Pod {
+fn pod_of<S: Replicated>(set: &S, spec: &ReplicaSetSpec) -> Pod {
     let template = spec.template.clone().unwrap_or_default();
     let mut pod = Pod { spec: template.spec.clone(), ..Default::default() };
     pod.metadata.generate_name = Some(format!("{}-", set.name()).into());
-    pod.metadata.namespace = set.metadata.namespace.clone();
+    pod.metadata.namespace = Some(set.namespace().into());
     pod.metadata.labels = template.metadata.labels.clone();
     pod.metadata.annotations = template.metadata.annotations.clone();
     pod.metadata.finalizers = template.metadata.finalizers.clone();
-    pod.metadata.owner_references = [owner::new_controller_ref(&set.metadata, &KIND)].into();
+    pod.metadata.owner_references = [owner::new_controller_ref(set.metadata(), &S::KIND)].into();
     pod
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use kubewright_api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
+use kubewright_api::apps::v1::{ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
 use kubewright_api::core::v1::Pod;
 use kubewright_client::Api;
-use kubewright_core::{Object, Selector, Time};
+use kubewright_core::{Selector, Time};
 
 use super::ReplicaSets;
+use super::kind::Replicated;
 use crate::claim::selects;
 use crate::error::Error;
 use crate::pods::{is_ready, until_available};
@@ -17,14 +18,14 @@ pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// The status that follows from a set's pods, and from what went wrong.
 pub(super) fn calculate(
-    set: &ReplicaSet,
+    set: &impl Replicated,
     spec: &ReplicaSetSpec,
     active: &[Arc<Pod>],
     terminating: usize,
     failure: Option<&Error>,
     now: Time,
 ) -> ReplicaSetStatus {
-    let mut status = set.status.clone().unwrap_or_default();
+    let mut status = set.status().unwrap_or_default();
     let template = spec.template.as_ref().map(|template| template.metadata.labels.clone()).unwrap_or_default();
     let of_template = Selector::from_set(&template).unwrap_or_else(|_| Selector::everything());
     let minimum = spec.min_ready_seconds.unwrap_or_default();
@@ -56,24 +57,26 @@ pub(super) fn calculate(
     status
 }
 
-impl ReplicaSets {
+impl<S: Replicated> ReplicaSets<S> {
     /// Writes a status that differs; once more where the cache was behind.
-    pub(super) async fn write_status(&self, set: &ReplicaSet, status: ReplicaSetStatus) -> Result<(), Error> {
-        if set.status.as_ref() == Some(&status) {
+    pub(super) async fn write_status(&self, set: &S, status: ReplicaSetStatus) -> Result<(), Error> {
+        let mut changed = set.clone();
+        changed.set_status(status.clone());
+        // As it is written: not every kind has a place for all that could be told.
+        if changed.status() == set.status() {
             return Ok(());
         }
-        let api = Api::<ReplicaSet>::namespaced(&self.client, set.namespace());
-        let mut changed = ReplicaSet { status: Some(status.clone()), ..set.clone() };
+        let api = Api::<S>::namespaced(&self.client, set.namespace());
         match api.update_status(&changed).await {
             Ok(_) => return Ok(()),
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error.into()),
         }
-        let Some(fresh) = api.get_opt(set.name()).await? else { return Ok(()) };
+        let Some(mut fresh) = api.get_opt(set.name()).await? else { return Ok(()) };
         if fresh.uid() == set.uid() {
-            changed.metadata = fresh.metadata;
-            api.update_status(&changed).await?;
+            fresh.set_status(status);
+            api.update_status(&fresh).await?;
         }
         Ok(())
     }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use kubewright_api::apps::v1::ReplicaSet;
-use kubewright_api::core::v1::Pod;
+use kubewright_api::core::v1::{Pod, ReplicationController, ReplicationControllerSpec};
+use kubewright_apiserver::Fault;
 use kubewright_core::Object;
+use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::owner::controller_of;
 use tokio::time::{Instant, sleep};
 
@@ -69,5 +71,63 @@ async fn a_ready_pod_is_available_when_it_has_been_ready_for_long_enough() {
     let since = Instant::now();
     cluster.until::<ReplicaSet>("web", is_available).await;
     assert!((55..65).contains(&since.elapsed().as_secs()), "{:?}", since.elapsed());
+    cluster.stop().await;
+}
+
+fn replication_controller(name: &str, replicas: i32) -> ReplicationController {
+    let mut controller = ReplicationController::default();
+    controller.metadata.name = Some(name.into());
+    controller.spec = Some(ReplicationControllerSpec {
+        replicas: Some(replicas),
+        selector: labels(name),
+        template: Some(template(name, "one:1").into()),
+        ..Default::default()
+    });
+    controller
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replication_controller_has_as_many_pods_as_it_asks_for() {
+    let cluster = Cluster::with_nodes(2).await;
+    let has_ready = |controller: &ReplicationController, count: i32| {
+        let Some(status) = &controller.status else { return false };
+        status.observed_generation == controller.generation()
+            && status.replicas == count
+            && [status.ready_replicas, status.available_replicas, status.fully_labeled_replicas]
+                .iter()
+                .all(|number| number.unwrap_or_default() == count)
+    };
+    let reason = |controller: &ReplicationController| {
+        let conditions = controller.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+        conditions.iter().find(|one| one.type_ == "ReplicaFailure").and_then(|one| one.reason.clone())
+    };
+    cluster.faults().inject(Fault::answer(403).verb("create").resource("pods"));
+    let web = cluster.create(&replication_controller("web", 3)).await;
+    cluster.until::<ReplicationController>("web", |web| reason(web).as_deref() == Some("FailedCreate")).await;
+    cluster.faults().clear();
+    cluster.until::<ReplicationController>("web", |web| reason(web).is_none() && has_ready(web, 3)).await;
+    let pods = cluster.pods().await;
+    let owner = controller_of(&pods[0].metadata).unwrap();
+    let owner = (owner.api_version.as_str(), owner.kind.as_str(), owner.uid.as_str());
+    assert_eq!(owner, ("v1", "ReplicationController", web.uid()));
+
+    cluster.patch::<ReplicationController>("web", r#"{"spec":{"replicas":1}}"#).await;
+    cluster.until::<ReplicationController>("web", |web| has_ready(web, 1)).await;
+    let left = cluster.pods().await.remove(0);
+    // Nothing is written while nothing happens.
+    let before: ReplicationController = cluster.get("web").await;
+    sleep(Duration::from_secs(600)).await;
+    let after: ReplicationController = cluster.get("web").await;
+    assert_eq!(after.resource_version(), before.resource_version());
+
+    // Its pod stays, and the next one of its name takes it over.
+    let options = DeleteOptions::default().propagation(PropagationPolicy::Orphan);
+    cluster.api::<ReplicationController>().delete_with("web", &options).await.unwrap();
+    cluster.until::<Pod>(left.name(), |pod| pod.metadata.owner_references.is_empty()).await;
+    let next = cluster.create(&replication_controller("web", 1)).await;
+    let adopted = cluster
+        .until::<Pod>(left.name(), |pod| controller_of(&pod.metadata).is_some_and(|owner| owner.uid == next.uid()))
+        .await;
+    assert_eq!((adopted.uid(), cluster.pods().await.len()), (left.uid(), 1));
     cluster.stop().await;
 }

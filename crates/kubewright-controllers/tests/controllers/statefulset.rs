@@ -1,7 +1,8 @@
 //! Stateful sets.
 
 use kubewright_api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec};
-use kubewright_api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
+use kubewright_api::core::v1::{Event, PersistentVolumeClaim, Pod, ResourceQuota};
+use kubewright_apiserver::Fault;
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::owner::controller_of;
@@ -218,5 +219,30 @@ async fn a_set_that_waits_to_go_does_nothing() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert!(cluster.list::<ControllerRevision>().await.is_empty());
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_to_pods_is_told_in_the_words_of_stateful_sets() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut orphan = Pod { spec: template("db", "zero:0").spec, ..Default::default() };
+    orphan.metadata.name = Some("db-0".into());
+    orphan.metadata.labels = labels("db");
+    cluster.create(&orphan).await;
+    cluster.faults().inject(Fault::answer(403).verb("create").resource("pods").times(1));
+    cluster.create(&stateful_set("db", 1)).await;
+    cluster.until::<StatefulSet>("db", |set| is_rolled_out(set, 1)).await;
+    for (reason, told) in [
+        ("SuccessfulUpdate", "update Pod db-0 in StatefulSet db successful"),
+        ("SuccessfulDelete", "delete Pod db-0 in StatefulSet db successful"),
+        ("FailedCreate", "create Pod db-0 in StatefulSet db failed error: "),
+    ] {
+        let message = cluster.until_told("StatefulSet", reason).await.message.unwrap_or_default();
+        assert!(message.starts_with(told), "{message}");
+    }
+    let created = "create Pod db-0 in StatefulSet db successful";
+    while !cluster.list::<Event>().await.iter().any(|event| event.message.as_deref() == Some(created)) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     cluster.stop().await;
 }
