@@ -62,9 +62,10 @@ pub struct Options {
 /// The names, for `--help`.
 pub fn names() -> String {
     let mut text = "Controllers:\n".to_owned();
+    let width = Shipped::ALL.map(|shipped| shipped.name().len()).into_iter().max().unwrap_or_default();
     for shipped in Shipped::ALL {
         let mark = if shipped.twin().is_some() { "*" } else { " " };
-        text += &format!("  {:17}{mark} {}\n", shipped.name(), shipped.about());
+        text += &format!("  {:width$} {mark} {}\n", shipped.name(), shipped.about());
     }
     text + "  * a real cluster has one already: refused without --force\n\nEXAMPLES:\n  \
             kubewright run ingress-manager --namespace shop\n  \

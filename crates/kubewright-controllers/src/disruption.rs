@@ -155,9 +155,14 @@ impl Disruption {
             self.events.warning(budget, "UnmanagedPods", message);
         }
         let now = self.clock.now();
-        let is_awaited = |name: &str| pods.iter().any(|pod| pod.name() == name && !pod.is_being_deleted());
         status.disrupted_pods.retain(|name, since| {
-            is_awaited(name) && now.duration_since(*since).unwrap_or_default() < EVICTION_PATIENCE
+            let awaited = pods.iter().find(|pod| pod.name() == name && !pod.is_being_deleted());
+            let is_late = now.duration_since(*since).unwrap_or_default() >= EVICTION_PATIENCE;
+            if let Some(pod) = awaited.filter(|_| is_late) {
+                let message = format!("Pod was expected by PDB {} to be deleted but it wasn't", budget.key());
+                self.events.warning(&**pod, "NotDeleted", message);
+            }
+            awaited.is_some() && !is_late
         });
         let is_healthy =
             |pod: &&Arc<Pod>| is_active(pod) && is_ready(pod) && !status.disrupted_pods.contains_key(pod.name());
@@ -183,7 +188,8 @@ impl Disruption {
                 let expected = self.expected_scale(pods).await?;
                 (expected, scaled(minimum, expected))
             }
-            (None, None) => (number(pods.len()), 1),
+            // It asks for nothing, and allows nothing.
+            (None, None) => (0, 0),
         })
     }
 

@@ -159,7 +159,7 @@ fn machinery(seen: &Seen<'_>, room: usize) -> Vec<Line> {
     let head = heading("INFORMERS").with(Style::Busy, progress).up_to(SECOND - 10);
     let head = head.with(Style::Dim, "objects").up_to(SECOND);
     let columns =
-        format!("{:17}{:>8}{:>6}{:>12}{:>8}{:>8}", "CONTROLLERS", "waiting", "busy", "reconciles", "per s", "errors");
+        format!("{:22}{:>8}{:>5}{:>11}{:>6}{:>7}", "CONTROLLERS", "waiting", "busy", "reconciles", "per s", "errors");
     let mut lines = vec![head.with(Style::Dim, columns)];
     let is_quiet = |informer: &InformerState| {
         informer.has_synced
@@ -208,11 +208,11 @@ fn controller_line(controller: &ControllerActivity, speed: u64) -> Line {
     let alarm = |number: u64, style| if number > 0 { style } else { Style::Plain };
     let waiting = controller.depth as u64;
     Line::default()
-        .plain(format!("{:17}", controller.name))
+        .plain(format!("{:22}", controller.name))
         .with(alarm(waiting, Style::Busy), format!("{waiting:>8}"))
-        .with(alarm(controller.busy, Style::Good), format!("{:>6}", controller.busy))
-        .plain(format!("{:>12}{speed:>8}", controller.reconciles))
-        .with(alarm(controller.errors, Style::Bad), format!("{:>8}", controller.errors))
+        .with(alarm(controller.busy, Style::Good), format!("{:>5}", controller.busy))
+        .plain(format!("{:>11}{speed:>6}", controller.reconciles))
+        .with(alarm(controller.errors, Style::Bad), format!("{:>7}", controller.errors))
 }
 
 fn workload_lines(seen: &Seen<'_>) -> Vec<Line> {

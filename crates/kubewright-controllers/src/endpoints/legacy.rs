@@ -11,28 +11,36 @@ use crate::worker::Synced;
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
+/// The annotation of an object that has not all addresses.
+#[doc(alias = "EndpointsOverCapacity")]
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+/// So many addresses fit into one object; slices have no such limit.
+const ROOM: usize = 1000;
 
 impl Endpoints {
     /// Makes the endpoints object what it should be.
     pub(super) async fn write_legacy(&self, service: &Service, groups: &Groups) -> Result<(), Error> {
         let known = self.legacy.namespace(service.namespace()).get(service.name());
-        let (subsets, labels) = (subsets(service, groups), labels(service));
+        let (mut subsets, labels) = (subsets(service, groups), labels(service));
+        let is_cut = truncate(&mut subsets);
         let api = Api::<EndpointsObject>::namespaced(&self.client, service.namespace());
         let Some(known) = known else {
             let mut object = EndpointsObject { subsets, ..Default::default() };
             object.metadata.name = service.metadata.name.clone();
             object.metadata.namespace = service.metadata.namespace.clone();
             object.metadata.labels = labels;
+            note_cut(&mut object.metadata.annotations, is_cut);
             return match api.create(&object).await {
                 Err(error) if !error.is_already_exists() => Err(error.into()),
                 _ => Ok(()),
             };
         };
-        if known.subsets == subsets && known.metadata.labels == labels {
-            return Ok(());
-        }
         let mut changed = EndpointsObject { subsets, ..(*known).clone() };
         changed.metadata.labels = labels;
+        note_cut(&mut changed.metadata.annotations, is_cut);
+        if changed == *known {
+            return Ok(());
+        }
         match api.update(&changed).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => Ok(()),
@@ -91,11 +99,78 @@ fn subsets(service: &Service, groups: &Groups) -> List<EndpointSubset> {
     subsets
 }
 
+/// Leaves out what is too much: addresses that are not ready first, and of each subset its share. Returns whether anything was.
+#[doc(alias = "truncateEndpoints")]
+fn truncate(subsets: &mut List<EndpointSubset>) -> bool {
+    let ready: usize = subsets.iter().map(|subset| subset.addresses.len()).sum();
+    let unready: usize = subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum();
+    if ready + unready <= ROOM {
+        return false;
+    }
+    let (room, total) = if ready > ROOM { (ROOM, ready) } else { (ROOM - ready, unready) };
+    let mut left = room;
+    for subset in subsets.iter_mut() {
+        if ready > ROOM {
+            subset.not_ready_addresses = List::new();
+        }
+        let cut = if ready > ROOM { &mut subset.addresses } else { &mut subset.not_ready_addresses };
+        let share = (cut.len() * room).div_ceil(total).min(left);
+        *cut = cut.iter().take(share).cloned().collect();
+        left -= cut.len();
+    }
+    subsets.retain(|subset| !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty());
+    true
+}
+
+fn note_cut(annotations: &mut Map<Str>, is_cut: bool) {
+    match is_cut {
+        true => drop(annotations.insert(OVER_CAPACITY, "truncated".into())),
+        false => drop(annotations.remove(OVER_CAPACITY)),
+    }
+}
+
 fn address(backend: &Backend) -> EndpointAddress {
     EndpointAddress {
         ip: backend.address.clone(),
         hostname: backend.hostname.clone(),
         node_name: backend.node.clone(),
         target_ref: Some(backend.target.clone().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_ready_is_left_out_first_and_all_lose_their_share() {
+        for (before, after) in [
+            (&[(600, 400)][..], &[(600, 400)][..]),
+            (&[(600, 500)], &[(600, 400)]),
+            (&[(300, 400), (300, 200)], &[(300, 267), (300, 133)]),
+            (&[(1500, 7), (500, 7)], &[(750, 0), (250, 0)]),
+            (&[(1000, 1)], &[(1000, 0)]),
+            (&[(1000, 0), (0, 1)], &[(1000, 0)]),
+        ] {
+            let addresses = |count: usize| vec![EndpointAddress::default(); count].into_iter().collect();
+            let subset = |(ready, unready): &(usize, usize)| EndpointSubset {
+                addresses: addresses(*ready),
+                not_ready_addresses: addresses(*unready),
+                ..Default::default()
+            };
+            let mut subsets: List<_> = before.iter().map(subset).collect();
+            assert_eq!(truncate(&mut subsets), before != after, "{before:?}");
+            let sizes = subsets.iter().map(|one| (one.addresses.len(), one.not_ready_addresses.len()));
+            assert_eq!(sizes.collect::<Vec<_>>(), after, "{before:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_tells_that_it_has_not_all() {
+        let mut annotations = Map::from([("own", Str::from("kept"))]);
+        note_cut(&mut annotations, true);
+        assert_eq!(annotations.get(OVER_CAPACITY).map(|text| text.as_str()), Some("truncated"));
+        note_cut(&mut annotations, false);
+        assert!(annotations.get(OVER_CAPACITY).is_none() && annotations.len() == 1);
     }
 }

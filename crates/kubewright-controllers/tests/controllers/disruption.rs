@@ -6,7 +6,7 @@ use kubewright_api::apps::v1::{Deployment, StatefulSet, StatefulSetSpec};
 use kubewright_api::core::v1::{ConfigMap, Event, Pod, ReplicationController, ReplicationControllerSpec};
 use kubewright_api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use kubewright_core::meta::v1::LabelSelector;
-use kubewright_core::{GroupVersionKind, IntOrString, owner};
+use kubewright_core::{GroupVersionKind, IntOrString, Time, owner};
 
 use tokio::time::{Instant, sleep};
 
@@ -179,5 +179,36 @@ async fn what_a_budget_lacks_is_told_in_events() {
             sleep(Duration::from_millis(100)).await;
         }
     }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_asks_for_nothing_allows_nothing() {
+    let cluster = Cluster::with_nodes(1).await;
+    pods(&cluster, "web", None).await;
+    cluster.create(&budget("web", None, None)).await;
+    assert_eq!(account(&cluster, "web").await, ((0, 0, 0), "InsufficientPods".to_owned()));
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_leads_to_no_deletion_is_forgotten_and_told() {
+    let cluster = Cluster::with_nodes(1).await;
+    pods(&cluster, "web", None).await;
+    cluster.create(&budget("web", Some(2.into()), None)).await;
+    account(&cluster, "web").await;
+    let api = cluster.api::<PodDisruptionBudget>();
+    let mut evicting = api.get("web").await.unwrap();
+    evicting.status.get_or_insert_default().disrupted_pods.insert("web-0", Time::now());
+    api.update_status(&evicting).await.unwrap();
+    let healthy = |count: i32| {
+        move |budget: &PodDisruptionBudget| budget.status.as_ref().is_some_and(|one| one.current_healthy == Some(count))
+    };
+    cluster.until::<PodDisruptionBudget>("web", healthy(2)).await;
+    let after = cluster.until::<PodDisruptionBudget>("web", healthy(3)).await;
+    assert!(after.status.unwrap().disrupted_pods.is_empty());
+    let event = cluster.until_told("Pod", "NotDeleted").await;
+    let message = "Pod was expected by PDB default/web to be deleted but it wasn't";
+    assert_eq!((event.involved_object.name.as_deref(), event.message.as_deref()), (Some("web-0"), Some(message)));
     cluster.stop().await;
 }
