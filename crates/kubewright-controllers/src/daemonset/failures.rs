@@ -63,6 +63,12 @@ impl Failures {
         self.lock().remove(set);
     }
 
+    /// Whether nothing is remembered of a set.
+    #[cfg(test)]
+    pub(super) fn is_forgotten(&self, set: &ObjectKey) -> bool {
+        !self.lock().contains_key(set)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Record>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }

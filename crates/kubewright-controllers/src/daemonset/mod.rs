@@ -225,3 +225,33 @@ impl DaemonSets {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_remembered_of_a_set_that_is_gone_is_forgotten() {
+        let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
+        let context = ControllerContext::new(&server.client());
+        let (client, events) = (context.client().clone(), context.recorder("test"));
+        let sets = DaemonSets {
+            sets: context.factory().informer(),
+            pods: context.factory().informer(),
+            nodes: context.factory().informer().lister(),
+            revisions: Revisions::new(&client, &context.factory().informer()),
+            own_sets: OwnWrites::default(),
+            control: PodControl::new(&client, &events),
+            failures: Failures::default(),
+            clock: Clock::new(),
+            client,
+            events,
+        };
+        let mut gone = DaemonSet::default();
+        (gone.metadata.namespace, gone.metadata.name) = (Some("default".into()), Some("gone".into()));
+        sets.own_sets.written(&gone.key(), &gone);
+        sets.failures.wait(&gone, "node", &Pod::default());
+        sets.sync(&gone.key()).await.unwrap();
+        assert!(sets.own_sets.is_forgotten(&gone.key()) && sets.failures.is_forgotten(&gone.key()));
+    }
+}

@@ -60,6 +60,12 @@ impl Backoffs {
         self.lock().remove(job);
     }
 
+    /// Whether nothing is remembered of a job.
+    #[cfg(test)]
+    pub(super) fn is_forgotten(&self, job: &ObjectKey) -> bool {
+        !self.lock().contains_key(job)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Backoff>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }

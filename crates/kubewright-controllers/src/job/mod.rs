@@ -290,3 +290,31 @@ fn number(count: usize) -> i32 {
 fn told(count: usize) -> Option<i32> {
     (count != 0).then(|| number(count))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_remembered_of_a_job_that_is_gone_is_forgotten() {
+        let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
+        let context = ControllerContext::new(&server.client());
+        let (client, events) = (context.client().clone(), context.recorder("test"));
+        let jobs = Jobs {
+            jobs: context.factory().informer(),
+            pods: context.factory().informer(),
+            control: PodControl::new(&client, &events),
+            own_statuses: OwnWrites::default(),
+            backoffs: Backoffs::default(),
+            clock: Clock::new(),
+            client,
+            events,
+        };
+        let mut gone = Job::default();
+        (gone.metadata.namespace, gone.metadata.name) = (Some("default".into()), Some("gone".into()));
+        jobs.own_statuses.written(&gone.key(), &gone);
+        jobs.backoffs.note(&gone, &JobSpec::default(), &[]);
+        jobs.sync(&Key::Job(gone.key())).await.unwrap();
+        assert!(jobs.own_statuses.is_forgotten(&gone.key()) && jobs.backoffs.is_forgotten(&gone.key()));
+    }
+}
