@@ -26,7 +26,7 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::owner_events::controller;
 use crate::pods::{is_active, is_finished, is_ready};
-use crate::worker::{self, Reconcile, Synced, chain, work};
+use crate::worker::{self, Reconcile, Synced, work};
 
 /// A budget whose controllers could not be asked is looked at again after so long.
 const RETRY: Duration = Duration::from_secs(10);
@@ -142,7 +142,7 @@ impl Disruption {
         let (expected, desired) = match self.expect(spec, &pods).await {
             Ok(numbers) => numbers,
             Err(error) => {
-                let message = format!("Failed to calculate the number of expected pods: {}", chain(&error));
+                let message = format!("Failed to calculate the number of expected pods: {}", error.told());
                 self.events.warning(budget, "CalculateExpectedPodCountFailed", message);
                 return Err(error);
             }
@@ -243,7 +243,7 @@ impl Disruption {
 fn fail_safe(status: &mut PodDisruptionBudgetStatus, error: &Error, generation: Option<i64>) {
     status.disruptions_allowed = None;
     status.observed_generation = generation;
-    say(status, "False", "SyncFailed", &chain(error), generation);
+    say(status, "False", "SyncFailed", &error.told(), generation);
 }
 
 fn tell(status: &mut PodDisruptionBudgetStatus, healthy: i32, expected: i32, desired: i32, generation: Option<i64>) {

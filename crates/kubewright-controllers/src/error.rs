@@ -60,10 +60,24 @@ impl Error {
         }
     }
 
+    /// What people are told by an object that it happened to: all causes, but not that it was a request that failed.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Error::Request(error) => chain(error),
+            error => chain(error),
+        }
+    }
+
     /// Whether nothing can be created because the namespace goes away.
     pub fn is_namespace_terminating(&self) -> bool {
         matches!(self, Error::Request(error) if is_namespace_terminating(error))
     }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
 }
 
 /// Whether the server refused because the namespace goes away.

@@ -30,17 +30,6 @@ pub(crate) trait Reconcile: Send + Sync + 'static {
     fn sync(&self, key: &Self::Key) -> impl Future<Output = Synced> + Send;
 }
 
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
-}
-
 /// A queue for the keys of one controller. Each key backs off by itself; there is no limit on all together, because
 /// servers that need one say so.
 pub(crate) fn queue<K>(context: &ControllerContext, name: &str) -> RateLimitingQueue<K>

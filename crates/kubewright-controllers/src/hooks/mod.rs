@@ -28,7 +28,7 @@ pub use resource::{
 };
 
 use crate::context::ControllerContext;
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::worker::{self, Reconcile, Synced, work};
 
 /// How soon it is looked at a controller that starts.
@@ -152,7 +152,7 @@ impl Reconcile for Controllers {
                 match self.start(&declared).await {
                     Ok(running) => running,
                     Err(error) => {
-                        self.tell(&declared, false, Some(worker::chain(&error))).await?;
+                        self.tell(&declared, false, Some(chain(&error))).await?;
                         return Err(error.into());
                     }
                 }
@@ -213,7 +213,7 @@ impl Running {
         drop(self.stop);
         match self.task.await {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(worker::chain(&error)),
+            Ok(Err(error)) => Some(chain(&error)),
             Err(error) => Some(error.to_string()),
         }
     }

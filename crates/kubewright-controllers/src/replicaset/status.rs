@@ -47,7 +47,7 @@ pub(super) fn calculate(
                 status: "True".into(),
                 last_transition_time: Some(now),
                 reason: Some(reason.into()),
-                message: Some(chain(failure).into()),
+                message: Some(failure.told().into()),
             });
         }
         None if has_failure => status.conditions.retain(|condition| condition.type_ != REPLICA_FAILURE),
@@ -88,15 +88,4 @@ fn number(count: usize) -> i32 {
 
 fn told(count: i32) -> Option<i32> {
     (count != 0).then_some(count)
-}
-
-/// An error with its causes.
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
 }

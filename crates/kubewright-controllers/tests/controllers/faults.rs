@@ -46,11 +46,16 @@ async fn pods_that_cannot_be_created_are_a_condition() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.faults().inject(Fault::answer(403).verb("create").resource("pods"));
     cluster.create(&replica_set("web", 3)).await;
-    let reason = |set: &ReplicaSet| {
+    let failure = |set: &ReplicaSet| {
         let conditions = set.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
-        conditions.iter().find(|one| one.type_ == "ReplicaFailure").and_then(|one| one.reason.clone())
+        conditions.iter().find(|one| one.type_ == "ReplicaFailure").cloned()
     };
-    cluster.until::<ReplicaSet>("web", |set| reason(set).as_deref() == Some("FailedCreate")).await;
+    let reason = |set: &ReplicaSet| failure(set).and_then(|one| one.reason);
+    let set = cluster.until::<ReplicaSet>("web", |set| reason(set).as_deref() == Some("FailedCreate")).await;
+    // It says what the server said, as the event does.
+    let message = failure(&set).and_then(|one| one.message).unwrap_or_default();
+    let event = cluster.until_told("ReplicaSet", "FailedCreate").await;
+    assert_eq!(event.message.as_deref(), Some(&*format!("Error creating: {message}")));
     cluster.faults().clear();
     cluster.until::<ReplicaSet>("web", |set| reason(set).is_none()).await;
     cluster.until_pods(|pods| pods.len() == 3).await;
