@@ -35,6 +35,7 @@ mod object;
 pub mod openapi;
 mod pages;
 mod patching;
+mod private_file;
 mod random;
 mod regex;
 mod registry;

@@ -53,6 +53,8 @@ pub(crate) struct Call<'a> {
     pub(crate) query: &'a Query,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a Bytes,
+    /// Why objects cannot be kept at the moment, if they cannot.
+    pub(crate) disk_failure: Option<Arc<str>>,
     /// What the client should know besides the answer.
     pub(crate) warnings: Vec<String>,
 }
@@ -161,6 +163,7 @@ impl Service {
             query,
             headers,
             body,
+            disk_failure: self.shared.disk.as_ref().and_then(|disk| disk.failure()),
             warnings: Vec::new(),
         };
         let answer = match &info.target {

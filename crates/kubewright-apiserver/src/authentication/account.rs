@@ -14,8 +14,8 @@ use ring::signature::{
 
 use super::{CREDENTIAL_ID, User};
 use crate::object::{Meta, to_json, tree};
-use crate::random;
 use crate::registry::Registry;
+use crate::{private_file, random};
 
 /// Who issues tokens, and whom they are for unless they say otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -44,27 +44,27 @@ impl Accounts {
     }
 
     /// The key in a directory, or a new one there.
+    ///
+    /// # Errors
+    /// If the file can be neither used nor made; the error names it.
     pub(crate) fn kept_in(directory: &Path) -> io::Result<Self> {
-        use std::io::Write;
-        use std::os::unix::fs::OpenOptionsExt;
         let path = directory.join(KEY_FILE);
-        match std::fs::read(&path) {
-            Ok(key) => Accounts::from_pkcs8(&key),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let key = new_key()?;
-                let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-                file.write_all(&key)?;
-                file.sync_all()?;
+        let kept = match std::fs::read(&path) {
+            // A server that died, or had no room, while it made the file has left it empty.
+            Ok(key) if !key.is_empty() => Accounts::from_pkcs8(&key),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => new_key().and_then(|key| {
+                private_file::write(&path, &key)?;
                 Accounts::from_pkcs8(&key)
-            }
-            Err(error) => Err(error),
-        }
+            }),
+        };
+        kept.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     }
 
     fn from_pkcs8(key: &[u8]) -> io::Result<Self> {
         let random = SystemRandom::new();
         let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random);
-        let unusable = |_| io::Error::new(io::ErrorKind::InvalidData, "the key of service accounts cannot be read");
+        let unusable = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no key of service accounts");
         Ok(Accounts { key: key.map_err(unusable)?, random })
     }
 

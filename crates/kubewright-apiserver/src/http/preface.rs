@@ -19,12 +19,12 @@ pub(super) struct Begun<S> {
     stream: S,
 }
 
-/// Looks at the first bytes, of which the first may take any time. True if the client speaks HTTP/2.
+/// Looks at the first bytes. True if the client speaks HTTP/2. Who says nothing for as long as headers may take is not kept.
 pub(super) async fn look<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Begun<S>, bool)> {
     let (mut first, mut length) = ([0; PREFACE.len()], 0);
     while length < PREFACE.len() && first[..length] == PREFACE[..length] {
         let reading = stream.read(&mut first[length..]);
-        let read = if length == 0 { reading.await? } else { timeout(HEADER_TIME, reading).await?? };
+        let read = timeout(HEADER_TIME, reading).await??;
         if read == 0 {
             break;
         }
@@ -92,6 +92,13 @@ mod tests {
         let mut all = Vec::new();
         begun.read_to_end(&mut all).await.expect("all is there");
         assert_eq!(all, [&PREFACE[..], b"more"].concat());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_is_not_kept() {
+        let (_near, far) = tokio::io::duplex(64);
+        let silent = look(far).await.err().expect("it was long enough");
+        assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

@@ -82,15 +82,23 @@ fn architecture() -> &'static str {
     }
 }
 
-/// A server that answers is well, so the checks are there for those who look for them.
+/// A server that answers is well, unless it cannot keep what it is given.
 fn health(call: &Call<'_>, endpoint: &str, check: &[&str]) -> Result<Answer, Rejection> {
+    let report = |check: &str| match &call.disk_failure {
+        Some(why) if check == "storage" => format!("[-]{check} failed: {why}\n"),
+        _ => format!("[+]{check} ok\n"),
+    };
+    let is_well = call.disk_failure.is_none();
     match check {
-        [] if call.query.get("verbose").is_some() => {
-            let mut text: String = CHECKS.iter().map(|check| format!("[+]{check} ok\n")).collect();
-            text += &format!("{endpoint} check passed\n");
-            Ok(Answer::text(StatusCode::OK, text))
+        [] if call.query.get("verbose").is_some() || !is_well => {
+            let text: String = CHECKS.iter().copied().map(report).collect();
+            Ok(match is_well {
+                true => Answer::text(StatusCode::OK, text + &format!("{endpoint} check passed\n")),
+                false => Answer::text(StatusCode::INTERNAL_SERVER_ERROR, text + &format!("{endpoint} check failed\n")),
+            })
         }
         [] => Ok(Answer::text(StatusCode::OK, "ok")),
+        ["storage"] if !is_well => Ok(Answer::text(StatusCode::INTERNAL_SERVER_ERROR, report("storage"))),
         [check] if CHECKS.contains(check) => Ok(Answer::text(StatusCode::OK, "ok")),
         _ => Err(Rejection::NoSuchPage),
     }

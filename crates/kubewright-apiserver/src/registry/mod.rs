@@ -161,12 +161,8 @@ fn refusal(resource: &Resource, name: &str, error: WriteError<StoredObject, Reje
         WriteError::NotFound => Some(Status::not_found(&resource.group_resource(), name).into()),
         WriteError::Refused(rejection) => Some(rejection),
         WriteError::AlreadyExists(found) => Some(already_exists(resource, name, &found.object.value)),
-        error => Some(Status::internal(error_text(&error)).into()),
+        WriteError::Journal(error) => Some(Status::internal(error.to_string()).into()),
     }
-}
-
-fn error_text(error: &WriteError<StoredObject, Rejection>) -> String {
-    format!("{error:?}")
 }
 
 fn already_exists(resource: &Resource, name: &str, found: &Value) -> Rejection {

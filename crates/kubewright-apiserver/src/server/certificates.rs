@@ -16,6 +16,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
+use crate::private_file;
+
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a server needs to speak TLS, and what its administrator needs to be known.
@@ -52,15 +54,16 @@ impl Certificates {
     /// Takes those in `directory`, or makes new ones there if there are none for this address.
     pub(super) fn kept_in(directory: &Path, address: IpAddr) -> Result<Self, Problem> {
         let directory = directory.join(format!("pki-{}", address.to_string().replace(':', "-")));
+        let in_directory = |error: Problem| Problem::from(format!("{}: {error}", directory.display()));
         let texts = match Texts::read(&directory) {
             Some(texts) => texts,
             None => {
                 let texts = Texts::generate(address)?;
-                texts.write(&directory)?;
+                texts.write(&directory).map_err(|error| in_directory(error.into()))?;
                 texts
             }
         };
-        texts.into_certificates()
+        texts.into_certificates().map_err(in_directory)
     }
 }
 
@@ -113,14 +116,10 @@ impl Texts {
     }
 
     fn write(&self, directory: &Path) -> std::io::Result<()> {
-        use std::io::Write;
-        use std::os::unix::fs::OpenOptionsExt;
         std::fs::create_dir_all(directory)?;
         let texts = [&self.authority, &self.server, &self.server_key, &self.admin, &self.admin_key];
         for (name, text) in FILES.into_iter().zip(texts) {
-            let mut options = std::fs::OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(directory.join(name))?;
-            file.write_all(text.as_bytes())?;
+            private_file::write(&directory.join(name), text.as_bytes())?;
         }
         Ok(())
     }

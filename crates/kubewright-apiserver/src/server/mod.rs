@@ -88,7 +88,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Listen { address, .. } => write!(f, "cannot listen on {address}"),
             StartError::Data { message } => f.write_str(message),
-            StartError::Certificates(_) => f.write_str("cannot make certificates"),
+            StartError::Certificates(_) => f.write_str("certificates and keys cannot be used"),
             StartError::Preload { message } => write!(f, "cannot preload an object: {message}"),
         }
     }

@@ -7,10 +7,14 @@
 //! A watcher may hear of a write before it is in the file, and the process may end in between. So that its revision
 //! never comes to mean something else, the file also holds a revision that no write has reached yet, and the next server
 //! begins there.
+//!
+//! A file that cannot be written, because the disk is full, is tried again until it can. Meanwhile writes are refused.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use std::{fmt, io};
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
@@ -18,6 +22,9 @@ use tokio::sync::watch;
 
 /// How far the revision in the file is ahead of the writes.
 const REVISIONS_AHEAD: u64 = 100_000;
+
+/// How long a file that could not be written is left alone before it is tried again.
+const REST: Duration = Duration::from_secs(1);
 
 const FILE: &str = "objects.redb";
 const FORMAT: u64 = 1;
@@ -73,7 +80,7 @@ struct Pending {
 struct Progress {
     /// All writes up to this revision are in the file.
     revision: u64,
-    /// Why no more will be.
+    /// Why no more are at the moment.
     failure: Option<Arc<str>>,
 }
 
@@ -87,18 +94,18 @@ pub(crate) struct Found {
 impl Disk {
     /// Opens the file in `directory`, or makes both. A file that is damaged or of something else is left as it is.
     pub(crate) fn open(directory: &Path) -> Result<(Self, Found), OpenError> {
+        Disk::open_with(directory, open_file)
+    }
+
+    fn open_with(
+        directory: &Path,
+        open: impl Fn(&Path) -> Result<Database, String> + Send + 'static,
+    ) -> Result<(Self, Found), OpenError> {
         let path = directory.join(FILE);
         let refused = |why: String| OpenError { path: path.clone(), why };
         std::fs::create_dir_all(directory).map_err(|error| refused(error.to_string()))?;
-        // A server that died while it made the file has left it empty.
-        let is_new = std::fs::metadata(&path).map_or(true, |file| file.len() == 0);
-        let opened = if is_new { Database::create(&path) } else { Database::open(&path) };
-        let database = opened.map_err(|error| {
-            refused(match error {
-                redb::DatabaseError::DatabaseAlreadyOpen => "another server uses it".to_owned(),
-                error => format!("{error}; is it a file of kubewright? Choose another directory, or move it away"),
-            })
-        })?;
+        let is_new = is_new(&path);
+        let database = open(&path).map_err(refused)?;
         let found = if is_new { Ok(Found { objects: Vec::new(), revision: None }) } else { read(&database) };
         let found = found.map_err(refused)?;
         // What is written first is seen before it is in the file. Its revision must not be given out again, whatever happens.
@@ -109,11 +116,16 @@ impl Disk {
             progress: watch::Sender::new(Progress { revision: found.revision.unwrap_or_default(), failure: None }),
         });
         let writer = std::thread::Builder::new().name("kubewright-disk".to_owned()).spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.write_all(&database)
+            let (shared, path) = (Arc::clone(&shared), path.clone());
+            move || shared.write_all(database, || open(&path))
         });
         let writer = writer.map_err(|error| refused(error.to_string()))?;
         Ok((Disk { shared, writer: Some(writer) }, found))
+    }
+
+    /// Why objects cannot be written at the moment, if they cannot.
+    pub(crate) fn failure(&self) -> Option<Arc<str>> {
+        self.shared.progress.borrow().failure.clone()
     }
 
     /// Takes events, in the order of their revisions.
@@ -162,7 +174,7 @@ impl Drop for Disk {
 }
 
 impl Shared {
-    fn write_all(&self, database: &Database) {
+    fn write_all(&self, mut database: Database, open: impl Fn() -> Result<Database, String>) {
         loop {
             let records = {
                 let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,15 +183,62 @@ impl Shared {
                 std::mem::take(&mut pending.records)
             };
             let Some(revision) = records.last().map(|record| record.revision) else { return };
-            match write(database, &records, revision) {
-                Ok(()) => self.progress.send_modify(|progress| progress.revision = revision),
-                Err(error) => {
-                    let failure = format!("objects can no longer be written: {error}").into();
-                    return self.progress.send_modify(|progress| progress.failure = Some(failure));
-                }
+            while let Err(error) = write(&database, &records, revision) {
+                self.failed(&error);
+                // After an error redb takes nothing more until the file is opened anew.
+                drop(database);
+                database = loop {
+                    if self.is_over_after_a_rest() {
+                        return;
+                    }
+                    if let Ok(database) = open() {
+                        break database;
+                    }
+                };
             }
+            self.progress.send_modify(|progress| *progress = Progress { revision, failure: None });
         }
     }
+
+    /// Tells all who wait that they wait in vain.
+    fn failed(&self, error: &redb::Error) {
+        if self.progress.borrow().failure.is_none() {
+            tracing::error!(%error, "objects cannot be written, and writes are refused until they can");
+        }
+        let failure = Arc::from(format!("objects cannot be written: {error}"));
+        self.progress.send_modify(|progress| progress.failure = Some(failure));
+    }
+
+    fn is_over_after_a_rest(&self) -> bool {
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let rested = self.arrived.wait_timeout_while(pending, REST, |pending| !pending.is_over);
+        rested.unwrap_or_else(PoisonError::into_inner).0.is_over
+    }
+}
+
+/// Whether there is nothing in a file. A server that died while it made one has left it empty.
+fn is_new(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |file| file.len() == 0)
+}
+
+/// Opens a file, or makes it.
+fn open_file(path: &Path) -> Result<Database, String> {
+    use redb::{DatabaseError, StorageError};
+    use std::io::ErrorKind::{InvalidData, UnexpectedEof};
+    let opened = undamaged(|| if is_new(path) { Database::create(path) } else { Database::open(path) })?;
+    opened.map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => "another server uses it".to_owned(),
+        DatabaseError::Storage(StorageError::Io(error)) if !matches!(error.kind(), InvalidData | UnexpectedEof) => {
+            error.to_string()
+        }
+        error => format!("{error}; is it a file of kubewright? Choose another directory, or move it away"),
+    })
+}
+
+/// Does something with a file that may be damaged: what cannot be, such as a length that is not the one it was given, is a panic in redb.
+fn undamaged<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let damaged = |_| "it is damaged. Restore it from a copy, choose another directory, or move it away".to_owned();
+    catch_unwind(AssertUnwindSafe(work)).map_err(damaged)
 }
 
 /// Writes what was handed over, up to the revision `last`, and that a few more may be given out.
@@ -229,11 +288,13 @@ fn read(database: &Database) -> Result<Found, String> {
         }
         Ok(Found { objects, revision: fact("revision")? })
     };
-    read().map_err(|error| error.to_string())
+    undamaged(read)?.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     /// A directory that nobody else uses, and that goes with the test.
@@ -250,6 +311,97 @@ mod tests {
     impl Drop for Directory {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// A file on a disk that can be full.
+    #[derive(Debug)]
+    struct Crowded(redb::backends::FileBackend, Arc<AtomicBool>);
+
+    impl Crowded {
+        fn open(path: &Path, is_full: &Arc<AtomicBool>) -> Result<Database, String> {
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).open(path);
+            let file = redb::backends::FileBackend::new(file.map_err(|error| error.to_string())?);
+            let crowded = Crowded(file.map_err(|error| error.to_string())?, Arc::clone(is_full));
+            Database::builder().create_with_backend(crowded).map_err(|error| error.to_string())
+        }
+
+        fn room(&self) -> io::Result<()> {
+            if self.1.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+    }
+
+    impl redb::StorageBackend for Crowded {
+        fn len(&self) -> io::Result<u64> {
+            self.0.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.0.read(offset, out)
+        }
+
+        fn set_len(&self, length: u64) -> io::Result<()> {
+            self.room().and_then(|()| self.0.set_len(length))
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.0.sync_data()
+        }
+
+        fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.room().and_then(|()| self.0.write(offset, bytes))
+        }
+
+        fn close(&self) -> io::Result<()> {
+            self.0.close()
+        }
+    }
+
+    fn record(path: &str, revision: u64) -> Record {
+        let json = Some(bytes::Bytes::from_static(b"{}"));
+        Record { resource: "configmaps".to_owned(), path: path.to_owned(), revision, json }
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_written_again_when_there_is_room() {
+        let (directory, is_full) = (Directory::new("full"), Arc::new(AtomicBool::new(false)));
+        let shown = Arc::clone(&is_full);
+        let (disk, _) = Disk::open_with(&directory.0, move |path| Crowded::open(path, &shown)).expect("it opens");
+        let mut journal = disk.journal();
+        journal(record("before", 1)).expect("nothing is wrong yet");
+        disk.wait(1).await.expect("there is room");
+
+        is_full.store(true, Ordering::SeqCst);
+        journal(record("during", 2)).expect("nobody knows yet");
+        let refused = disk.wait(2).await.expect_err("there is no room").to_string();
+        assert!(refused.starts_with("objects cannot be written: "), "{refused}");
+        assert!(journal(record("refused", 3)).is_err() && disk.failure().is_some());
+
+        is_full.store(false, Ordering::SeqCst);
+        let mut progress = disk.shared.progress.subscribe();
+        progress.wait_for(|progress| progress.failure.is_none()).await.expect("the writer works");
+        disk.wait(2).await.expect("what was shown is kept");
+        journal(record("after", 3)).expect("all is well again");
+        disk.wait(3).await.expect("there is room");
+        drop((journal, disk));
+
+        let (_, found) = Disk::open(&directory.0).expect("the file is sound");
+        let paths: Vec<&str> = found.objects.iter().map(|object| &*object.path).collect();
+        assert_eq!(paths, ["after", "before", "during"]);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_is_refused_and_left_as_it_is() {
+        let directory = Directory::new("cut");
+        drop(Disk::open(&directory.0).expect("it can be made"));
+        let path = directory.0.join(FILE);
+        let whole = std::fs::read(&path).expect("it is there");
+        for length in [10, whole.len() / 2, whole.len() - 1] {
+            std::fs::write(&path, &whole[..length]).expect("it can be written");
+            let refused = Disk::open(&directory.0).err().expect("it is damaged").to_string();
+            assert!(refused.contains(FILE), "{refused}");
+            assert_eq!(std::fs::metadata(&path).expect("it is there").len(), length as u64);
         }
     }
 

@@ -76,3 +76,18 @@ async fn a_file_of_something_else_is_named_and_left_as_it_is() {
     assert!(error.to_string().contains("objects.redb"), "{error}");
     assert_eq!(std::fs::read(&file).expect("it is still there"), b"a love letter");
 }
+
+#[tokio::test]
+async fn a_key_that_was_only_begun_is_made_anew_and_a_wrong_one_is_named() {
+    let directory = Directory::new("keys");
+    std::fs::create_dir_all(&directory.0).expect("a directory");
+    let key = directory.0.join("service-accounts.key");
+    std::fs::write(&key, b"").expect("it can be written");
+    start(&directory).await.0.stop().await;
+    assert!(std::fs::metadata(&key).expect("it is there").len() > 0);
+
+    std::fs::write(&key, b"no key").expect("it can be written");
+    let refused = ApiServer::in_memory().data(&directory.0).start().await.expect_err("it is no key");
+    let cause = std::error::Error::source(&refused).expect("it has a cause").to_string();
+    assert!(cause.contains("service-accounts.key"), "{cause}");
+}
