@@ -75,7 +75,8 @@ pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
 /// Writes the kubeconfig, and says that the server is ready.
 pub fn announce(options: &Options, server: &RunningServer) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &options.write_kubeconfig {
-        write_private(path, &server.kubeconfig()).map_err(|error| about(path, &error))?;
+        let unwritten = |error| format!("cannot write the kubeconfig {}", about(path, &error));
+        write_private(path, &server.kubeconfig()).map_err(unwritten)?;
     }
     Ok(crate::output::print(format!("ready {}\n", server.url().unwrap_or_default()))?)
 }

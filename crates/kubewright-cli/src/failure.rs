@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use kubewright_client::config::ConfigError;
+
 /// An error with its causes, each once.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -54,6 +56,18 @@ fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
             "nobody listens there; `kubewright up` starts a cluster, --kubeconfig and --context say which one is meant",
         );
     }
+    if any(&|cause| cause.to_string().starts_with("invalid peer certificate")) {
+        return Some(
+            "the server is not the one that the kubeconfig was written for, or has new certificates, as `kubewright up` \
+             has without --data: take the kubeconfig that it writes now",
+        );
+    }
+    if let Some(config) = causes.iter().find_map(|cause| cause.downcast_ref::<ConfigError>()) {
+        return config.is_empty().then_some(
+            "--kubeconfig FILE or $KUBECONFIG say where the cluster is, --context which one; `kubewright up --write-kubeconfig \
+             FILE` starts one",
+        );
+    }
     let client = causes.iter().find_map(|cause| cause.downcast_ref::<kubewright_client::Error>())?;
     if client.is_forbidden() {
         return Some("the account may not do this: grant it a role, or use another --context");
@@ -61,9 +75,9 @@ fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if client.is_unauthorized() {
         return Some("the credentials of the kubeconfig are not accepted; are they of this cluster, and still valid?");
     }
-    client.is_connection_refused().then_some(
-        "nobody listens there; `kubewright up` starts a cluster, --kubeconfig and --context say which one is meant",
-    )
+    client
+        .is_connection_refused()
+        .then_some("the address is that of the kubeconfig; --kubeconfig and --context say which cluster is meant")
 }
 
 #[cfg(test)]

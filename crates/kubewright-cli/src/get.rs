@@ -19,7 +19,7 @@ const TABLES: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/j
 /// Which objects, and how they are shown.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The resource: `pods`, `po`, `deployments.apps`, a kind.
+    /// The resource: `pods`, `po`, `deployments.apps`, a kind; or an object of it, as `pod/web`.
     resource: String,
     /// One object instead of all.
     name: Option<String>,
@@ -55,10 +55,11 @@ enum Output {
 /// Prints objects as they are now.
 pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
-    let mapping = options.mapping(&client).await?;
+    let (resource, name) = options.asked()?;
+    let mapping = mapping(&client, resource).await?;
     let mut request = options.collection(&client, &mapping);
-    if let Some(name) = &options.name {
-        request = request.name(name.as_str());
+    if let Some(name) = name {
+        request = request.name(name);
     }
     if !options.is_table() {
         let answer = Value::from_json(&request.send().await?.bytes())?;
@@ -77,13 +78,14 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
 /// Prints objects, and then each change as it comes, until the server or the user ends it.
 pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
-    let mapping = options.mapping(&client).await?;
+    let (resource, name) = options.asked()?;
+    let mapping = mapping(&client, resource).await?;
     let mut request = options.collection(&client, &mapping).parameter("watch", "true");
     if options.is_table() {
         request = request.header(ACCEPT, TABLES);
     }
     // Only a collection can be watched: a request for one object is answered with it, whatever else it asks for.
-    if let Some(name) = &options.name {
+    if let Some(name) = name {
         request = request.parameter("fieldSelector", format!("metadata.name={name}"));
     }
     let mut body = request.stream().await?.into_body();
@@ -118,12 +120,16 @@ impl Options {
         (!self.all_namespaces).then(|| self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()))
     }
 
-    async fn mapping(&self, client: &Client) -> Result<RestMapping, Box<dyn Error>> {
-        let found = client.rest_mapper().find(&self.resource).await;
-        found.map_err(|error| match error.is_not_found() {
-            true => format!("the server doesn't have a resource type {:?}", self.resource).into(),
-            false => Box::<dyn Error>::from(error),
-        })
+    /// The resource, and the name of one object: `pod web` and `pod/web` are the same.
+    fn asked(&self) -> Result<(&str, Option<&str>), Box<dyn Error>> {
+        match (self.resource.split_once('/'), self.name.as_deref()) {
+            (None, name) => Ok((&self.resource, name)),
+            (Some((resource, name)), None) if !name.is_empty() => Ok((resource, Some(name))),
+            (Some(_), None) => Err(format!("{:?} has no name after the slash", self.resource).into()),
+            (Some(_), Some(name)) => {
+                Err(format!("{:?} names an object already, and {name:?} another", self.resource).into())
+            }
+        }
     }
 
     /// Asks for all objects that have the labels.
@@ -176,6 +182,14 @@ impl Options {
     fn show(&self, answer: &Value, mapping: &RestMapping, table: &mut Table) {
         table.add(answer, self.all_namespaces && mapping.namespaced);
     }
+}
+
+async fn mapping(client: &Client, resource: &str) -> Result<RestMapping, Box<dyn Error>> {
+    let found = client.rest_mapper().find(resource).await;
+    found.map_err(|error| match error.is_not_found() {
+        true => format!("the server doesn't have a resource type {resource:?}").into(),
+        false => Box::<dyn Error>::from(error),
+    })
 }
 
 /// The type as kubectl names it: `pod`, `deployment.apps`.

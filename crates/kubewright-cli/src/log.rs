@@ -17,6 +17,9 @@ use tracing::{Event, Metadata, Subscriber};
 /// So many lines are kept for a view.
 const KEPT: usize = 200;
 
+/// The variable that says how much is said.
+const VARIABLE: &str = "KUBEWRIGHT_LOG";
+
 /// How much is said.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Verbosity {
@@ -35,7 +38,7 @@ impl Verbosity {
     }
 
     fn level(self) -> LevelFilter {
-        let wished = std::env::var("KUBEWRIGHT_LOG").ok().and_then(|level| level.parse().ok());
+        let wished = std::env::var(VARIABLE).ok().and_then(|level| level.parse().ok());
         match (self.quiet, self.verbose) {
             (true, _) => LevelFilter::ERROR,
             (false, 0) => wished.unwrap_or(LevelFilter::INFO),
@@ -48,6 +51,11 @@ impl Verbosity {
     pub fn start(self) {
         // Fails only if there is a subscriber already, which then stays.
         let _ = tracing::subscriber::set_global_default(Lines { level: self.level() });
+        if let Ok(level) = std::env::var(VARIABLE)
+            && level.parse::<LevelFilter>().is_err()
+        {
+            tracing::warn!("{VARIABLE} is {level:?}, which is none of off, error, warn, info, debug and trace");
+        }
     }
 }
 

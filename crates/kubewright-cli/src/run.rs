@@ -9,7 +9,7 @@ use kubewright_client::{Api, Client, Scope};
 use kubewright_controllers::{ControllerContext, Shipped};
 use kubewright_core::options::ListOptions;
 use kubewright_core::{DynamicObject, GroupVersionResource, Value};
-use kubewright_runtime::election::LeaderElectionOptions;
+use kubewright_runtime::election::{LeaderElectionOptions, unique_identity};
 use kubewright_runtime::{LeaderElector, Manager, ManagerOptions};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -39,8 +39,9 @@ pub struct Options {
     #[arg(long)]
     leader_elect: bool,
     /// The lease that is held.
-    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "default/kubewright", requires = "leader_elect")]
-    lease: String,
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "default/kubewright", requires = "leader_elect",
+        value_parser = lease)]
+    lease: (String, String),
     /// Runs also what the cluster has a controller for already. The two may undo each other's work.
     #[arg(long)]
     force: bool,
@@ -178,11 +179,10 @@ impl Options {
             [first, ..] => Err(first.to_string()),
         });
         if self.leader_elect {
-            let (namespace, name) = self.lease.split_once('/').ok_or("--lease takes NAMESPACE/NAME")?;
-            let identity = identity();
-            tracing::info!(lease = self.lease, identity, "standing by until the lease is ours");
+            let ((namespace, name), identity) = (&self.lease, unique_identity());
+            tracing::info!(lease = %format_args!("{namespace}/{name}"), identity, "standing by until the lease is ours");
             let of_election = LeaderElectionOptions::default().metrics(&manager.metrics().elections);
-            manager.elect(LeaderElector::new(client, namespace, name, identity, of_election)?);
+            manager.elect(LeaderElector::new(client, namespace.as_str(), name.as_str(), identity, of_election)?);
         }
         Ok(manager)
     }
@@ -210,9 +210,12 @@ async fn until_served(client: &Client, definition: &DynamicObject) -> Result<(),
     Ok(())
 }
 
-/// Who this process is among others: its host, its number, and when it started, since numbers come back.
-fn identity() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("{}_{}_{:x}", host.trim(), std::process::id(), started.as_micros())
+/// A lease as it is given.
+fn lease(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err("it is not of the form NAMESPACE/NAME".to_owned()),
+    }
 }

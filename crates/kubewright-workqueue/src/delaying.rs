@@ -32,6 +32,7 @@ pub struct DelayingQueue<T> {
 
 impl<T: Clone + Eq + Hash + Send + 'static> DelayingQueue<T> {
     /// An empty queue.
+    #[doc(alias = "NewTypedDelayingQueue")]
     #[doc(alias = "NewTypedDelayingQueueWithConfig")]
     #[must_use]
     pub fn new(options: Options<T>) -> Self {

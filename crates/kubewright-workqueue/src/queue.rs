@@ -73,6 +73,7 @@ pub(crate) struct Locked<T> {
 
 impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// An empty queue.
+    #[doc(alias = "NewTyped")]
     #[doc(alias = "NewTypedWithConfig")]
     #[must_use]
     pub fn new(options: Options<T>) -> Self {

@@ -41,6 +41,7 @@ pub struct RateLimitingQueue<T> {
 
 impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
     /// An empty queue whose delays are decided by `limiter`.
+    #[doc(alias = "NewTypedRateLimitingQueue")]
     #[doc(alias = "NewTypedRateLimitingQueueWithConfig")]
     #[must_use]
     pub fn new(limiter: impl RateLimiter<T> + 'static, options: Options<T>) -> Self {

@@ -109,7 +109,7 @@ impl Disk {
         let found = if is_new { Ok(Found { objects: Vec::new(), revision: None }) } else { read(&database) };
         let found = found.map_err(refused)?;
         // What is written first is seen before it is in the file. Its revision must not be given out again, whatever happens.
-        write(&database, &[], found.revision.unwrap_or_default()).map_err(|error| refused(error.to_string()))?;
+        try_write(&database, &[], found.revision.unwrap_or_default()).map_err(refused)?;
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
             arrived: Condvar::new(),
@@ -183,7 +183,7 @@ impl Shared {
                 std::mem::take(&mut pending.records)
             };
             let Some(revision) = records.last().map(|record| record.revision) else { return };
-            while let Err(error) = write(&database, &records, revision) {
+            while let Err(error) = try_write(&database, &records, revision) {
                 self.failed(&error);
                 // After an error redb takes nothing more until the file is opened anew.
                 drop(database);
@@ -201,9 +201,9 @@ impl Shared {
     }
 
     /// Tells all who wait that they wait in vain.
-    fn failed(&self, error: &redb::Error) {
+    fn failed(&self, error: &str) {
         if self.progress.borrow().failure.is_none() {
-            tracing::error!(%error, "objects cannot be written, and writes are refused until they can");
+            tracing::error!(error, "objects cannot be written, and writes are refused until they can");
         }
         let failure = Arc::from(format!("objects cannot be written: {error}"));
         self.progress.send_modify(|progress| progress.failure = Some(failure));
@@ -239,6 +239,11 @@ fn open_file(path: &Path) -> Result<Database, String> {
 fn undamaged<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let damaged = |_| "it is damaged. Restore it from a copy, choose another directory, or move it away".to_owned();
     catch_unwind(AssertUnwindSafe(work)).map_err(damaged)
+}
+
+/// Writes, and tells in words why not. All wait for the thread that does it, so that it must not end by a panic.
+fn try_write(database: &Database, records: &[Record], last: u64) -> Result<(), String> {
+    undamaged(|| write(database, records, last))?.map_err(|error| error.to_string())
 }
 
 /// Writes what was handed over, up to the revision `last`, and that a few more may be given out.

@@ -76,6 +76,7 @@ impl<T> Clone for Reflector<T> {
 
 impl<T: Object> Reflector<T> {
     /// A reflector that has not been started.
+    #[doc(alias = "NewReflector")]
     pub fn new(
         lister_watcher: impl ListerWatcher<T>,
         store: impl ReflectorStore<T>,

@@ -25,6 +25,7 @@ fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
     assert!(said(&["get", "namespaces", "default", "-o", "json"]).contains("\"name\":\"default\""));
     assert_eq!(said(&["get", "services", "-o", "name"]), "service/kubernetes\n");
     assert_eq!(said(&["get", "clusterroles", "admin", "-o", "name"]), "clusterrole.rbac.authorization.k8s.io/admin\n");
+    assert_eq!(said(&["get", "service/kubernetes", "-o", "name"]), "service/kubernetes\n");
     // Told to a person; a script that counts lines counts none.
     let none = kubewright(kubeconfig, &["get", "pods"]);
     assert_eq!((text(&none.stdout).as_str(), none.status.code()), ("", Some(0)));
@@ -66,8 +67,23 @@ fn errors_say_what_to_do_and_the_status_says_whose_they_are() {
     assert_eq!(gone.status.code(), Some(1));
     assert!(text(&gone.stderr).contains("`kubewright up` starts a cluster"), "{}", text(&gone.stderr));
 
-    let senseless = run(&["get"]);
-    assert_eq!(senseless.status.code(), Some(2));
+    assert!(text(&gone.stderr).contains(&format!("cannot connect to the server {taken}")), "{}", text(&gone.stderr));
+
+    // Another server at the same place has other certificates.
+    let successor = Cluster::start(&["apiserver"]);
+    let now = successor.serving.line.trim().trim_start_matches("ready https://").to_owned();
+    let former = std::fs::read_to_string(&config).expect("it was written").replace(&taken, &now);
+    std::fs::write(&config, former).expect("it can be written");
+    let stranger = run(&["get", "pods", "--kubeconfig", &config]);
+    assert!(text(&stranger.stderr).contains("has new certificates"), "{}", text(&stranger.stderr));
+    let unchosen = std::fs::read_to_string(&config).expect("it is there").replace("current-context: kubewright", "");
+    std::fs::write(&config, unchosen).expect("it can be written");
+    let nowhere = text(&run(&["get", "pods", "--kubeconfig", &config]).stderr);
+    assert!(nowhere.contains("no context is chosen") && nowhere.contains("--context which one"), "{nowhere}");
+
+    for senseless in [&["get"][..], &["run", "sample", "--leader-elect", "--lease", "x"]] {
+        assert_eq!(run(senseless).status.code(), Some(2), "{senseless:?}");
+    }
     let help = text(&run(&["run", "--help"]).stdout);
     assert!(help.contains("ingress-manager") && help.contains("--leader-elect"), "{help}");
     assert!(text(&run(&["--help"]).stdout).contains("Exit status: 0"));

@@ -20,9 +20,20 @@ struct Server {
 
 impl Server {
     fn start(data: &Path) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_kubewright"))
-            .args(["apiserver", "--http", "--listen", "127.0.0.1:0", "--data"])
+        Server::start_as(&mut Command::new(env!("CARGO_BIN_EXE_kubewright")), data)
+    }
+
+    /// Files may not be larger than so many blocks of the shell's, as if the disk were full then.
+    fn start_with_room(blocks: u32, data: &Path) -> Self {
+        let limited = format!(r#"trap "" XFSZ; ulimit -S -f {blocks}; exec "$0" "$@""#);
+        Server::start_as(Command::new("sh").args(["-c", &limited, env!("CARGO_BIN_EXE_kubewright")]), data)
+    }
+
+    fn start_as(command: &mut Command, data: &Path) -> Self {
+        let mut process = command
+            .args(["apiserver", "--http", "--quiet", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
+            .stderr(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the command was built");
@@ -111,5 +122,54 @@ fn no_answered_write_is_lost_and_no_revision_comes_twice() {
         highest = answered.values().copied().max().unwrap_or(highest);
     }
     assert!(!answered.is_empty(), "nothing was written");
+    let _ = std::fs::remove_dir_all(&data);
+}
+
+#[test]
+fn a_server_without_room_refuses_writes_and_tells_its_health() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let data = std::env::temp_dir().join(format!("kubewright-full-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&data);
+    let server = Server::start_with_room(8192, &data);
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(&server.address).expect("it runs");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it listens");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    assert!(ask("/readyz").starts_with("HTTP/1.1 200"));
+    let text = "x".repeat(200_000);
+    let create = |number: u32| {
+        let body = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"map-{number}"}},"data":{{"a":"{text}"}}}}"#
+        );
+        call(&server.address, "POST", MAPS, &body).expect("it runs")
+    };
+    // Eight MiB at the most, whatever a block is.
+    let (number, (code, answer)) = (0..100)
+        .map(|number| (number, create(number)))
+        .find(|(_, (code, _))| *code != 201)
+        .expect("there is not so much room");
+    assert_eq!(code, 500, "{answer}");
+    assert!(number > 0 && answer.contains("objects cannot be written: "), "{answer}");
+    assert!(create(100).1.contains("objects cannot be written: "));
+    for page in ["/readyz", "/livez", "/healthz/storage"] {
+        let health = ask(page);
+        let is_told =
+            health.starts_with("HTTP/1.1 500") && health.contains("[-]storage failed: objects cannot be written: ");
+        assert!(is_told, "{page}: {health}");
+    }
+    assert!(ask("/readyz/ping").starts_with("HTTP/1.1 200"));
+    server.kill();
+
+    // With room again, everything is there that was answered for.
+    let server = Server::start(&data);
+    for number in 0..number {
+        let (code, _) = call(&server.address, "GET", &format!("{MAPS}/map-{number}"), "").expect("it runs");
+        assert_eq!(code, 200, "map-{number}");
+    }
+    server.kill();
     let _ = std::fs::remove_dir_all(&data);
 }

@@ -34,6 +34,12 @@ pub enum ConfigError {
     /// Nothing is configured: no file, no server.
     #[error("no configuration has been provided")]
     Empty,
+    /// There are contexts, but none is chosen.
+    #[error("no context is chosen, by current-context or otherwise; there are {}", .contexts.join(", "))]
+    NoContext {
+        /// The names of those there are.
+        contexts: Vec<String>,
+    },
     /// A context, cluster or user that is asked for does not exist.
     #[error("there is no {kind} {name:?} in the kubeconfig")]
     Missing {
@@ -109,7 +115,7 @@ impl ConfigError {
 
     /// Whether nothing is configured, so that another source may be tried.
     pub fn is_empty(&self) -> bool {
-        matches!(self, ConfigError::Empty)
+        matches!(self, ConfigError::Empty | ConfigError::NoContext { .. })
     }
 }
 

@@ -20,6 +20,7 @@ pub struct LoadingRules {
 
 impl LoadingRules {
     /// The files of `KUBECONFIG`, or else `.kube/config` in the home directory.
+    #[doc(alias = "NewDefaultClientConfigLoadingRules")]
     pub fn from_environment(environment: &Environment) -> Self {
         let home = environment.home().map(|home| home.join(".kube").join("config"));
         let listed = environment.get("KUBECONFIG");

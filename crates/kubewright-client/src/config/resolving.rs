@@ -22,6 +22,7 @@ impl Config {
     ///
     /// # Errors
     /// If a kubeconfig exists but cannot be used, or nothing is configured at all.
+    #[doc(alias = "BuildConfigFromFlags")]
     pub fn infer() -> Result<Self, ConfigError> {
         let rules = LoadingRules::from_environment(&Environment::process());
         Config::infer_from(&rules, &Overrides::default(), &InCluster::new())
@@ -74,6 +75,9 @@ impl Config {
             return Err(match &selected.cluster_name {
                 Some(name) if !kubeconfig.clusters.contains_key(name) => {
                     ConfigError::Missing { kind: "cluster", name: name.clone() }
+                }
+                None if kubeconfig.current_context.is_none() && !kubeconfig.contexts.is_empty() => {
+                    ConfigError::NoContext { contexts: kubeconfig.contexts.keys().cloned().collect() }
                 }
                 _ => ConfigError::Empty,
             });

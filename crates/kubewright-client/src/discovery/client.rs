@@ -41,6 +41,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     #[doc(alias = "DiscoveryClient")]
+    #[doc(alias = "NewDiscoveryClientForConfig")]
     #[inline]
     pub fn discovery(&self) -> DiscoveryClient {
         let mut client = self.clone();

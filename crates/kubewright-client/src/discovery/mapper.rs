@@ -41,6 +41,7 @@ pub struct RestMapper {
 
 impl Client {
     /// Finds resources by name, with a memory of its own.
+    #[doc(alias = "NewDeferredDiscoveryRESTMapper")]
     #[inline]
     pub fn rest_mapper(&self) -> RestMapper {
         RestMapper::new(CachedDiscovery::new(self.discovery()))

@@ -107,8 +107,8 @@ impl Response {
 
     fn check(&self) -> Result<()> {
         if self.body.is_empty() {
-            let what = self.resource.as_ref().map(ToString::to_string).unwrap_or_default();
-            return Err(DecodeError::new(format!("the body is empty {what}").trim_end()).into());
+            let what = self.resource.as_ref().map(|resource| format!(", of {resource}")).unwrap_or_default();
+            return Err(DecodeError::new(format!("the body is empty{what}")).into());
         }
         match self.status().filter(Status::is_failure) {
             Some(status) => Err(status.into()),

@@ -57,7 +57,12 @@ pub enum Protocol {
 impl Connector {
     /// A new connection, and what is spoken on it. `Some(Http1)` asks for that protocol.
     pub(super) fn connect(&self, wanted: Option<Protocol>) -> BoxFuture<'_, Result<Connected, TransportError>> {
-        Box::pin(self.try_connect(wanted))
+        Box::pin(async move {
+            self.try_connect(wanted).await.map_err(|error| match &self.place {
+                Place::Network { host, port, proxy } => error.at(address(host, *port, proxy.as_ref())),
+                Place::Streams(..) => error,
+            })
+        })
     }
 
     async fn try_connect(&self, wanted: Option<Protocol>) -> Result<Connected, TransportError> {
@@ -92,6 +97,18 @@ impl Connector {
                 proxy.pass(Box::new(stream), host, port).await
             }
         }
+    }
+}
+
+/// An address as errors name it.
+fn address(host: &str, port: u16, proxy: Option<&Proxy>) -> String {
+    let one = |host: &str, port: u16| match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    };
+    match proxy {
+        Some(proxy) => format!("{} through the proxy {}", one(host, port), one(&proxy.host, proxy.port)),
+        None => one(host, port),
     }
 }
 

@@ -73,6 +73,8 @@ where
 #[derive(Debug, Clone)]
 pub struct TransportError {
     kind: TransportErrorKind,
+    /// Where there is no connection to, if that is known.
+    place: Option<Arc<str>>,
     source: Arc<dyn StdError + Send + Sync>,
 }
 
@@ -97,7 +99,12 @@ pub enum TransportErrorKind {
 impl TransportError {
     /// An error of this kind.
     pub fn new(kind: TransportErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        TransportError { kind, source: Arc::from(source.into()) }
+        TransportError { kind, place: None, source: Arc::from(source.into()) }
+    }
+
+    /// The same, with the address in its words.
+    fn at(self, place: String) -> Self {
+        TransportError { place: Some(place.into()), ..self }
     }
 
     /// What can be concluded.
@@ -108,14 +115,18 @@ impl TransportError {
 
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
+        let text = match self.kind {
             TransportErrorKind::Connect => "cannot connect to the server",
             TransportErrorKind::Tls => "no secure connection to the server",
             TransportErrorKind::Credentials => "no credentials for the server",
             TransportErrorKind::Timeout => "the server did not answer in time",
             TransportErrorKind::Disconnected => "the connection to the server broke",
             TransportErrorKind::Unsupported => "the transport cannot do this",
-        })
+        };
+        match &self.place {
+            Some(place) => write!(f, "{text} {place}"),
+            None => f.write_str(text),
+        }
     }
 }
 

@@ -149,3 +149,15 @@ fn without_tls_there_are_no_credentials() {
     assert!(config.credentials.is_empty());
     assert!(config.impersonation.is_some(), "this is no secret");
 }
+
+#[test]
+fn where_no_context_is_chosen_those_there_are_are_named() {
+    let text = KUBECONFIG.replace("current-context: red", "");
+    let kubeconfig = Kubeconfig::parse(&text, None).expect("it is fine");
+    let error = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect_err("which one?");
+    assert!(error.is_empty(), "a pod may be tried instead");
+    let told = "no context is chosen, by current-context or otherwise; there are blue, lost, nobody, plain, red";
+    assert_eq!(error.to_string(), told);
+    let none = Config::from_kubeconfig(&Kubeconfig::default(), &Overrides::default()).expect_err("nothing is there");
+    assert_eq!(none.to_string(), "no configuration has been provided");
+}

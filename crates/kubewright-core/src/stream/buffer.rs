@@ -3,6 +3,9 @@
 use crate::decode::{DecodeError, Decoder};
 use crate::json::Reader;
 
+/// No key, and no space between values, takes more. As all of it is tried again with each piece that comes, more would take for ever.
+const TOKEN_MAX: usize = 64 << 10;
+
 /// Bytes that wait to be decoded.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
@@ -107,6 +110,8 @@ impl Buffer {
                     let mut scan = Scan::default();
                     scan.is_complete(bytes);
                     self.scan = Some(scan);
+                } else if bytes.len() > TOKEN_MAX {
+                    return Err(DecodeError::new(format!("nothing but space, or part of a key, in {TOKEN_MAX} bytes")));
                 }
                 Ok(None)
             }

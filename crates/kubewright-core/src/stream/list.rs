@@ -328,6 +328,19 @@ mod tests {
     use crate::meta::v1::PartialObjectMetadata;
 
     #[test]
+    fn space_or_a_key_without_end_is_refused() {
+        for (start, piece) in [("", b' '), ("{", b'\n'), ("{\"items\":[", b' '), ("{\"", b'k')] {
+            let (mut list, mut decoder) = (ListDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
+            list.push(start.as_bytes());
+            let is_refused = (0..100).any(|_| {
+                list.push(&[piece; 1024]);
+                list.next(&mut decoder).is_err()
+            });
+            assert!(is_refused, "{start}");
+        }
+    }
+
+    #[test]
     fn an_object_that_cannot_be_read_is_passed_over() {
         let text = br#"{"kind":"FooList","metadata":{"resourceVersion":"7"},"items":[
             {"metadata":{"name":"a"}}, {"metadata":{"name":1}}, {"metadata":{"name":"b"}}, {"metadata":[]}]}"#;

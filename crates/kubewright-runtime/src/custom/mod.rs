@@ -30,10 +30,12 @@
 //! ```
 
 mod definition;
+mod install;
 mod parts;
 mod structural;
 
 pub use definition::{Column, CustomResource, Details, MergeError, Rule, ScalePaths, merge_versions};
+pub use install::install;
 pub use kubewright_derive::CustomResource;
 pub use structural::schema_of;
 

@@ -58,7 +58,7 @@ pub(super) struct Seen {
 impl LeaderElector {
     /// A candidate of this identity for the lease of this namespace and name.
     ///
-    /// No two candidates may have the same identity; Go's are a host name and a random uid.
+    /// No two candidates may have the same identity: [`unique_identity`](super::unique_identity) makes one.
     ///
     /// # Errors
     /// If the durations leave no time to step down.

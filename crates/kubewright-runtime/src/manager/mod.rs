@@ -17,6 +17,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use kubewright_cache::{FactoryOptions, SharedInformerFactory};
 use kubewright_client::Client;
@@ -32,8 +33,12 @@ pub use options::{ManagerOptions, RuntimeMetrics};
 pub use signals::shutdown_on_signals;
 
 use crate::controller::{BoxError, Controller, ControllerHandle, RunnableController};
-use crate::election::{LeaderElector, Leadership};
+use crate::election::{LeaderElector, Leadership, host_name};
+use crate::events::{EventApi, EventBroadcaster, EventRecorder};
 use crate::sharding::Sharding;
+
+/// How long events that still wait may take to be written at the end.
+const LAST_EVENTS: Duration = Duration::from_secs(5);
 
 type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>> + Send>;
 
@@ -67,6 +72,7 @@ pub struct Manager {
     elector: Option<LeaderElector>,
     sharding: Option<Sharding>,
     checks: Checks,
+    events: Option<EventBroadcaster>,
     #[cfg(feature = "webhook")]
     webhooks: Vec<crate::webhook::WebhookServer>,
 }
@@ -103,6 +109,7 @@ impl Manager {
             elector: None,
             sharding: None,
             checks: Checks::default(),
+            events: None,
             #[cfg(feature = "webhook")]
             webhooks: Vec::new(),
         }
@@ -134,6 +141,18 @@ impl Manager {
     #[inline]
     pub fn checks(&mut self) -> &mut Checks {
         &mut self.checks
+    }
+
+    /// Records events in the name of `component`. All recorders share one task, which writes what waits before the manager ends.
+    ///
+    /// To be called within a tokio runtime.
+    #[doc(alias = "GetEventRecorderFor")]
+    #[doc(alias = "GetEventRecorder")]
+    #[inline]
+    pub fn recorder(&mut self, component: impl Into<Str>, api: EventApi) -> EventRecorder {
+        let client = self.factory.client();
+        let events = self.events.get_or_insert_with(|| EventBroadcaster::start(client, Default::default()));
+        events.recorder(component, host_name(), api)
     }
 
     /// A controller over the manager's caches and metrics, to be configured and [added](Self::add).
@@ -276,6 +295,9 @@ impl Manager {
             (task, stop)
         });
         let (result, leadership) = self.run_work(shutdown, &caches, &checks).await;
+        if let Some(events) = self.events.take() {
+            events.shutdown(LAST_EVENTS).await;
+        }
         // Controllers have ended, so that shards have nothing in hand and can be given to others at once. If they could not
         // be ended they are dropped by now, too.
         if let Some((mut sharding, stop)) = shared_out {

@@ -3,8 +3,9 @@
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_cache::SharedInformerFactory;
 use kubewright_client::Api;
+use kubewright_core::options::ListOptions;
 use kubewright_core::{DynamicObject, Object};
-use kubewright_runtime::custom::{CustomResource, MergeError, merge_versions};
+use kubewright_runtime::custom::{CustomResource, MergeError, install, merge_versions};
 use kubewright_runtime::{Context, Controller, Outcome, Predicate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -136,4 +137,19 @@ async fn a_controller_of_a_custom_resource_writes_its_status() {
     foos.update(&foo).await.unwrap();
     eventually("the status is written again", async || available(5).await).await;
     running.stopped().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_installed_definition_is_served_and_may_be_installed_again() {
+    let server = server().await;
+    let client = server.client();
+    for _ in 0..2 {
+        install(&client, &Foo::definition(), "tests").await.unwrap();
+        Api::<Foo>::namespaced(&client, "default").list(&ListOptions::default()).await.unwrap();
+    }
+    let mut rival = Foo::definition();
+    rival.set_name("bars.example.com");
+    rival.spec.names.plural = "bars".into();
+    let refused = install(&client, &rival, "tests").await.unwrap_err().to_string();
+    assert!(refused.starts_with("the names of bars.example.com are not accepted: "), "{refused}");
 }

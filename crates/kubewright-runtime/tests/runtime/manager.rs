@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kubewright_api::coordination::v1::Lease;
-use kubewright_api::core::v1::{ConfigMap, Secret};
+use kubewright_api::core::v1::{ConfigMap, Event, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
 use kubewright_cache::{BoxFuture, FactoryOptions, SharedInformerFactory};
 use kubewright_client::{Api, Client};
+use kubewright_core::options::ListOptions;
 use kubewright_runtime::controller::BoxError;
+use kubewright_runtime::events::EventApi;
 use kubewright_runtime::manager::ManagerError;
 use kubewright_runtime::{Context, LeaderElector, Manager, ManagerOptions, Outcome};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,6 +49,30 @@ async fn two_controllers_of_one_name_are_refused() {
     let mut manager = manager(&server, &Journal::default(), Duration::ZERO, ManagerOptions::default());
     let again = manager.controller::<Secret>("maps").reconciling(|_, _| async { Ok(Outcome::Done) });
     assert!(matches!(manager.add(again), Err(ManagerError::DuplicateName { name }) if name == "maps"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_wait_are_written_before_the_end() {
+    let server = server().await;
+    let mut manager = Manager::new(&server.client(), ManagerOptions::default());
+    let recorder = manager.recorder("maps", EventApi::Core);
+    let maps = manager.controller::<ConfigMap>("maps").reconciling(move |map, context: Context| {
+        let recorder = recorder.clone();
+        async move {
+            context.stopping().cancelled().await;
+            recorder.normal(&*map, "Seen", "it is there");
+            Ok(Outcome::Done)
+        }
+    });
+    manager.add(maps).unwrap();
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    let (stop, running) = start(manager);
+    sleep(seconds(1.0)).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let events = Api::<Event>::namespaced(&server.client(), "default").list(&ListOptions::default()).await.unwrap();
+    let seen = events.items.iter().map(|event| (event.reason.as_deref(), event.reporting_component.as_deref()));
+    assert_eq!(seen.collect::<Vec<_>>(), [(Some("Seen"), Some("maps"))]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ mod resource;
 mod tests;
 
 use kubewright::runtime::custom::CustomResource;
-use kubewright::runtime::election::LeaderElectionOptions;
+use kubewright::runtime::election::{LeaderElectionOptions, unique_identity};
 use kubewright::runtime::{BoxError, LeaderElector, Manager, ManagerOptions, shutdown_on_signals};
 use kubewright::{Client, Object, Value, yaml};
 
@@ -30,10 +30,8 @@ async fn run() -> Result<(), BoxError> {
     let client = Client::try_default().await?;
     let mut manager = Manager::new(&client, ManagerOptions::default().listen("0.0.0.0:8080".parse()?));
     let elections = LeaderElectionOptions::default().metrics(&manager.metrics().elections);
-    // The name of a pod is its host's name, and its own.
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "local".to_owned());
-    let identity = format!("{host}_{}", std::process::id());
-    manager.elect(LeaderElector::new(&client, client.default_namespace(), "widget-operator", identity, elections)?);
+    let (namespace, identity) = (client.default_namespace(), unique_identity());
+    manager.elect(LeaderElector::new(&client, namespace, "widget-operator", identity, elections)?);
     reconciler::add_to(&mut manager)?;
     println!("running; health and metrics on port 8080");
     Ok(manager.run(&shutdown_on_signals()).await?)

@@ -1,0 +1,62 @@
+//! Makes an API server know a custom resource.
+
+use std::time::Duration;
+
+use kubewright_api::apiextensions::v1::CustomResourceDefinition;
+use kubewright_client::{Api, Client};
+use kubewright_core::Object;
+use kubewright_core::options::ApplyOptions;
+use tokio::time::{sleep, timeout};
+
+use crate::BoxError;
+
+/// How long a server may take to serve what it was told of.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it is asked.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Applies a definition as `manager`, and waits until the server serves it.
+///
+/// Usually a cluster's administrator installs definitions, from a manifest: a controller needs rights for this that it does not need
+/// otherwise.
+///
+/// # Errors
+/// Those of the server; or in words, if its names are taken, or it is not served in half a minute.
+#[doc(alias = "WaitForCRDs")]
+pub async fn install(client: &Client, definition: &CustomResourceDefinition, manager: &str) -> Result<(), BoxError> {
+    let definitions = Api::<CustomResourceDefinition>::all(client);
+    definitions.apply(definition, &ApplyOptions::new(manager).force()).await?;
+    let served = async {
+        loop {
+            match state(&definitions.get(definition.name()).await?) {
+                State::Served => return Ok(()),
+                State::Refused(why) => return Err(BoxError::from(why)),
+                State::Unknown => sleep(LOOK).await,
+            }
+        }
+    };
+    let late = |_| format!("{} is not served after {PATIENCE:?}", definition.name());
+    timeout(PATIENCE, served).await.map_err(late)?
+}
+
+enum State {
+    Served,
+    Refused(String),
+    Unknown,
+}
+
+fn state(definition: &CustomResourceDefinition) -> State {
+    let conditions = definition.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+    let named = |name: &str| conditions.iter().find(|condition| condition.type_ == name);
+    if named("Established").is_some_and(|condition| condition.status == "True") {
+        return State::Served;
+    }
+    match named("NamesAccepted").filter(|condition| condition.status == "False") {
+        Some(taken) => {
+            let why = taken.message.as_deref().unwrap_or_default();
+            State::Refused(format!("the names of {} are not accepted: {why}", definition.name()))
+        }
+        None => State::Unknown,
+    }
+}
