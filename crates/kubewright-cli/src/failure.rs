@@ -62,6 +62,9 @@ fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
              has without --data: take the kubeconfig that it writes now",
         );
     }
+    if any(&|cause| cause.to_string().contains("InvalidContentType")) {
+        return Some("what answers there speaks no TLS: is the server's address http://, and not https://?");
+    }
     if let Some(config) = causes.iter().find_map(|cause| cause.downcast_ref::<ConfigError>()) {
         return config.is_empty().then_some(
             "--kubeconfig FILE or $KUBECONFIG say where the cluster is, --context which one; `kubewright up --write-kubeconfig \

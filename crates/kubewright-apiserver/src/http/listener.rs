@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -17,6 +17,9 @@ use crate::service::Service;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait when the system has no more sockets to give.
 const EXHAUSTED: Duration = Duration::from_millis(50);
+
+/// What a client hears that speaks no TLS where it should.
+const FORGOTTEN: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 /// A stream of either kind.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -36,7 +39,7 @@ pub(crate) async fn listen(
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stopped| *stopped) => break,
         };
-        let Ok((socket, _)) = accepted else {
+        let Ok((mut socket, _)) = accepted else {
             tokio::time::sleep(EXHAUSTED).await;
             continue;
         };
@@ -49,8 +52,13 @@ pub(crate) async fn listen(
             let Some(acceptor) = acceptor else {
                 return Some((Box::new(socket) as Box<dyn Stream>, Peer::Plain { is_on_loopback }));
             };
-            let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket));
-            let stream = handshake.await.ok()?.ok()?;
+            let handshake = async {
+                if has_forgotten_tls(&mut socket).await {
+                    return None;
+                }
+                acceptor.accept(socket).await.ok()
+            };
+            let stream = tokio::time::timeout(HANDSHAKE, handshake).await.ok()??;
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let user = certificate.and_then(|certificate| authentication::subject(certificate));
             let peer = user.map_or(Peer::Unknown, Peer::Certified);
@@ -59,4 +67,17 @@ pub(crate) async fn listen(
     }
     drop(listener);
     connections.finish().await;
+}
+
+/// Whether a client speaks HTTP without TLS. It is told so, as by Go's servers: it can read nothing of what TLS would answer.
+async fn has_forgotten_tls(socket: &mut TcpStream) -> bool {
+    let mut first = [0; 1024];
+    // A handshake begins with 22, a request with the letters of its method.
+    let is_http = socket.peek(&mut first[..1]).await.is_ok_and(|read| read == 1 && first[0].is_ascii_uppercase());
+    if is_http {
+        // What has come is read, or its client would hear of a broken connection instead.
+        let _ = socket.read(&mut first).await;
+        let _ = socket.write_all(FORGOTTEN).await;
+    }
+    is_http
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
 use kubewright_apiserver::{ApiServer, Tokens};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::client::{CONFIG_MAPS, Client};
@@ -47,6 +48,18 @@ async fn with_tls_the_kubeconfig_has_what_kubectl_needs() {
         assert!(kubeconfig.contains(part), "{part} is missing");
     }
     assert!(!format!("{server:?}").contains("key"));
+}
+
+#[tokio::test]
+async fn who_forgets_tls_is_told() {
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let server = ApiServer::in_memory().listen(address).start().await.expect("a free port");
+    let mut socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
+    socket.write_all(b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it listens");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.expect("it answers in words");
+    assert!(answer.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"), "{answer}");
 }
 
 #[tokio::test]

@@ -81,6 +81,16 @@ fn errors_say_what_to_do_and_the_status_says_whose_they_are() {
     let nowhere = text(&run(&["get", "pods", "--kubeconfig", &config]).stderr);
     assert!(nowhere.contains("no context is chosen") && nowhere.contains("--context which one"), "{nowhere}");
 
+    let bare = Serving::start(&["apiserver", "--http", "--listen", "127.0.0.1:0"]);
+    let address = bare.line.trim().trim_start_matches("ready http://").to_owned();
+    let encrypted = format!(
+        "current-context: a\ncontexts: [{{name: a, context: {{cluster: a}}}}]\n\
+         clusters: [{{name: a, cluster: {{server: 'https://{address}'}}}}]\n"
+    );
+    std::fs::write(&config, encrypted).expect("it can be written");
+    let said = text(&run(&["get", "pods", "--kubeconfig", &config]).stderr);
+    assert!(said.contains("hint: what answers there speaks no TLS"), "{said}");
+
     for senseless in [&["get"][..], &["run", "sample", "--leader-elect", "--lease", "x"]] {
         assert_eq!(run(senseless).status.code(), Some(2), "{senseless:?}");
     }
