@@ -26,6 +26,7 @@ mod syntax;
 mod tests;
 mod types;
 mod value;
+mod words;
 
 use kubewright_core::Str;
 
@@ -36,6 +37,7 @@ pub(crate) use evaluator::Variables;
 pub(crate) use functions::{Check, CheckStage, is_version, show_double};
 pub(crate) use types::{Field, ListKind, Type, escape};
 pub(crate) use value::Value;
+pub(crate) use words::is_identifier;
 
 use syntax::Expression;
 

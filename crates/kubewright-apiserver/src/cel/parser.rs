@@ -6,32 +6,12 @@ use super::error::CompileError;
 use super::lexer::{Token, tokens};
 use super::syntax::{Expression, Fold, FoldKind, Node, Operator};
 use super::value::Value;
+use super::words::is_reserved;
 
 /// How deep a tree may be, so that nobody runs out of stack on it.
 const MAX_DEPTH: usize = 96;
 /// How long a text may be.
 const MAX_LENGTH: usize = 1 << 16;
-
-/// Names that the language keeps for itself.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Reads a whole text.
 pub(super) fn parse(text: &str, has_bindings: bool) -> Result<Expression, CompileError> {
@@ -342,7 +322,7 @@ impl Parser<'_> {
                 self.at -= 1;
                 return Err(self.unexpected());
             }
-            word if RESERVED.contains(&word) => {
+            word if is_reserved(word) => {
                 return Err(self.error(offset, format!("Syntax error: reserved identifier: {word}")));
             }
             _ => {}

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use kubewright_core::{Map, Str};
 
+use super::words::is_word;
+
 /// What is known of a value before it is there.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Type {
@@ -111,34 +113,9 @@ impl fmt::Display for Type {
     }
 }
 
-/// Words of the language that cannot be names of fields.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// The name by which expressions reach a field, `None` if they cannot.
 pub(crate) fn escape(name: &str) -> Option<Str> {
-    if RESERVED.contains(&name) {
+    if is_word(name) {
         return Some(format!("__{name}__").into());
     }
     let first = name.bytes().next()?;
@@ -156,7 +133,7 @@ pub(crate) fn escape(name: &str) -> Option<Str> {
 /// The name of a field that expressions reach by this one.
 pub(super) fn unescape(name: &str) -> Str {
     let word = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
-    if let Some(word) = word.filter(|word| RESERVED.contains(word)) {
+    if let Some(word) = word.filter(|word| is_word(word)) {
         return word.into();
     }
     if !name.contains("__") {

@@ -7,7 +7,7 @@ use kubewright_core::validation::{dns1123_subdomain, qualified_name};
 use super::metadata::{path_segment, quoted};
 use super::{condition, number, selector, text, webhook};
 use crate::admission::control::{mutation_environment, policy_environment};
-use crate::cel::{Environment, Program, Type};
+use crate::cel::{Environment, Program, Type, is_identifier};
 use crate::object::{Meta, tree};
 use crate::table::JsonPath;
 
@@ -42,36 +42,6 @@ fn scope(spec: &Value) -> Vec<StatusCause> {
     }
     causes.extend(expressions("spec.variables", spec, "variables", &Type::Dyn));
     causes
-}
-
-/// Whether a name can be that of a variable.
-fn is_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 22] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-        "",
-    ];
-    let is_part = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
-    name.bytes().all(is_part) && !name.starts_with(|c: char| c.is_ascii_digit()) && !RESERVED.contains(&name)
 }
 
 /// What is wrong with the kind of parameters.
