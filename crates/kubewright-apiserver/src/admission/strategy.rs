@@ -92,7 +92,34 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
             let status = [("conditions", Value::Null), ("acceptedNames", names), ("storedVersions", stored.into())];
             tree::set(value, &["status"], tree::map(status));
         }
+        ("batch", "jobs") => select_by_uid(value),
         _ => {}
+    }
+}
+
+/// Makes the selector of a job of its uid, so that it meets no other pods. Labels that somebody else has chosen stay, and are refused later if they
+/// are wrong.
+fn select_by_uid(job: &mut Value) {
+    const UID: &str = "batch.kubernetes.io/controller-uid";
+    let (uid, name) = (job.uid().to_owned(), job.name().to_owned());
+    let Some(spec) = tree::field_mut(job, "spec").filter(|spec| !tree::is_true(spec, &["manualSelector"])) else {
+        return;
+    };
+    let labels = tree::object(spec, &["template", "metadata", "labels"]);
+    let generated =
+        [("controller-uid", &uid), (UID, &uid), ("job-name", &name), ("batch.kubernetes.io/job-name", &name)];
+    for (key, text) in generated {
+        if !labels.contains_key(key) {
+            labels.insert(key, text.as_str().into());
+        }
+    }
+    let labels = Value::Object(labels.clone());
+    let chosen = tree::object(spec, &["selector", "matchLabels"]);
+    if !chosen.contains_key(UID) {
+        chosen.insert(UID, uid.into());
+    }
+    if job.meta("labels").is_none() {
+        job.set_meta("labels", labels);
     }
 }
 

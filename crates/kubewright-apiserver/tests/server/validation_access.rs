@@ -270,8 +270,10 @@ async fn ingresses_are_checked() {
         spec(r#","ingressClassName":"c""#)
     );
     let (code, refused) = client.call("POST", path, &object).await;
-    let why = r#"annotations.kubernetes.io/ingress.class: Invalid value: "old": can not be set when the class field is also set"#;
+    let why = r#"annotations.kubernetes.io/ingress.class: Invalid value: "old": must match `ingressClassName` when both are specified"#;
     assert_eq!((code, causes(&refused)), (422, vec![why.to_owned()]), "{refused}");
+    let (code, taken) = client.call("POST", &format!("{path}?dryRun=All"), &object.replace("old", "c")).await;
+    assert_eq!(code, 201, "{taken}");
     // What has one of them may get the other.
     let object = format!(r#"{{"apiVersion":"networking.k8s.io/v1","kind":"Ingress",{classes},{}}}"#, spec(""));
     check_change(&mut client, path, &object, r#"{"spec":{"ingressClassName":"c"}}"#, &[]).await;
@@ -315,6 +317,11 @@ async fn limits_and_quotas_are_of_what_can_be_had() {
                 r#"spec.limits[0].max[size]: Invalid value: "size": must be a standard resource type or fully qualified"#,
                 r#"spec.limits[1].maxLimitRequestRatio[cpu]: Invalid value: "3": ratio 3 is greater than max/min = 2.000000"#,
             ],
+        ),
+        // Of so much there is no telling thousandths.
+        (
+            r#""spec":{"limits":[{"type":"Pod","min":{"memory":"4Pi"},"max":{"memory":"16Pi"},"maxLimitRequestRatio":{"memory":"3"}}]}"#,
+            &[],
         ),
     ];
     check(&mut client, &format!("{CORE}/limitranges"), "LimitRange", ranges).await;

@@ -152,6 +152,12 @@ async fn hardly_anything_of_a_job_changes() {
         let want: Vec<&str> = want.into_iter().collect();
         check_change(&mut client, jobs, &job("x", spec), patch, &want).await;
     }
+    let long = "x".repeat(60);
+    let unnamed = format!(
+        r#"metadata.name: Invalid value: "{long}": will not able to create pod with invalid DNS label: {long}-999"#
+    );
+    let larger = r#"{"spec":{"completions":1000,"parallelism":1000}}"#;
+    check_change(&mut client, jobs, &job(&long, indexed), larger, &[&unnamed]).await;
     for (spec, patch) in [("", place), (r#""suspend":true,"#, image)] {
         assert_eq!(client.call("POST", jobs, &job("t", spec)).await.0, 201);
         let (code, refused) = client.call("PATCH", &format!("{jobs}/t"), patch).await;
@@ -212,8 +218,9 @@ async fn jobs_find_their_own_pods_and_no_others() {
     let labelled = job("a", "", r#""job-name":"b""#);
     let (_, answer) = client.call("POST", &format!("{path}?dryRun=All"), &labelled).await;
     let found: Vec<String> = causes(&answer).iter().map(|cause| cause.split(": ").next().unwrap().to_owned()).collect();
-    let labels = ["job-name", "batch.kubernetes.io/job-name"];
-    assert_eq!(found, labels.map(|label| format!("spec.template.metadata.labels[{label}]")), "{answer}");
+    assert_eq!(found, ["spec.template.metadata.labels[job-name]"], "{answer}");
+    let (code, made) = client.call("POST", path, &job("a", "", r#""job-name":"a""#)).await;
+    assert!(code == 201 && made.to_string().contains(r#""batch.kubernetes.io/job-name":"a""#), "{made}");
 }
 
 const UNMATCHED: &str =

@@ -94,29 +94,11 @@ pub(super) fn daemon_set(value: &mut Value) {
     }
 }
 
-/// Fills in a job. Its selector is made of its uid, so that it meets no other pods.
+/// Fills in a job.
 pub(super) fn job(value: &mut Value) {
     pod::template(value);
-    let (uid, name) = (value.uid().to_owned(), value.name().to_owned());
-    let Some(spec) = tree::field_mut(value, "spec") else { return };
-    job_spec(spec);
-    const UID: &str = "batch.kubernetes.io/controller-uid";
-    let is_made = tree::get(spec, &["selector", "matchLabels", UID]).is_some();
-    if tree::is_true(spec, &["manualSelector"]) || uid.is_empty() || is_made {
-        return;
-    }
-    let labels = tree::object(spec, &["template", "metadata", "labels"]);
-    for (key, newer_key, text) in [("controller-uid", UID, &uid), ("job-name", "batch.kubernetes.io/job-name", &name)] {
-        // Labels that somebody else has chosen are refused later, if they are wrong.
-        if !labels.contains_key(key) {
-            labels.insert(key, text.as_str().into());
-            labels.insert(newer_key, text.as_str().into());
-        }
-    }
-    let labels = Value::Object(labels.clone());
-    tree::object(spec, &["selector", "matchLabels"]).insert(UID, uid.into());
-    if value.meta("labels").is_none() {
-        value.set_meta("labels", labels);
+    if let Some(spec) = tree::field_mut(value, "spec") {
+        job_spec(spec);
     }
 }
 

@@ -143,8 +143,11 @@ fn ratio(ratio: &Quantity, bounds: Option<(&Quantity, &Quantity)>) -> Vec<String
         whys.push(format!("ratio {ratio} is less than 1"));
     }
     if let Some((least, most)) = bounds {
-        let greatest = most.milli_value() as f64 / least.milli_value() as f64;
-        if ratio.milli_value() as f64 / 1000.0 > greatest {
+        // Thousandths, unless they would be too many.
+        let is_fine = [ratio, least, most].iter().all(|amount| amount.value() < i64::MAX / 1000);
+        let count = |amount: &Quantity| if is_fine { amount.milli_value() } else { amount.value() } as f64;
+        let (wanted, greatest) = (count(ratio) / if is_fine { 1000.0 } else { 1.0 }, count(most) / count(least));
+        if wanted > greatest {
             whys.push(format!("ratio {ratio} is greater than max/min = {greatest:.6}"));
         }
     }

@@ -15,7 +15,7 @@ const CONDITIONS_MAX: usize = 64;
 const ANNOTATIONS_MAX: usize = 20;
 
 /// What is wrong with that by which any policy says when it applies, and with the variables that it begins with.
-fn scope(spec: &Value) -> Vec<StatusCause> {
+fn scope(spec: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let policy = tree::text(spec, &["failurePolicy"]);
     let mut causes: Vec<_> =
         text::choice("spec.failurePolicy", policy, &webhook::FAILURE_POLICIES).into_iter().collect();
@@ -29,7 +29,11 @@ fn scope(spec: &Value) -> Vec<StatusCause> {
             }
         }
     }
-    causes.extend(match_conditions("spec.matchConditions", spec));
+    // Those that are there stay, even if they would no longer be taken.
+    let is_same = |part: &&str| old.is_some_and(|old| tree::get(old, &["spec", part]) == spec.get(part));
+    if !["matchConditions", "paramKind"].iter().all(is_same) {
+        causes.extend(match_conditions("spec.matchConditions", spec));
+    }
     for (index, variable) in tree::items(spec, &["variables"]).iter().enumerate() {
         let field = format!("spec.variables[{index}].name");
         match tree::text(variable, &["name"]) {
@@ -131,9 +135,9 @@ pub(super) fn match_conditions(field: &str, value: &Value) -> Vec<StatusCause> {
 }
 
 /// What is wrong with a policy.
-pub(super) fn policy(value: &Value) -> Vec<StatusCause> {
+pub(super) fn policy(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
-    let mut causes = scope(spec);
+    let mut causes = scope(spec, old);
     if tree::items(spec, &["validations"]).is_empty() && tree::items(spec, &["auditAnnotations"]).is_empty() {
         let why = "validations or auditAnnotations must contain at least one item";
         causes
@@ -210,9 +214,9 @@ pub(super) fn policy_status(value: &Value) -> Vec<StatusCause> {
 }
 
 /// What is wrong with a policy that changes objects.
-pub(super) fn mutating_policy(value: &Value) -> Vec<StatusCause> {
+pub(super) fn mutating_policy(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
-    let mut causes = scope(spec);
+    let mut causes = scope(spec, old);
     let mutations = tree::items(spec, &["mutations"]);
     if mutations.is_empty() {
         causes.push(StatusCause::required("spec.mutations", "mutations must contain at least one item"));

@@ -27,6 +27,9 @@ pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         return causes;
     };
     causes.extend(completions_change(value, old));
+    if tree::get(value, &["spec", "completions"]) != tree::get(old, &["spec", "completions"]) {
+        causes.extend(host_name(value));
+    }
     causes.extend(number::immutable(value, old, &["spec", "selector"]));
     causes.extend(template_change(value, old));
     for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {

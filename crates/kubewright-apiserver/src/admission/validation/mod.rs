@@ -175,12 +175,12 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("networking.k8s.io", "servicecidrs") => network::service_ranges(value, old),
         ("networking.k8s.io", "networkpolicies") => policy::network_policy(value),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
-            webhook::webhooks(value)
+            webhook::webhooks(value, old)
         }
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy(value),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control::policy(value, old),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => control::binding(value, true),
         ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => control::binding(value, false),
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => control::mutating_policy(value),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => control::mutating_policy(value, old),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value, old),
         ("apiregistration.k8s.io", "apiservices") => aggregation::service(value),
         _ => Vec::new(),

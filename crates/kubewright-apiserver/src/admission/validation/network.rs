@@ -66,8 +66,10 @@ pub(super) fn ingress(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let class = tree::get(value, &["spec", "ingressClassName"]).and_then(Value::as_str);
     causes.extend(class.into_iter().flat_map(|name| text::kept("spec.ingressClassName", name, dns1123_subdomain)));
     let annotation = text_map(value.meta("annotations")).get(CLASS_ANNOTATION).cloned();
-    if let (Some(annotation), Some(_), None) = (annotation, class, old) {
-        let why = "can not be set when the class field is also set";
+    if let (Some(annotation), Some(class), None) = (annotation, class, old)
+        && annotation != class
+    {
+        let why = "must match `ingressClassName` when both are specified";
         causes.push(StatusCause::invalid(format!("annotations.{CLASS_ANNOTATION}"), quoted(&annotation), why));
     }
     causes

@@ -14,24 +14,58 @@ pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
 /// Versions of reviews that this server sends.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
+/// What webhooks may do besides; only the first two are still taken.
+const EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
+
+/// Rules that were not always there: an object that has broken one may go on to.
+struct Rules {
+    names: bool,
+    reviews: bool,
+    effects: bool,
+    selectors: bool,
+    conditions: bool,
+}
+
+impl Rules {
+    fn new(webhooks: &[Value], old: Option<&[Value]>) -> Self {
+        let all = |rule: &dyn Fn(&Value) -> bool| old.is_none_or(|old| old.iter().all(rule));
+        let conditions = |webhooks: &[Value]| -> Vec<Option<Value>> {
+            webhooks.iter().map(|webhook| webhook.get("matchConditions").cloned()).collect()
+        };
+        Rules {
+            names: old.is_none_or(|old| (0..old.len()).all(|index| !is_known(old, index))),
+            reviews: all(&has_known_review),
+            effects: all(&|webhook| EFFECTS[..2].contains(&tree::text(webhook, &["sideEffects"]))),
+            selectors: all(&|webhook| selectors("", webhook).is_empty()),
+            conditions: old.is_none_or(|old| conditions(old) != conditions(webhooks)),
+        }
+    }
+}
 
 /// What is wrong with the webhooks of a configuration.
-pub(super) fn webhooks(value: &Value) -> Vec<StatusCause> {
+pub(super) fn webhooks(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let webhooks = tree::items(value, &["webhooks"]);
+    let rules = Rules::new(webhooks, old.map(|old| tree::items(old, &["webhooks"])));
     for (index, webhook) in webhooks.iter().enumerate() {
-        let (field, name) = (format!("webhooks[{index}]"), tree::text(webhook, &["name"]));
-        causes.extend(self::webhook(&field, webhook));
-        causes.extend(reviews(&format!("{field}.admissionReviewVersions"), webhook));
-        let is_known = webhooks[..index].iter().any(|other| tree::text(other, &["name"]) == name);
-        if is_known && !name.is_empty() {
-            causes.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
+        let field = format!("webhooks[{index}]");
+        causes.extend(self::webhook(&field, webhook, &rules));
+        causes.extend(reviews(&format!("{field}.admissionReviewVersions"), webhook, &rules));
+        if rules.names && is_known(webhooks, index) {
+            let name = quoted(tree::text(webhook, &["name"]));
+            causes.push(StatusCause::duplicate(format!("{field}.name"), name));
         }
     }
     causes
 }
 
-fn webhook(field: &str, webhook: &Value) -> Vec<StatusCause> {
+/// Whether one before it has the name of a webhook.
+fn is_known(webhooks: &[Value], index: usize) -> bool {
+    let name = tree::text(&webhooks[index], &["name"]);
+    !name.is_empty() && webhooks[..index].iter().any(|other| tree::text(other, &["name"]) == name)
+}
+
+fn webhook(field: &str, webhook: &Value, rules: &Rules) -> Vec<StatusCause> {
     let field_of = |part: &str| format!("{field}.{part}");
     let name = tree::text(webhook, &["name"]);
     let mut causes = text::required(&field_of("name"), name, qualified_domain);
@@ -41,24 +75,35 @@ fn webhook(field: &str, webhook: &Value) -> Vec<StatusCause> {
     let choice = |part: &str, allowed| text::optional_choice(&field_of(part), webhook.get(part), allowed);
     causes.extend(choice("failurePolicy", &FAILURE_POLICIES));
     causes.extend(choice("matchPolicy", &MATCH_POLICIES));
+    let allowed = if rules.effects { &EFFECTS[..2] } else { &EFFECTS };
     match tree::text(webhook, &["sideEffects"]) {
-        "" => causes.push(StatusCause::required(field_of("sideEffects"), "must specify one of None, NoneOnDryRun")),
-        effects => causes.extend(number::one_of(field_of("sideEffects"), effects, &["None", "NoneOnDryRun"])),
+        "" => {
+            let why = format!("must specify one of {}", allowed.join(", "));
+            causes.push(StatusCause::required(field_of("sideEffects"), &why));
+        }
+        effects => causes.extend(number::one_of(field_of("sideEffects"), effects, allowed)),
     }
     if let Some(seconds) = tree::int(webhook, &["timeoutSeconds"]).filter(|seconds| !(1..=30).contains(seconds)) {
         let why = "the timeout value must be between 1 and 30 seconds";
         causes.push(StatusCause::invalid(field_of("timeoutSeconds"), seconds, why));
     }
-    for part in ["namespaceSelector", "objectSelector"] {
-        let chosen = webhook.get(part).into_iter();
-        causes.extend(chosen.flat_map(|chosen| selector::selector(&field_of(part), chosen)));
+    if rules.selectors {
+        causes.extend(selectors(field, webhook));
     }
     causes.extend(choice("reinvocationPolicy", &["IfNeeded", "Never"]));
     let nowhere = Value::default();
     let config = webhook.get("clientConfig").unwrap_or(&nowhere);
     causes.extend(self::client_config(&field_of("clientConfig"), config));
-    causes.extend(match_conditions(&field_of("matchConditions"), webhook));
+    if rules.conditions {
+        causes.extend(match_conditions(&field_of("matchConditions"), webhook));
+    }
     causes
+}
+
+fn selectors(field: &str, webhook: &Value) -> Vec<StatusCause> {
+    let parts = ["namespaceSelector", "objectSelector"].into_iter();
+    let chosen = parts.filter_map(|part| Some((format!("{field}.{part}"), webhook.get(part)?)));
+    chosen.flat_map(|(field, chosen)| selector::selector(&field, chosen)).collect()
 }
 
 /// Names of webhooks have three parts at least.
@@ -71,7 +116,12 @@ fn qualified_domain(name: &str) -> Vec<String> {
     if name.split('.').count() < 3 { vec![why.to_owned()] } else { Vec::new() }
 }
 
-fn reviews(field: &str, webhook: &Value) -> Vec<StatusCause> {
+fn has_known_review(webhook: &Value) -> bool {
+    let versions = tree::items(webhook, &["admissionReviewVersions"]).iter();
+    versions.filter_map(Value::as_str).any(|version| REVIEWS.contains(&version))
+}
+
+fn reviews(field: &str, webhook: &Value, rules: &Rules) -> Vec<StatusCause> {
     let versions = tree::items(webhook, &["admissionReviewVersions"]);
     if versions.is_empty() {
         return vec![StatusCause::required(field, "must specify one of v1, v1beta1")];
@@ -85,7 +135,7 @@ fn reviews(field: &str, webhook: &Value) -> Vec<StatusCause> {
         }
         causes.extend(text::kept(&field, name, text::dns1035_label));
     }
-    if !versions.iter().filter_map(Value::as_str).any(|version| REVIEWS.contains(&version)) {
+    if rules.reviews && !has_known_review(webhook) {
         let shown = Value::from(versions.to_vec());
         causes.push(StatusCause::invalid(field, shown, "must include at least one of v1, v1beta1"));
     }
@@ -225,4 +275,33 @@ fn service(field: &str, service: &Value) -> Vec<StatusCause> {
         }
     }
     causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_before_may_stay() {
+        let configuration = |versions: &str, conditions: &str, ca: &str| {
+            let webhook = format!(
+                r#"{{"name":"a.example.com","sideEffects":"Some","admissionReviewVersions":{versions},"matchConditions":{conditions},
+                "objectSelector":{{"matchLabels":{{"a":"not a label"}}}},"clientConfig":{{"url":"https://example.com","caBundle":"{ca}"}}}}"#
+            );
+            Value::from_json(format!(r#"{{"webhooks":[{webhook},{webhook}]}}"#).as_bytes()).expect("it is JSON")
+        };
+        let fields = |new: &Value, old: Option<&Value>| -> Vec<String> {
+            let causes = webhooks(new, old).into_iter().filter_map(|cause| cause.field);
+            causes.map(|field| field.to_string()).filter(|field| field.starts_with("webhooks[1]")).collect()
+        };
+        let (old, new) = (configuration(r#"["v7"]"#, "[{}]", "YQ=="), configuration(r#"["v8"]"#, "[{}]", "Yg=="));
+        assert_eq!(fields(&new, Some(&old)), [""; 0]);
+        let broken = ["sideEffects", "objectSelector.matchLabels", "matchConditions[0].expression"];
+        let broken = broken.into_iter().chain(["matchConditions[0].name", "admissionReviewVersions", "name"]);
+        assert_eq!(fields(&new, None), broken.map(|part| format!("webhooks[1].{part}")).collect::<Vec<_>>());
+        let conditions = configuration(r#"["v7"]"#, "[{},{}]", "YQ==");
+        assert_eq!(fields(&conditions, Some(&old)).len(), 4, "conditions that are changed are looked at");
+        let kept = Value::from_json(br#"{"webhooks":[]}"#).expect("it is JSON");
+        assert_eq!(fields(&new, Some(&kept)).len(), 6, "who has kept the rules keeps them");
+    }
 }
