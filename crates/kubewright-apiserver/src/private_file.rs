@@ -9,7 +9,9 @@ use std::path::Path;
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    // One that a process left which died, or a link that somebody laid.
+    let _ = std::fs::remove_file(&draft);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&draft, path)

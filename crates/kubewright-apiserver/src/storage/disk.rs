@@ -99,13 +99,13 @@ impl Disk {
 
     fn open_with(
         directory: &Path,
-        open: impl Fn(&Path) -> Result<Database, String> + Send + 'static,
+        open: impl Fn(&Path, bool) -> Result<Database, String> + Send + 'static,
     ) -> Result<(Self, Found), OpenError> {
         let path = directory.join(FILE);
         let refused = |why: String| OpenError { path: path.clone(), why };
         std::fs::create_dir_all(directory).map_err(|error| refused(error.to_string()))?;
         let is_new = is_new(&path);
-        let database = open(&path).map_err(refused)?;
+        let database = open(&path, is_new).map_err(refused)?;
         let found = if is_new { Ok(Found { objects: Vec::new(), revision: None }) } else { read(&database) };
         let found = found.map_err(refused)?;
         // What is written first is seen before it is in the file. Its revision must not be given out again, whatever happens.
@@ -117,7 +117,8 @@ impl Disk {
         });
         let writer = std::thread::Builder::new().name("kubewright-disk".to_owned()).spawn({
             let (shared, path) = (Arc::clone(&shared), path.clone());
-            move || shared.write_all(database, || open(&path))
+            // A file that is gone, with its disk perhaps, is not made again: it would lack all that was written before.
+            move || shared.write_all(database, || open(&path, false))
         });
         let writer = writer.map_err(|error| refused(error.to_string()))?;
         Ok((Disk { shared, writer: Some(writer) }, found))
@@ -216,16 +217,16 @@ impl Shared {
     }
 }
 
-/// Whether there is nothing in a file. A server that died while it made one has left it empty.
+/// Whether there is no file, or nothing in it. A server that died while it made one has left it empty.
 fn is_new(path: &Path) -> bool {
-    std::fs::metadata(path).map_or(true, |file| file.len() == 0)
+    std::fs::metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |file| file.len() == 0)
 }
 
-/// Opens a file, or makes it.
-fn open_file(path: &Path) -> Result<Database, String> {
+/// Opens a file, or makes it if it is new.
+fn open_file(path: &Path, is_new: bool) -> Result<Database, String> {
     use redb::{DatabaseError, StorageError};
     use std::io::ErrorKind::{InvalidData, UnexpectedEof};
-    let opened = undamaged(|| if is_new(path) { Database::create(path) } else { Database::open(path) })?;
+    let opened = undamaged(|| if is_new { Database::create(path) } else { Database::open(path) })?;
     opened.map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => "another server uses it".to_owned(),
         DatabaseError::Storage(StorageError::Io(error)) if !matches!(error.kind(), InvalidData | UnexpectedEof) => {
@@ -372,7 +373,7 @@ mod tests {
     async fn a_full_disk_is_written_again_when_there_is_room() {
         let (directory, is_full) = (Directory::new("full"), Arc::new(AtomicBool::new(false)));
         let shown = Arc::clone(&is_full);
-        let (disk, _) = Disk::open_with(&directory.0, move |path| Crowded::open(path, &shown)).expect("it opens");
+        let (disk, _) = Disk::open_with(&directory.0, move |path, _| Crowded::open(path, &shown)).expect("it opens");
         let mut journal = disk.journal();
         journal(record("before", 1)).expect("nothing is wrong yet");
         disk.wait(1).await.expect("there is room");
