@@ -1,7 +1,8 @@
-//! Indices of caches, some of which several controllers share: by controller, by the name of the job, by address, by claim, and by
-//! the claims that pods use.
+//! Indices of caches, some of which several controllers share: by controller, by the name of the job, by address, by claim, by
+//! the claims that pods use, and by service.
 
 use kubewright_api::core::v1::{ObjectReference, PersistentVolume, Pod};
+use kubewright_api::discovery::v1::EndpointSlice;
 use kubewright_cache::{Indexers, InformerHandle, Lister};
 use kubewright_core::{Object, ObjectKey, Str};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ const JOB: &str = "kubewright.job";
 const ADDRESS: &str = "kubewright.pod-ip";
 const CLAIM: &str = "kubewright.claim";
 const USED_CLAIM: &str = "kubewright.used-claim";
+const SERVICE: &str = "kubewright.service";
 
 /// Indexes objects by the uid of their controller, those without one by namespace.
 pub(crate) fn by_controller<T: Object>(informer: &InformerHandle<T>) {
@@ -83,6 +85,18 @@ pub(crate) fn by_used_claim(informer: &InformerHandle<Pod>) {
 /// Whether a pod that has a node uses the claim with this key.
 pub(crate) fn is_used(pods: &Lister<Pod>, claim: &ObjectKey) -> bool {
     pods.by_index(USED_CLAIM, &key_of(claim.namespace(), claim.name())).is_ok_and(|pods| !pods.is_empty())
+}
+
+/// Indexes slices by the service that `label` names.
+pub(crate) fn by_service(informer: &InformerHandle<EndpointSlice>, label: &'static str) {
+    ensure(informer, SERVICE, move |slice: &EndpointSlice| {
+        slice.labels().get(label).map(|service| key_of(slice.namespace(), service))
+    });
+}
+
+/// Slices for the service with this key, whoever owns them.
+pub(crate) fn slices_of(slices: &Lister<EndpointSlice>, service: &ObjectKey) -> Vec<Arc<EndpointSlice>> {
+    slices.by_index(SERVICE, &key_of(service.namespace(), service.name())).unwrap_or_default()
 }
 
 /// Indexes volumes by the claim that they are reserved for.

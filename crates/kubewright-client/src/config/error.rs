@@ -113,7 +113,7 @@ impl ConfigError {
         }
     }
 
-    /// Whether nothing is configured, so that another source may be tried.
+    /// Whether nothing is configured, or nothing of it is chosen, so that another source may be tried.
     pub fn is_empty(&self) -> bool {
         matches!(self, ConfigError::Empty | ConfigError::NoContext { .. })
     }

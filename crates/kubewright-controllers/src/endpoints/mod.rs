@@ -45,7 +45,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let client = &client.clone().on_warning(|_| {});
     let legacy = factory.of_api(Api::<EndpointsObject>::all(client), Scoped::default());
     let slices = factory.informer::<EndpointSlice>();
-    indices::by_controller(&slices);
+    indices::by_service(&slices, slices::SERVICE_NAME);
     let of_services = services.add_handler({
         let queue = queue.clone();
         move |event: &Event<Service>| queue.add(event.key())

@@ -25,10 +25,12 @@ impl Endpoints {
             // The slices that we wrote a moment ago wake us when they show.
             return Ok(());
         }
-        // Those of one that had its name before are collected with it.
-        let mut known = indices::controlled_by(&self.slices.lister(), service.uid());
+        let mut known = indices::slices_of(&self.slices.lister(), &service.key());
         known.retain(|slice| slice.labels().get(MANAGED_BY) == Some(CONTROLLER) && !slice.is_being_deleted());
         known.sort_by(|a, b| a.name().cmp(b.name()));
+        // A service that had this name before may have left some that nobody collects.
+        let (mut known, left): (Vec<_>, Vec<_>) =
+            known.into_iter().partition(|slice| owner::is_controlled_by(&slice.metadata, &service.metadata));
         let mut wanted = desired(service, groups);
         // What is right already stays as it is, whatever its place.
         known.retain(|slice| match wanted.iter().position(|one| are_equal(one, slice)) {
@@ -51,7 +53,7 @@ impl Endpoints {
             };
             self.own_slices.written(&service.key(), &written);
         }
-        for surplus in known {
+        for surplus in known.chain(left) {
             match api.delete(surplus.name()).await {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
                 _ => self.own_slices.deleted(&service.key(), &*surplus),

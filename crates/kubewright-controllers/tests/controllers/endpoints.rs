@@ -48,6 +48,14 @@ async fn ready_pods_are_behind_their_service() {
     cluster.patch::<ReplicaSet>("web", r#"{"spec":{"replicas":1}}"#).await;
     cluster.until::<ReplicaSet>("web", |set| has_ready(set, 1)).await;
     cluster.until::<Endpoints>("web", |one| one.subsets[0].addresses.len() == 1).await;
+
+    // One that a service of this name has left, and nobody collects.
+    let mut left = EndpointSlice { address_type: "IPv4".into(), ..Default::default() };
+    left.metadata.name = Some("web-left".into());
+    left.metadata.labels = of_web[0].metadata.labels.clone();
+    cluster.create(&left).await;
+    cluster.until_gone::<EndpointSlice>("web-left").await;
+
     cluster.api::<Service>().delete("web").await.unwrap();
     sleep(Duration::from_secs(1)).await;
     assert!(cluster.api::<Endpoints>().get_opt("web").await.unwrap().is_none());

@@ -1,7 +1,7 @@
 //! Stateful sets.
 
 use kubewright_api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec};
-use kubewright_api::core::v1::{Event, PersistentVolumeClaim, Pod, ResourceQuota};
+use kubewright_api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
 use kubewright_apiserver::Fault;
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
@@ -241,8 +241,6 @@ async fn what_happens_to_pods_is_told_in_the_words_of_stateful_sets() {
         assert!(message.starts_with(told), "{message}");
     }
     let created = "create Pod db-0 in StatefulSet db successful";
-    while !cluster.list::<Event>().await.iter().any(|event| event.message.as_deref() == Some(created)) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    cluster.until_event(|event| event.message.as_deref() == Some(created)).await;
     cluster.stop().await;
 }

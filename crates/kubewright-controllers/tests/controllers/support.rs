@@ -109,18 +109,32 @@ impl Cluster {
         }
     }
 
-    /// Waits until an event about an object of this kind has this reason.
+    /// Waits for an event of a kind of objects with this reason.
     pub async fn until_told(&self, kind: &str, reason: &str) -> Event {
-        let is_such = |event: &Event| {
+        self.until_event(|event| {
             event.involved_object.kind.as_deref() == Some(kind) && event.reason.as_deref() == Some(reason)
-        };
+        })
+        .await
+    }
+
+    /// Waits for such an event.
+    pub async fn until_event(&self, is_such: impl Fn(&Event) -> bool) -> Event {
         let start = Instant::now();
         loop {
             let events: Vec<Event> = self.list().await;
             if let Some(event) = events.iter().find(|event| is_such(event)) {
                 return event.clone();
             }
-            assert!(start.elapsed() < Duration::from_secs(3600), "{kind} has told {events:#?}");
+            assert!(start.elapsed() < Duration::from_secs(3600), "there are {events:#?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until an object is gone.
+    pub async fn until_gone<T: Kind>(&self, name: &str) {
+        let start = Instant::now();
+        while self.api::<T>().get_opt(name).await.unwrap().is_some() {
+            assert!(start.elapsed() < Duration::from_secs(3600), "{name} is still there");
             sleep(Duration::from_millis(20)).await;
         }
     }

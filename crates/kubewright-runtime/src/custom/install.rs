@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
-use kubewright_client::{Api, Client};
-use kubewright_core::Object;
-use kubewright_core::options::ApplyOptions;
+use kubewright_client::{Api, Client, Scope};
+use kubewright_core::options::{ApplyOptions, ListOptions};
+use kubewright_core::{DynamicObject, GroupVersionResource, Object};
 use tokio::time::{sleep, timeout};
 
 use crate::BoxError;
@@ -30,11 +30,21 @@ pub async fn install(client: &Client, definition: &CustomResourceDefinition, man
     let served = async {
         loop {
             match state(&definitions.get(definition.name()).await?) {
-                State::Served => return Ok(()),
+                State::Served => break,
                 State::Refused(why) => return Err(BoxError::from(why)),
                 State::Unknown => sleep(LOOK).await,
             }
         }
+        // A server may have accepted what its handlers do not know yet, and a version may be newer than the rest.
+        for version in definition.spec.versions.iter().filter(|version| version.served) {
+            let (group, plural) = (definition.spec.group.clone(), definition.spec.names.plural.clone());
+            let resource = GroupVersionResource::new(group, version.name.clone(), plural);
+            let objects = Api::<DynamicObject>::new(client, resource, Scope::Cluster);
+            while objects.list(&ListOptions::default().limit(1)).await.is_err_and(|error| error.is_not_found()) {
+                sleep(LOOK).await;
+            }
+        }
+        Ok(())
     };
     let late = |_| format!("{} is not served after {PATIENCE:?}", definition.name());
     timeout(PATIENCE, served).await.map_err(late)?

@@ -295,9 +295,6 @@ impl Manager {
             (task, stop)
         });
         let (result, leadership) = self.run_work(shutdown, &caches, &checks).await;
-        if let Some(events) = self.events.take() {
-            events.shutdown(LAST_EVENTS).await;
-        }
         // Controllers have ended, so that shards have nothing in hand and can be given to others at once. If they could not
         // be ended they are dropped by now, too.
         if let Some((mut sharding, stop)) = shared_out {
@@ -309,6 +306,10 @@ impl Manager {
         while endpoints.join_next().await.is_some() {}
         if let Some(leadership) = leadership {
             leadership.release().await;
+        }
+        // Nobody else waits for these.
+        if let Some(events) = self.events.take() {
+            events.shutdown(LAST_EVENTS).await;
         }
         result
     }
