@@ -34,18 +34,36 @@ pub trait Message: Send + Sync + 'static {
     }
 }
 
-/// Gives a type a loop of its own over the fields of protobuf. For the few types that most of what a cluster sends consists of.
+/// Gives a type a loop of its own over the fields of protobuf: its table, and the numbers of its fields that have a length and of those that
+/// are numbers. For the few types that most of what a cluster sends consists of.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! own_loop {
-    () => {
+    ($table:ident, [$($value:literal),*], [$($number:literal),*]) => {
         #[inline]
         fn decode_fields(
             &mut self,
             bytes: &[u8],
             decoder: &mut $crate::Decoder,
         ) -> Option<Result<(), $crate::DecodeError>> {
-            Some($crate::protobuf::decode_fields(self, bytes, decoder))
+            let mut decode = || {
+                let mut rest = bytes;
+                while !rest.is_empty() {
+                    let start = rest;
+                    let tag = $crate::protobuf::take_tag(&mut rest)?;
+                    match tag >> 3 {
+                        $($value => $crate::protobuf::decode_own(
+                            self, &$table.numbers[$value], 2, (tag, start), &mut rest, decoder,
+                        )?,)*
+                        $($number => $crate::protobuf::decode_own(
+                            self, &$table.numbers[$number], 0, (tag, start), &mut rest, decoder,
+                        )?,)*
+                        _ => $crate::protobuf::decode_other(self, start, &mut rest, decoder)?,
+                    }
+                }
+                Ok(())
+            };
+            Some(decode())
         }
     };
 }

@@ -76,16 +76,20 @@ fn numbers(ty: &Type, mut fields: Vec<(usize, &[u32])>, embedded: &mut Vec<Strin
 /// The flags that decoding protobuf asks for.
 fn wire_flags(field: &Field) -> String {
     let repeated = matches!(field.ty, FieldType::List(_) | FieldType::Map(_));
-    let absent_if_zero = matches!(field.ty, FieldType::Scalar(_)) && !field.pointer && !field.required;
     join(&[
-        (absent_if_zero, "ABSENT_IF_ZERO"),
+        (is_absent_if_zero(field), "ABSENT_IF_ZERO"),
         (field.unique, "UNIQUE"),
         (is_managed_fields(field), "MANAGED_FIELDS"),
         (repeated, "REPEATED"),
     ])
 }
 
-fn is_managed_fields(field: &Field) -> bool {
+/// Whether Go writes it also where it is not set.
+pub fn is_absent_if_zero(field: &Field) -> bool {
+    matches!(field.ty, FieldType::Scalar(_)) && !field.pointer && !field.required
+}
+
+pub fn is_managed_fields(field: &Field) -> bool {
     let FieldType::List(item) = &field.ty else { return false };
     matches!(&**item, FieldType::Message(_, _, name) if name == "ManagedFieldsEntry")
 }

@@ -980,7 +980,7 @@ impl Message for ObjectMeta {
             _ => Slot::None,
         }
     }
-    own_loop!();
+    own_loop!(OBJECT_META, [1, 2, 3, 4, 5, 6, 8, 11, 12, 13, 14, 17], [7]);
 }
 message_impls!(ObjectMeta);
 
@@ -1084,7 +1084,7 @@ impl Message for OwnerReference {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.api_version),
@@ -1096,6 +1096,7 @@ impl Message for OwnerReference {
             _ => Slot::None,
         }
     }
+    own_loop!(OWNER_REFERENCE, [5, 1, 3, 4], [6, 7]);
 }
 message_impls!(OwnerReference);
 

@@ -1,10 +1,11 @@
 //! Decodes protobuf into messages, driven by their tables.
 
+use crate::Str;
 use crate::decode::{DecodeError, Decoder, Missed};
-use crate::message::{Message, MessageMap, Messages, Scalar, SharedMessage, Slot};
+use crate::message::{Message, SharedMessage, Slot};
+use crate::protobuf::items::decode_items;
 use crate::protobuf::wire::{Fields, Wire, varint};
 use crate::scheme::{Flags, Number, Numbers, TypeInfo};
-use crate::{List, Map, Str};
 
 /// Takes a message over `message`, whose fields keep what the bytes don't mention.
 pub fn decode_message(message: &mut dyn Message, bytes: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
@@ -17,13 +18,8 @@ pub fn decode_message(message: &mut dyn Message, bytes: &[u8], decoder: &mut Dec
     Ok(())
 }
 
-/// Takes the fields of a message. Where the type is known here, where its fields lie becomes part of the loop, which saves a call and
-/// a second choice by the kind of each field, for 2 kB of code.
-pub fn decode_fields<M: Message + ?Sized>(
-    message: &mut M,
-    bytes: &[u8],
-    decoder: &mut Decoder,
-) -> Result<(), DecodeError> {
+/// Takes the fields of a message.
+fn decode_fields(message: &mut dyn Message, bytes: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
     let numbers = message.scheme().numbers;
     decode_numbers(message, numbers, bytes, decoder)
 }
@@ -31,8 +27,8 @@ pub fn decode_fields<M: Message + ?Sized>(
 /// The loop that all time is spent in. Values stay in registers here, for which there must be few of them: what most
 /// fields do without is in functions of its own. An enum that goes through memory between a writer of its parts and a
 /// reader of the whole stalls the processor for longer than the work itself takes.
-fn decode_numbers<M: Message + ?Sized>(
-    message: &mut M,
+fn decode_numbers(
+    message: &mut dyn Message,
     numbers: Numbers,
     bytes: &[u8],
     decoder: &mut Decoder,
@@ -54,37 +50,9 @@ fn decode_numbers<M: Message + ?Sized>(
             }
         };
         let done = if tag & 7 == 2 {
-            let value = take_bytes(&mut rest)?;
-            if value.is_empty() && number.flags & Flags::ABSENT_IF_ZERO != 0 {
-                continue;
-            }
-            // Before its place is asked for, which would make room for it.
-            if number.flags & Flags::MANAGED_FIELDS != 0 && decoder.skips_managed_fields() {
-                continue;
-            }
-            match message.slot(usize::from(number.target)) {
-                Slot::OptStr(place) => decoder.set_field(place.insert(Str::new()), value, number.flags),
-                Slot::Str(place) => decoder.set_field(place, value, number.flags),
-                Slot::Message(inner) => decode_message(inner, value, decoder),
-                Slot::Shared(place) => decode_shared(place, number, value, decoder),
-                Slot::Scalar(scalar) if number.flags & Flags::REPEATED == 0 => {
-                    scalar.decode_protobuf(Wire::Bytes(value), decoder)
-                }
-                Slot::None => Ok(()),
-                mut slot => {
-                    // A copy, because the address of `rest` would keep it in memory.
-                    let mut after = rest;
-                    let done = decode_items(&mut slot, number, start, &mut after, decoder);
-                    rest = after;
-                    done
-                }
-            }
+            decode_value(message, number, start, &mut rest, decoder)
         } else if tag & 7 == 0 {
-            let value = take_varint(&mut rest)?;
-            if value == 0 && number.flags & Flags::ABSENT_IF_ZERO != 0 {
-                continue;
-            }
-            decode_number(message.slot(usize::from(number.target)), value, decoder)
+            decode_number(message, number, &mut rest, decoder)
         } else {
             let (wire, after) = take_any(start)?;
             rest = after;
@@ -100,6 +68,92 @@ fn decode_numbers<M: Message + ?Sized>(
     Ok(())
 }
 
+/// Takes a field of one of the types that have a loop of their own, where `number` and `wire` are known when this is compiled: what a
+/// field is, and which flags it has, is then nothing that the processor is asked. Whatever is written in another way is left to the
+/// loop of all types. The field begins with its `tag` at `start`; `rest` is what follows the tag, and then what follows the field.
+#[doc(hidden)]
+#[inline(always)]
+pub fn decode_own<'a, M: Message>(
+    message: &mut M,
+    number: &'static Number,
+    wire: u64,
+    (tag, start): (u64, &'a [u8]),
+    rest: &mut &'a [u8],
+    decoder: &mut Decoder,
+) -> Result<(), DecodeError> {
+    if tag & 7 != wire {
+        return decode_other(message, start, rest, decoder);
+    }
+    let done = match wire {
+        2 => decode_value(message, number, start, rest, decoder),
+        _ => decode_number(message, number, rest, decoder),
+    };
+    done.map_err(|error| name_field(error, message.scheme(), number))
+}
+
+/// Takes one field, as the loop of all types does.
+#[doc(hidden)]
+#[inline(always)]
+pub fn decode_other<'a>(
+    message: &mut dyn Message,
+    start: &'a [u8],
+    rest: &mut &'a [u8],
+    decoder: &mut Decoder,
+) -> Result<(), DecodeError> {
+    *rest = decode_one(message, start, decoder)?;
+    Ok(())
+}
+
+#[cold]
+fn decode_one<'a>(message: &mut dyn Message, start: &'a [u8], decoder: &mut Decoder) -> Result<&'a [u8], DecodeError> {
+    let (_, after) = take_any(start)?;
+    decode_fields(message, &start[..start.len() - after.len()], decoder)?;
+    Ok(after)
+}
+
+/// Takes the tag that a field begins with.
+#[doc(hidden)]
+#[inline(always)]
+pub fn take_tag(rest: &mut &[u8]) -> Result<u64, DecodeError> {
+    take_varint(rest)
+}
+
+/// Takes the value of a field that has a length, and where it is the first item of a list, the items that follow.
+#[inline(always)]
+fn decode_value<'a, M: Message + ?Sized>(
+    message: &mut M,
+    number: &Number,
+    start: &'a [u8],
+    rest: &mut &'a [u8],
+    decoder: &mut Decoder,
+) -> Result<(), DecodeError> {
+    let value = take_bytes(rest)?;
+    if value.is_empty() && number.flags & Flags::ABSENT_IF_ZERO != 0 {
+        return Ok(());
+    }
+    // Before its place is asked for, which would make room for it.
+    if number.flags & Flags::MANAGED_FIELDS != 0 && decoder.skips_managed_fields() {
+        return Ok(());
+    }
+    match message.slot(usize::from(number.target)) {
+        Slot::OptStr(place) => decoder.set_field(place.insert(Str::new()), value, number.flags),
+        Slot::Str(place) => decoder.set_field(place, value, number.flags),
+        Slot::Message(inner) => decode_message(inner, value, decoder),
+        Slot::Shared(place) => decode_shared(place, number, value, decoder),
+        Slot::Scalar(scalar) if number.flags & Flags::REPEATED == 0 => {
+            scalar.decode_protobuf(Wire::Bytes(value), decoder)
+        }
+        Slot::None => Ok(()),
+        mut slot => {
+            // A copy, because the address of `rest` would keep it in memory.
+            let mut after = *rest;
+            let done = decode_items(&mut slot, number, start, &mut after, decoder);
+            *rest = after;
+            done
+        }
+    }
+}
+
 #[cold]
 fn name_field(error: DecodeError, scheme: &TypeInfo, number: &Number) -> DecodeError {
     match scheme.fields.get(usize::from(number.target)) {
@@ -110,7 +164,7 @@ fn name_field(error: DecodeError, scheme: &TypeInfo, number: &Number) -> DecodeE
 
 /// A number in as few instructions as the usual one or two bytes need.
 #[inline(always)]
-fn take_varint(rest: &mut &[u8]) -> Result<u64, DecodeError> {
+pub(super) fn take_varint(rest: &mut &[u8]) -> Result<u64, DecodeError> {
     match *rest {
         [a @ 0..0x80, after @ ..] => {
             *rest = after;
@@ -136,16 +190,26 @@ fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
 
 /// The bytes that a length stands before.
 #[inline(always)]
-fn take_bytes<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
+pub(super) fn take_bytes<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
     let length = take_varint(rest)?;
     let Some((bytes, after)) = rest.split_at_checked(length as usize) else { return Err(DecodeError::truncated()) };
     *rest = after;
     Ok(bytes)
 }
 
+/// Takes the value of a field that is a number.
 #[inline(always)]
-fn decode_number(slot: Slot<'_>, value: u64, decoder: &mut Decoder) -> Result<(), DecodeError> {
-    match slot {
+fn decode_number<M: Message + ?Sized>(
+    message: &mut M,
+    number: &Number,
+    rest: &mut &[u8],
+    decoder: &mut Decoder,
+) -> Result<(), DecodeError> {
+    let value = take_varint(rest)?;
+    if value == 0 && number.flags & Flags::ABSENT_IF_ZERO != 0 {
+        return Ok(());
+    }
+    match message.slot(usize::from(number.target)) {
         Slot::OptBool(place) => *place = Some(value != 0),
         Slot::Bool(place) => *place = value != 0,
         // Wider encodings keep the low bits, as everywhere in protobuf.
@@ -199,227 +263,49 @@ fn decode_shared(
 }
 
 /// What tells a field from all others: there is one table of numbers for each type.
-fn id(number: &Number) -> usize {
+pub(super) fn id(number: &Number) -> usize {
     std::ptr::from_ref(number).addr()
 }
 
-/// Takes all items of a list or map that stand together, which mostly is all there are. The first one begins at `start`; what
-/// follows it is in `after`, and what follows them all is left there.
-#[inline(never)]
-fn decode_items<'a>(
-    slot: &mut Slot<'_>,
-    number: &Number,
-    start: &'a [u8],
-    after: &mut &'a [u8],
-    decoder: &mut Decoder,
-) -> Result<(), DecodeError> {
-    let field = decoder.field(id(number));
-    if let Slot::Messages(list) = slot
-        && list.is_empty()
-        && let Some(room) = decoder.passes(field)
-    {
-        return decode_in_turn(*list, field, room, start, after, decoder);
-    }
-    let count;
-    (count, *after) = run(start, after);
-    let bytes = &start[..start.len() - after.len()];
-    // Only a list that was empty is made at its right size: what comes in many runs must not grow by so little each time.
-    let (mut room, mut missed) = (0, Missed::IGNORED);
-    if let Some(place) = slot.sharing()
-        && place.vacant()
-    {
-        match decoder.recall(field, place, bytes) {
-            Ok(_) => return Ok(()),
-            Err(value) => (room, missed) = (count, value),
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::decode_fields;
+    use crate::Decoder;
+    use crate::message::Message;
+    use crate::meta::v1::{ObjectMeta, OwnerReference};
+    use crate::protobuf::encode_message;
+
+    fn metadata() -> ObjectMeta {
+        ObjectMeta {
+            name: Some("web-7d9c5b6f4d-x2x4z".into()),
+            generation: Some(300),
+            labels: [("app", "web".into())].into_iter().collect(),
+            finalizers: ["example.com/keep".into()].into_iter().collect(),
+            owner_references: [OwnerReference { name: "web".into(), controller: Some(true), ..Default::default() }]
+                .into_iter()
+                .collect(),
+            ..Default::default()
         }
     }
-    decode_run(slot, room, bytes, decoder)?;
-    if missed != Missed::IGNORED
-        && let Some(place) = slot.sharing()
-    {
-        decoder.remember(missed, place, bytes);
-    }
-    Ok(())
-}
 
-/// Takes all objects of a list that stand together, where nobody asks for the bytes of them all. Where the next one is, is looked at when its
-/// turn has come: before, the processor would wait for bytes far ahead.
-#[inline(never)]
-fn decode_in_turn<'a>(
-    list: &mut dyn Messages,
-    field: Option<usize>,
-    room: u8,
-    start: &'a [u8],
-    after: &mut &'a [u8],
-    decoder: &mut Decoder,
-) -> Result<(), DecodeError> {
-    let mut rest = start;
-    let tag = take_varint(&mut rest)?;
-    let mut item = take_bytes(&mut rest)?;
-    list.reserve(usize::from(room));
-    loop {
-        if let Err(error) = decode_message(list.push(), item, decoder) {
-            return Err(error.within_item(list.len() - 1));
-        }
-        *after = rest;
-        match next_of(tag, start, &mut rest) {
-            Some(next) => item = next,
-            None => break,
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_loop_of_its_own_takes_what_the_loop_of_all_types_does(damage in prop::collection::vec((any::<u16>(), any::<u8>()), 0..4)) {
+            let mut bytes = Vec::new();
+            encode_message(&metadata(), &mut bytes);
+            for (at, byte) in damage {
+                let at = usize::from(at) % bytes.len();
+                bytes[at] = byte;
+            }
+            let [mut own, mut general] = [ObjectMeta::default(), ObjectMeta::default()];
+            let one = own.decode_fields(&bytes, &mut Decoder::new()).expect("it has a loop of its own");
+            let other = decode_fields(&mut general, &bytes, &mut Decoder::new());
+            prop_assert_eq!(one.map_err(|error| error.to_string()), other.map_err(|error| error.to_string()));
+            prop_assert_eq!(own, general);
         }
     }
-    let length = list.len();
-    if length != usize::from(room) {
-        list.trim();
-        decoder.note_length(field, length);
-    }
-    Ok(())
-}
-
-/// The bytes of the next field, if it has the `tag` that is at `start` as well.
-#[inline(always)]
-fn next_of<'a>(tag: u64, start: &[u8], rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    // Most of what follows differs in the first byte.
-    let same = rest.first() == start.first() && take_varint(rest).is_ok_and(|next| next == tag);
-    if same { take_bytes(rest).ok() } else { None }
-}
-
-/// How many fields stand together that have the tag of the first, and what follows them. A list is made at its right size
-/// by it, and known again by the bytes of all its items.
-#[inline(always)]
-fn run<'a>(start: &[u8], mut after: &'a [u8]) -> (usize, &'a [u8]) {
-    let (mut rest, mut count) = (start, 1);
-    let Ok(tag) = take_varint(&mut rest) else { return (count, after) };
-    let mut rest = after;
-    while next_of(tag, start, &mut rest).is_some() {
-        (after, count) = (rest, count + 1);
-    }
-    (count, after)
-}
-
-/// The next item of a run.
-#[inline(always)]
-fn next_item<'a>(run: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
-    take_varint(run)?;
-    take_bytes(run)
-}
-
-/// Takes the items of a run, for which there shall be room.
-#[inline(never)]
-fn decode_run(slot: &mut Slot<'_>, room: usize, run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
-    match slot {
-        Slot::Messages(list) => decode_messages(*list, room, run, decoder),
-        Slot::Strs(list) => decode_strs(list, room, run, decoder),
-        Slot::StrMap(map) => decode_str_map(map, room, run, decoder),
-        Slot::MessageMap(map) => decode_message_map(*map, run, decoder),
-        Slot::Scalar(scalar) => decode_scalars(*scalar, room, run, decoder),
-        Slot::None => Ok(()),
-        _ => Wire::Bytes(run).varint().map(|_| ()),
-    }
-}
-
-fn decode_messages(
-    list: &mut dyn Messages,
-    room: usize,
-    mut run: &[u8],
-    decoder: &mut Decoder,
-) -> Result<(), DecodeError> {
-    list.reserve(room);
-    while !run.is_empty() {
-        let item = next_item(&mut run)?;
-        if let Err(error) = decode_message(list.push(), item, decoder) {
-            return Err(error.within_item(list.len() - 1));
-        }
-    }
-    Ok(())
-}
-
-fn decode_strs(list: &mut List<Str>, room: usize, mut run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
-    list.reserve_exact(room);
-    while !run.is_empty() {
-        let item = next_item(&mut run)?;
-        if let Err(error) = decoder.set_text(list.push_default(), item) {
-            return Err(error.within_item(list.len() - 1));
-        }
-    }
-    Ok(())
-}
-
-fn decode_str_map(map: &mut Map<Str>, room: usize, mut run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
-    map.reserve_exact(room);
-    while !run.is_empty() {
-        let (mut key, mut text) = (Str::new(), Str::new());
-        let item = next_item(&mut run)?;
-        let (name, value) = match plain_entry(item) {
-            Some(entry) => entry,
-            None => any_str_entry(item)?,
-        };
-        decoder.set_text(&mut key, name)?;
-        decoder.set_text(&mut text, value)?;
-        map.insert(key, text);
-    }
-    Ok(())
-}
-
-fn decode_message_map(map: &mut dyn MessageMap, mut run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
-    while !run.is_empty() {
-        let (key, value) = entry(next_item(&mut run)?)?;
-        let key = decoder.text(key)?;
-        let message = map.get_or_insert(key.clone());
-        if let Some(value) = value {
-            decode_message(message, value.bytes()?, decoder).map_err(|error| error.within_field(&key))?;
-        }
-    }
-    Ok(())
-}
-
-fn decode_scalars(
-    scalar: &mut dyn Scalar,
-    room: usize,
-    mut run: &[u8],
-    decoder: &mut Decoder,
-) -> Result<(), DecodeError> {
-    scalar.reserve(room);
-    while !run.is_empty() {
-        scalar.decode_protobuf(Wire::Bytes(next_item(&mut run)?), decoder)?;
-    }
-    Ok(())
-}
-
-/// Key and value of an entry of a map.
-#[inline]
-pub(crate) fn entry(bytes: &[u8]) -> Result<(&[u8], Option<Wire<'_>>), DecodeError> {
-    if let Some((key, value)) = plain_entry(bytes) {
-        return Ok((key, Some(Wire::Bytes(value))));
-    }
-    any_entry(bytes)
-}
-
-#[cold]
-fn any_str_entry(bytes: &[u8]) -> Result<(&[u8], &[u8]), DecodeError> {
-    let (key, value) = any_entry(bytes)?;
-    Ok((key, value.map_or(Ok(&[][..]), Wire::bytes)?))
-}
-
-#[cold]
-fn any_entry(bytes: &[u8]) -> Result<(&[u8], Option<Wire<'_>>), DecodeError> {
-    let mut fields = Fields::new(bytes);
-    let (mut key, mut value) = (&[][..], None);
-    while let Some((number, wire)) = fields.next()? {
-        match number {
-            1 => key = wire.bytes()?,
-            2 => value = Some(wire),
-            _ => {}
-        }
-    }
-    Ok((key, value))
-}
-
-/// An entry as all are written: a key, and then a value of bytes.
-#[inline(always)]
-fn plain_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut rest = bytes.strip_prefix(&[0x0a])?;
-    let key = take_bytes(&mut rest).ok()?;
-    let mut rest = rest.strip_prefix(&[0x12])?;
-    let value = take_bytes(&mut rest).ok()?;
-    rest.is_empty().then_some((key, value))
 }

@@ -3,12 +3,15 @@
 mod decode;
 mod encode;
 mod envelope;
+mod items;
 mod wire;
 
-pub(crate) use decode::entry;
-pub use decode::{decode_fields, decode_message};
+pub use decode::decode_message;
+#[doc(hidden)]
+pub use decode::{decode_other, decode_own, take_tag};
 pub use encode::{Encoder, encode_message};
 pub(crate) use envelope::type_meta;
 pub use envelope::{Envelope, MAGIC};
+pub(crate) use items::entry;
 pub use wire::Wire;
 pub(crate) use wire::{Fields, varint};

@@ -1818,7 +1818,7 @@ impl Message for Container {
             _ => Slot::None,
         }
     }
-    own_loop!();
+    own_loop!(CONTAINER, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 20, 14, 15], [16, 17, 18]);
 }
 message_impls!(Container);
 
@@ -2350,7 +2350,7 @@ impl Message for ContainerState {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Shared(&mut self.waiting),
@@ -2359,6 +2359,7 @@ impl Message for ContainerState {
             _ => Slot::None,
         }
     }
+    own_loop!(CONTAINER_STATE, [1, 2, 3], []);
 }
 message_impls!(ContainerState);
 
@@ -2411,13 +2412,14 @@ impl Message for ContainerStateRunning {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Scalar(&mut self.started_at),
             _ => Slot::None,
         }
     }
+    own_loop!(CONTAINER_STATE_RUNNING, [1], []);
 }
 message_impls!(ContainerStateRunning);
 
@@ -2662,7 +2664,7 @@ impl Message for ContainerStatus {
             _ => Slot::None,
         }
     }
-    own_loop!();
+    own_loop!(CONTAINER_STATUS, [1, 2, 3, 6, 7, 8], [4, 5, 9]);
 }
 message_impls!(ContainerStatus);
 
@@ -3453,7 +3455,7 @@ impl Message for EnvVar {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -3462,6 +3464,7 @@ impl Message for EnvVar {
             _ => Slot::None,
         }
     }
+    own_loop!(ENV_VAR, [1, 2, 3], []);
 }
 message_impls!(EnvVar);
 
@@ -8913,7 +8916,7 @@ impl Message for Pod {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Message(&mut self.metadata),
@@ -8922,6 +8925,7 @@ impl Message for Pod {
             _ => Slot::None,
         }
     }
+    own_loop!(POD, [1, 2, 3], []);
 }
 message_impls!(Pod);
 object_impls!(Pod);
@@ -9309,7 +9313,7 @@ impl Message for PodCondition {
             _ => Slot::None,
         }
     }
-    own_loop!();
+    own_loop!(POD_CONDITION, [1, 2, 3, 4, 5, 6], [7]);
 }
 message_impls!(PodCondition);
 
@@ -10232,7 +10236,7 @@ impl Message for PodSpec {
             _ => Slot::None,
         }
     }
-    own_loop!();
+    own_loop!(POD_SPEC, [1, 2, 3, 6, 8, 9, 10, 14, 16, 17, 19, 22, 24, 31], [4, 11, 12, 13, 25, 30]);
 }
 message_impls!(PodSpec);
 
@@ -10586,7 +10590,7 @@ impl Message for PodStatus {
             _ => Slot::None,
         }
     }
-    own_loop!();
+    own_loop!(POD_STATUS, [1, 2, 3, 4, 11, 5, 16, 6, 12, 7, 8, 9, 14], [17]);
 }
 message_impls!(PodStatus);
 
@@ -15072,7 +15076,7 @@ impl Message for VolumeMount {
             _ => Ref::Absent,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self, field: usize) -> Slot<'_> {
         match field {
             0 => Slot::Str(&mut self.name),
@@ -15085,6 +15089,7 @@ impl Message for VolumeMount {
             _ => Slot::None,
         }
     }
+    own_loop!(VOLUME_MOUNT, [1, 3, 4, 6], [2]);
 }
 message_impls!(VolumeMount);
 
