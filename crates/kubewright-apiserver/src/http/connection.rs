@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::lingering::{Leftover, Lingering};
 use super::work::{Owned, Pending, Requests, guarded};
 use super::{Answer, Body, http2, preface};
 use crate::authentication::Peer;
@@ -107,9 +109,21 @@ async fn serve(
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
     builder.max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
+    let leftover = Leftover::default();
+    let stream = Lingering::new(stream, leftover.clone());
     let respond = service_fn(move |request: Request<Incoming>| {
         let (parts, body) = request.into_parts();
-        respond(service.clone(), peer.clone(), parts, collect(body), None)
+        let (service, peer, leftover) = (service.clone(), peer.clone(), leftover.clone());
+        async move {
+            let mut is_read = false;
+            let body = async { collect(body).await.inspect(|_| is_read = true) };
+            let mut response = respond(service, peer, parts, body, None).await?;
+            if !is_read {
+                leftover.leave();
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, io::Error>(response)
+        }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
     tokio::select! {

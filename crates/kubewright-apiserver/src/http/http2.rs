@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use super::Body;
 use super::connection::{BODY_MAX, HEADER_SIZE, Unread};
 use super::date::Date;
+use super::idle::{Idle, Verdict};
 use super::watches::{Watch, Watches};
 use crate::seldom::Seldom;
 
@@ -43,6 +44,8 @@ struct Http2<S> {
     requests: FuturesUnordered<Exchange>,
     watches: Watches,
     date: Date,
+    /// A request has come since the last look for it.
+    is_used: bool,
 }
 
 /// Serves a connection until it ends. No more requests are taken after `stop`.
@@ -66,12 +69,19 @@ where
         requests: FuturesUnordered::new(),
         watches: Watches::default(),
         date: Date::default(),
+        is_used: false,
     };
+    let mut idle = Idle::default();
     let mut stop = Some(Seldom::new(&stop, |stopped| *stopped));
     poll_fn(|context| {
         if stop.as_mut().is_some_and(|stop| stop.poll(context).is_ready()) {
             stop = None;
             serving.connection.graceful_shutdown();
+        }
+        match idle.poll(context, || serving.was_used()) {
+            Poll::Ready(Verdict::Ask) => serving.connection.graceful_shutdown(),
+            Poll::Ready(Verdict::End) => return Poll::Ready(()),
+            Poll::Pending => {}
         }
         serving.poll(&respond, context)
     })
@@ -104,6 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
                 }
                 has_accepted = true;
             }
+            self.is_used |= has_accepted;
             // The connection has taken what was answered at once; watches may have something to say of it.
             if !has_accepted || self.requests.is_empty() && !self.watches.is_rung() {
                 break;
@@ -120,6 +131,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
         // Who rang before, mostly because something is to be written, wanted just this.
         self.bell.begin();
         self.connection.poll_accept(own)
+    }
+
+    /// Whether there has been a request since the last call, or one or its answer is still under way.
+    fn was_used(&mut self) -> bool {
+        std::mem::take(&mut self.is_used) || self.connection.has_streams()
     }
 
     fn poll_streams(&mut self, context: &mut Context<'_>) {

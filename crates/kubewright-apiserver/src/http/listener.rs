@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -15,6 +16,8 @@ use crate::service::Service;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// After how much silence a client is asked whether it is still there, and how often then.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(3 * 60), Duration::from_secs(15));
 /// How long to wait when the system has no more sockets to give.
 const EXHAUSTED: Duration = Duration::from_millis(50);
 
@@ -34,6 +37,7 @@ pub(crate) async fn listen(
 ) {
     let mut connections = Connections::new(service, stop.clone());
     let acceptor = tls.map(TlsAcceptor::from);
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE.0).with_interval(KEEP_ALIVE.1);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -45,6 +49,8 @@ pub(crate) async fn listen(
         };
         // Events should arrive when they happen, not when a packet is full.
         let _ = socket.set_nodelay(true);
+        // A client that is gone without a word is noticed, also where nothing is said to it.
+        let _ = SockRef::from(&socket).set_tcp_keepalive(&keep_alive);
         // Of this connection: who listens on all addresses is asked on that of this machine as well.
         let is_on_loopback = socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let acceptor = acceptor.clone();

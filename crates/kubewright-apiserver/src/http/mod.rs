@@ -7,6 +7,8 @@ mod connection;
 mod crowd;
 mod date;
 mod http2;
+mod idle;
+mod lingering;
 mod listener;
 mod preface;
 mod watches;

@@ -7,6 +7,8 @@ use h2::RecvStream;
 use h2::client::{Builder, SendRequest};
 use hyper::Request;
 use kubewright_apiserver::{ApiServer, RunningServer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 
 use crate::client::{CONFIG_MAPS, config_map};
 
@@ -103,4 +105,49 @@ async fn an_answer_to_head_has_no_body() {
     let mut stream = ask(&sender, "HEAD", "/healthz", String::new()).await;
     assert!(stream.is_end_stream() && stream.data().await.is_none());
     assert_eq!(read(&mut ask(&sender, "GET", "/healthz", String::new()).await, "\u{0}").await, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_uses_is_ended_and_one_with_a_watch_is_not() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    let (watching, connection) = h2::client::handshake(server.connect()).await.expect("the server answers");
+    let watching_ended = tokio::spawn(connection);
+    let (idle, connection) = h2::client::handshake(server.connect()).await.expect("the server answers");
+    let idle_ended = tokio::spawn(connection);
+    let mut events = watch(&watching).await;
+    drop(ask(&idle, "GET", "/healthz", String::new()).await);
+    let start = Instant::now();
+    idle_ended.await.expect("no panic").expect("it ends in order");
+    let after = start.elapsed();
+    assert!((Duration::from_secs(90)..=Duration::from_secs(120)).contains(&after), "{after:?}");
+    assert!(idle.clone().ready().await.is_err(), "its client knows");
+
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    drop(ask(&watching, "POST", CONFIG_MAPS, config_map("late", "")).await);
+    assert!(read(&mut events, "late").await.contains("late"));
+    drop(events);
+    let start = Instant::now();
+    watching_ended.await.expect("no panic").expect("it ends in order");
+    assert!(start.elapsed() >= Duration::from_secs(90));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_its_client_is_slow_to_take_is_use_enough() {
+    let (_server, sender) = server().await;
+    let large = format!(r#","annotations":{{"large":"{}"}}"#, "x".repeat(100 << 10));
+    drop(ask(&sender, "POST", CONFIG_MAPS, config_map("large", &large)).await);
+    let mut slow = ask(&sender, "GET", &format!("{CONFIG_MAPS}/large"), String::new()).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(read(&mut slow, "\u{0}").await.len() > 100 << 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_no_longer_answers_is_given_up() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    let mut silent = server.connect();
+    silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("there is room");
+    let start = Instant::now();
+    let mut said = Vec::new();
+    silent.read_to_end(&mut said).await.expect("it is closed");
+    assert!(start.elapsed() <= Duration::from_secs(150) && !said.is_empty(), "{:?}", start.elapsed());
 }

@@ -72,3 +72,46 @@ async fn preloaded_objects_are_there_at_once() {
     let refused = ApiServer::in_memory().preload("{apiVersion: v1, kind: Nothing}").start().await;
     assert!(refused.is_err_and(|error| error.to_string().contains("Nothing")));
 }
+
+#[tokio::test]
+async fn who_sends_too_much_hears_so_also_after_the_last_byte() {
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let server = ApiServer::in_memory().listen(address).plain_http().start().await.expect("a free port");
+    // More than sockets hold, from one that reads nothing before all is sent.
+    let body = vec![b' '; 64 << 20];
+    let length = format!("content-length: {}\r\n\r\n", body.len());
+    let chunk = format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n", body.len());
+    for (framing, end) in [(length, ""), (chunk, "\r\n0\r\n\r\n")] {
+        let mut socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
+        let head =
+            format!("POST {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{framing}");
+        socket.write_all(head.as_bytes()).await.expect("it listens");
+        socket.write_all(&body).await.expect("it reads on");
+        socket.write_all(end.as_bytes()).await.expect("it reads on");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.expect("it is not reset");
+        assert!(answer.starts_with("HTTP/1.1 413 Payload Too Large\r\n"), "{answer}");
+        assert!(
+            answer.contains("\r\nconnection: close\r\n") && answer.contains("\"RequestEntityTooLarge\""),
+            "{answer}"
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn clients_that_leave_without_a_word_are_noticed() {
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let server = ApiServer::in_memory().listen(address).plain_http().start().await.expect("a free port");
+    let socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
+    let port = socket.local_addr().expect("it is connected").port();
+    let mut client = Client::over(socket).await;
+    assert_eq!(client.call("GET", "/healthz", "").await.0, 200);
+    // The timer of a connection, as the system shows it: 2 is for keep-alive. Lines are `slot: local remote state queues timer:when …`.
+    let connections = std::fs::read_to_string("/proc/net/tcp").expect("this is Linux");
+    let of_server = connections.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|columns| {
+        columns.get(2).is_some_and(|remote| remote.ends_with(&format!(":{port:04X}"))) && columns[3] == "01"
+    });
+    let timer = of_server.expect("it is there")[5].to_owned();
+    assert!(timer.starts_with("02:"), "{timer}");
+}

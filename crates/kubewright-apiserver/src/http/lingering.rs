@@ -1,0 +1,143 @@
+//! Who sends more than is taken still hears why.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// So long is read on after the answer, from a client that goes on sending.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// So much is read at a time.
+const PIECE: usize = 16 << 10;
+
+/// Whether something that a client sends was left unread. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Leftover(Arc<AtomicBool>);
+
+impl Leftover {
+    /// Something was left, or may still come.
+    pub(super) fn leave(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A stream that, when something was left unread, is read to its end after it was shut down.
+///
+/// A socket that is closed with something to read resets the connection, and the client loses the answer that it has not read yet, or
+/// fails while it still writes.
+pub(super) struct Lingering<S> {
+    stream: S,
+    leftover: Leftover,
+    /// Running since the stream was shut down.
+    patience: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Lingering<S> {
+    pub(super) fn new(stream: S, leftover: Leftover) -> Self {
+        Lingering { stream, leftover, patience: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Lingering<S> {
+    /// Ready when the client has ended as well, or it took too long.
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
+        if patience.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let mut piece = [0; PIECE];
+        loop {
+            let mut piece = ReadBuf::new(&mut piece);
+            match ready!(Pin::new(&mut self.stream).poll_read(context, &mut piece)) {
+                Ok(()) if !piece.filled().is_empty() => {}
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, out)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.patience.is_none() {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        }
+        if self.leftover.is_left() {
+            ready!(self.poll_rest(context));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_left_is_read_after_the_end_but_not_for_ever() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let leftover = Leftover::default();
+        leftover.leave();
+        let mut lingering = Lingering::new(server, leftover);
+        lingering.write_all(b"too much").await.expect("there is room");
+        let (_, heard) = tokio::join!(lingering.shutdown(), async move {
+            client.write_all(&[0; 1000]).await.expect("somebody reads");
+            let mut heard = String::new();
+            client.read_to_string(&mut heard).await.expect("it was not reset");
+            heard
+        });
+        assert_eq!(heard, "too much");
+
+        let (_client, server) = tokio::io::duplex(64);
+        let leftover = Leftover::default();
+        leftover.leave();
+        let start = Instant::now();
+        Lingering::new(server, leftover).shutdown().await.expect("it ends");
+        assert_eq!(start.elapsed(), PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_where_nothing_was_left() {
+        let (_client, server) = tokio::io::duplex(64);
+        let start = Instant::now();
+        Lingering::new(server, Leftover::default()).shutdown().await.expect("it ends");
+        assert!(start.elapsed().is_zero());
+    }
+}
