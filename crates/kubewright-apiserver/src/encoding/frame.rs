@@ -5,7 +5,7 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::protobuf::Encoder;
 
-use super::{Wanted, json, printed, protobuf, status_tree};
+use super::{Wanted, json, printed, protobuf, status_tree, table};
 use crate::accept::{Form, Format};
 use crate::catalog::Resource;
 use crate::object::StoredObject;
@@ -69,7 +69,7 @@ impl Frames {
                 }
             }
             _ => {
-                let value = self.shaped(resource, &printed(self.wanted, resource, &object.value));
+                let value = self.shaped(resource, &printed(resource, &object.value));
                 self.tree(kind.as_str(), &value, out);
             }
         }
@@ -88,7 +88,7 @@ impl Frames {
             Form::Table(version) => {
                 let columns = (!std::mem::replace(&mut self.has_columns, true)).then(|| resource.printer.columns());
                 let metadata = value.get("metadata").cloned().unwrap_or_default();
-                resource.printer.table(&metadata, [value], columns, &self.wanted.rows(version))
+                table(resource, &metadata, [value], columns, &self.wanted.rows(version))
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Meta, StoredObject, to_json, tree, write_head};
 use crate::rejection::Rejection;
-use crate::table::{Include, partial_object_metadata, partial_object_metadata_list};
+use crate::table::{Include, RowOptions, partial_object_metadata, partial_object_metadata_list};
 
 /// What a list says of itself.
 #[derive(Debug, Default, Clone)]
@@ -40,10 +40,10 @@ pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject)
         (Form::Metadata(version), _) => self::tree(wanted, &partial_object_metadata(&object.value, version)),
         (Form::MetadataList(_), _) => Err(wrong_shape(resource, "PartialObjectMetadataList", "not a list", "")),
         (Form::Table(version), _) => {
-            let value = printed(wanted, resource, &object.value);
+            let value = printed(resource, &object.value);
             let metadata = value.get("metadata").cloned().unwrap_or_default();
-            let printer = &resource.printer;
-            self::tree(wanted, &printer.table(&metadata, [&value], Some(printer.columns()), &wanted.rows(version)))
+            let columns = Some(resource.printer.columns());
+            self::tree(wanted, &table(resource, &metadata, [&value], columns, &wanted.rows(version)))
         }
     }
 }
@@ -101,9 +101,9 @@ pub(crate) fn list<'a>(
         }
         (Form::Metadata(_), _) => Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
         (Form::Table(version), _) => {
-            let values: Vec<Value> = objects.map(|object| printed(wanted, resource, &object.value)).collect();
-            let (printer, metadata) = (&resource.printer, list_metadata(resource, meta));
-            self::tree(wanted, &printer.table(&metadata, &values, Some(printer.columns()), &wanted.rows(version)))
+            let values: Vec<Value> = objects.map(|object| printed(resource, &object.value)).collect();
+            let (columns, metadata) = (Some(resource.printer.columns()), list_metadata(resource, meta));
+            self::tree(wanted, &table(resource, &metadata, &values, columns, &wanted.rows(version)))
         }
     }
 }
@@ -132,12 +132,29 @@ pub(crate) fn served(resource: &Resource, value: &Value) -> Value {
 }
 
 /// An object as rows of tables and metadata are made of it. Those of built-in kinds show what is stored, which is more than
-/// some versions can say, unless the object itself is asked for as well.
-pub(crate) fn printed(wanted: Wanted, resource: &Resource, value: &Value) -> Value {
-    match resource.is_custom() || wanted.include == Include::Object {
+/// some versions can say.
+pub(crate) fn printed(resource: &Resource, value: &Value) -> Value {
+    match resource.is_custom() {
         true => served(resource, value),
         false => value.clone(),
     }
+}
+
+/// The table of objects that are [`printed`]. Those that it carries whole are in the version that was asked for.
+pub(crate) fn table<'v>(
+    resource: &Resource,
+    metadata: &Value,
+    objects: impl IntoIterator<Item = &'v Value>,
+    columns: Option<Value>,
+    options: &RowOptions,
+) -> Value {
+    let mut table = resource.printer.table(metadata, objects, columns, options);
+    if options.include == Include::Object && !resource.is_custom() {
+        for object in tree::items_mut(&mut table, "rows").iter_mut().filter_map(|row| tree::field_mut(row, "object")) {
+            *object = conversion::to_version(resource, std::mem::take(object));
+        }
+    }
+    table
 }
 
 fn json_list<'a>(

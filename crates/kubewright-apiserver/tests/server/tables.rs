@@ -42,5 +42,7 @@ async fn an_autoscaler_shows_all_of_its_metrics_in_each_version() {
         let table = table(&mut client, &format!("{base}/h?includeObject=Object")).await;
         let object = table.get("rows").and_then(Value::as_array).unwrap()[0].get("object").unwrap();
         assert_eq!(text(object, "apiVersion"), format!("autoscaling/{version}"), "{table}");
+        assert_eq!(cell(&table, 2), r#""<unknown>/5, cpu: <unknown>/50% + 1 more...""#, "{version}: {table}");
+        assert_eq!(text(object, "spec/targetCPUUtilizationPercentage") == "50", version == "v1", "{table}");
     }
 }

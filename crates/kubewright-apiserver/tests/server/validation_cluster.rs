@@ -1,6 +1,6 @@
 //! What storage, nodes, endpoints, services and the rest of a cluster are refused for.
 
-use crate::client::server;
+use crate::client::{server, text};
 use crate::validation::{CORE, check, check_change};
 
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
@@ -350,4 +350,54 @@ async fn metrics_of_autoscalers_and_sharing_of_the_server_are_checked() {
     ];
     let path = format!("{flow}/prioritylevelconfigurations");
     check(&mut client, &path, "PriorityLevelConfiguration", levels).await;
+}
+
+#[tokio::test]
+async fn what_every_server_has_is_as_it_is() {
+    let (_server, mut client) = server().await;
+    let flow = "/apis/flowcontrol.apiserver.k8s.io/v1";
+    let all = r#""rules":[{"subjects":[{"kind":"Group","group":{"name":"system:masters"}}],"resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"],"clusterScope":true,"namespaces":["*"]}],"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["*"]}]}]"#;
+    let limited = |shares: i32| {
+        format!(
+            r#"{{"type":"Limited","limited":{{"nominalConcurrencyShares":{shares},"limitResponse":{{"type":"Reject"}}}}}}"#
+        )
+    };
+    let exempt = |shares: i32| format!(r#"{{"type":"Exempt","exempt":{{"nominalConcurrencyShares":{shares}}}}}"#);
+    let schema =
+        |level: &str| format!(r#"{{"priorityLevelConfiguration":{{"name":"{level}"}},"matchingPrecedence":1,{all}}}"#);
+    for (plural, kind, name, right, wrong, why) in [
+        (
+            "flowschemas",
+            "FlowSchema",
+            "exempt",
+            schema("exempt"),
+            Some(schema("other")),
+            "spec of 'exempt' must equal the fixed value",
+        ),
+        (
+            "prioritylevelconfigurations",
+            "PriorityLevelConfiguration",
+            "catch-all",
+            limited(5),
+            Some(limited(6)),
+            "spec of 'catch-all' must equal the fixed value",
+        ),
+        ("prioritylevelconfigurations", "PriorityLevelConfiguration", "exempt", exempt(0), None, ""),
+    ] {
+        let object = |spec: &str| {
+            format!(
+                r#"{{"apiVersion":"flowcontrol.apiserver.k8s.io/v1","kind":"{kind}","metadata":{{"name":"{name}"}},"spec":{spec}}}"#
+            )
+        };
+        let path = format!("{flow}/{plural}");
+        let (code, made) = client.call("POST", &path, &object(&right)).await;
+        assert_eq!(code, 201, "{made}");
+        if let Some(wrong) = wrong {
+            let (code, refused) = client.call("PUT", &format!("{path}/{name}"), &object(&wrong)).await;
+            assert!(code == 422 && text(&refused, "message").ends_with(why), "{refused}");
+        }
+    }
+    let path = format!("{flow}/prioritylevelconfigurations/exempt");
+    let (code, changed) = client.call("PATCH", &path, r#"{"spec":{"exempt":{"lendablePercent":50}}}"#).await;
+    assert_eq!(code, 200, "this part is free: {changed}");
 }

@@ -5,7 +5,7 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
 
 use super::metadata::quoted;
-use super::{condition, number, text};
+use super::{condition, flow_fixed, number, text};
 use crate::object::{Meta, tree};
 
 const PRECEDENCE_MAX: i64 = 10_000;
@@ -59,6 +59,7 @@ pub(super) fn schema(value: &Value) -> Vec<StatusCause> {
     for (index, rule) in tree::items(spec, &["rules"]).iter().enumerate() {
         causes.extend(self::rule(&format!("spec.rules[{index}]"), rule));
     }
+    causes.extend(flow_fixed::schema(value));
     causes
 }
 
@@ -223,6 +224,7 @@ pub(super) fn level(value: &Value) -> Vec<StatusCause> {
         }
         (other, _) => causes.extend(number::one_of("spec.type", other, &["Exempt", "Limited"])),
     }
+    causes.extend(flow_fixed::level(value));
     causes
 }
 

@@ -24,6 +24,7 @@ mod endpoints;
 mod environment;
 mod event;
 mod flow;
+mod flow_fixed;
 mod job;
 mod job_policy;
 mod job_status;
