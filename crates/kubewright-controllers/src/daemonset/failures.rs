@@ -1,5 +1,5 @@
-//! How long a pod that has ended is left before another takes its place: longer each time on the same node, since a node that
-//! refuses a pod would refuse the next one as quickly.
+//! How long a pod that has failed is left before another takes its place: longer each time on the same node, since a node that
+//! refuses a pod would refuse the next one as quickly. One that has succeeded is replaced at once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// The first wait, and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15 * 60));
 
-/// The pods of daemon sets that have ended, by the key of the set, which one worker has in hand at a time: who finds that it is gone
+/// The pods of daemon sets that have failed, by the key of the set, which one worker has in hand at a time: who finds that it is gone
 /// forgets it.
 #[derive(Debug, Default)]
 #[doc(alias = "failedPodsBackoff")]
@@ -36,7 +36,7 @@ struct Failure {
 }
 
 impl Failures {
-    /// How long a pod that has ended is still to be left; nothing when it is to go.
+    /// How long a pod that has failed is still to be left; nothing when it is to go.
     pub(super) fn wait(&self, set: &DaemonSet, node: &str, pod: &Pod) -> Option<Duration> {
         let (mut records, now) = (self.lock(), Instant::now());
         let record = records.entry(set.key()).or_default();
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_pod_of_a_node_that_ends_is_left_for_longer() {
+    async fn each_pod_of_a_node_that_fails_is_left_for_longer() {
         let failures = Failures::default();
         let mut set = DaemonSet::default();
         let pod = |uid: &str| {

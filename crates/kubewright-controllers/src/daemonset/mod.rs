@@ -191,11 +191,11 @@ impl DaemonSets {
         self.failures.forget(key);
     }
 
-    /// Marks the pods that have ended and are left for a while; returns when the first of them may go.
+    /// Marks the pods that have failed and are left for a while; returns when the first of them may go.
     fn hold_back(&self, set: &DaemonSet, picture: &mut Picture<'_>) -> Option<Duration> {
         let mut first = None::<Duration>;
         for (node, pod) in picture.pods.iter().flat_map(|(node, pods)| pods.iter().map(move |pod| (node, pod))) {
-            if is_finished(pod)
+            if phase(pod) == "Failed"
                 && let Some(wait) = self.failures.wait(set, node, pod)
             {
                 picture.held.insert(pod.uid().into());

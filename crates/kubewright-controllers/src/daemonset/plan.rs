@@ -29,7 +29,7 @@ pub(super) struct Picture<'a> {
     pub(super) nodes: Vec<(String, Place)>,
     /// By node, the oldest first of each.
     pub(super) pods: BTreeMap<String, Vec<Arc<Pod>>>,
-    /// By uid, pods that have ended and are left for a while before others take their places.
+    /// By uid, pods that have failed and are left for a while before others take their places.
     pub(super) held: HashSet<Str>,
     /// How many pods there may be too many, and how many may be missing.
     limits: (usize, usize),

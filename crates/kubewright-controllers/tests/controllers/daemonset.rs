@@ -1,11 +1,14 @@
 //! Daemon sets.
 
+use std::time::Duration;
+
 use kubewright_api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetSpec};
 use kubewright_api::core::v1::{Node, Pod};
 use kubewright_client::Api;
 use kubewright_core::Object;
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::options::Patch;
+use tokio::time::Instant;
 
 use crate::support::{Cluster, labels, template};
 
@@ -111,7 +114,10 @@ async fn a_pod_that_has_ended_is_replaced() {
         let mut pod = cluster.pods().await.remove(0);
         pod.status.as_mut().unwrap().phase = Some(phase.into());
         cluster.api::<Pod>().update_status(&pod).await.unwrap();
+        let ended = Instant::now();
         cluster.until_pods(|pods| pods.len() == 1 && pods[0].uid() != pod.uid()).await;
+        // One that fails is left for longer each time, and one that does not is no reason to wait.
+        assert_eq!(ended.elapsed() < Duration::from_secs(1), phase == "Succeeded", "{phase}");
         cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
         let event = cluster.until_told("DaemonSet", reason).await;
         assert_eq!(event.type_.as_deref(), Some(type_));
