@@ -1,9 +1,11 @@
 //! Endpoints of services: which addresses answer, as `Endpoints` and as endpoint slices.
 //!
 //! `backends` finds them, once for both; `legacy` and `slices` write the two forms. Slices have room for a hundred endpoints each.
+//! Endpoints of services without a selector are written by users, and become slices in `mirror`.
 
 mod backends;
 mod legacy;
+mod mirror;
 mod slices;
 
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use kubewright_api::discovery::v1::EndpointSlice;
 use kubewright_cache::{Event, InformerHandle, Lister, Scoped};
 use kubewright_client::{Api, Client};
 use kubewright_core::{Object, ObjectKey, Selector};
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::selects;
@@ -29,9 +32,11 @@ struct Endpoints {
     legacy: Lister<EndpointsObject>,
     slices: InformerHandle<EndpointSlice>,
     own_slices: OwnWrites,
+    mirror_events: EventRecorder,
 }
 
-/// Keeps the endpoints of services with a selector until `stop` is cancelled, with so many workers.
+/// Keeps the endpoints of services with a selector, and slices of what users wrote for those without one, until `stop` is cancelled, with so
+/// many workers.
 ///
 /// # Errors
 /// If the caches stop before they were complete.
@@ -91,6 +96,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             legacy: legacy.lister(),
             slices: slices.clone(),
             own_slices: OwnWrites::default(),
+            mirror_events: context.recorder("endpoint-slice-mirroring-controller"),
         };
         work(Arc::new(reconcile), &queue, context, stop).await;
     }
@@ -120,13 +126,16 @@ impl Reconcile for Endpoints {
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(service) = self.services.namespace(key.namespace().clone()).get(key.name()) else {
             self.own_slices.forget(key);
-            // Slices go with their owner.
+            // Slices go with their owner; what was mirrored has another one, which may stay.
+            self.remove_mirrored(key).await?;
             return self.remove_legacy(key).await;
         };
-        let Some(selector) = selector(&service) else { return Ok(None) };
-        if service.is_being_deleted() {
+        if service.spec.as_ref().is_none_or(|spec| spec.selector.is_empty()) {
+            self.mirror(key).await?;
             return Ok(None);
         }
+        self.remove_mirrored(key).await?;
+        let Some(selector) = selector(&service).filter(|_| !service.is_being_deleted()) else { return Ok(None) };
         let pods = self.pods.namespace(key.namespace().clone()).list(&selector);
         let groups = backends::find(&service, &pods);
         self.write_legacy(&service, &groups).await?;

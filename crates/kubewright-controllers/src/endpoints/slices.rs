@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::indices;
 
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 const SERVICE: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Service");
 

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use kubewright_api::apps::v1::ReplicaSet;
-use kubewright_api::core::v1::{ContainerPort, Endpoints, Pod, Service, ServicePort, ServiceSpec};
+use kubewright_api::core::v1::{
+    ContainerPort, EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Pod, Service, ServicePort, ServiceSpec,
+};
 use kubewright_api::discovery::v1::EndpointSlice;
 use kubewright_controllers::NodeOptions;
 use kubewright_core::Object;
+use kubewright_core::options::Patch;
 use tokio::time::sleep;
 
 use crate::support::{Cluster, has_ready, labels, replica_set, template};
@@ -168,5 +171,136 @@ async fn a_pod_without_a_port_of_that_name_answers_on_the_others_or_on_none() {
     let mut addresses: Vec<_> = addresses.collect();
     addresses.sort_unstable();
     assert_eq!(addresses, [(1, 2), (2, 1)]);
+    cluster.stop().await;
+}
+
+/// A service without a selector, and what is behind it, written by hand.
+fn by_hand(name: &str, subsets: &[EndpointSubset]) -> (Service, Endpoints) {
+    let mut service = service(name);
+    service.spec.get_or_insert_default().selector = Default::default();
+    let mut endpoints = Endpoints { subsets: subsets.to_vec().into_iter().collect(), ..Default::default() };
+    endpoints.metadata.name = Some(name.into());
+    endpoints.metadata.labels.insert("mine", "yes".into());
+    endpoints.metadata.annotations.insert("kubectl.kubernetes.io/last-applied-configuration", "{}".into());
+    endpoints.metadata.annotations.insert("note", "kept".into());
+    (service, endpoints)
+}
+
+fn subset(port: i32, ready: &[&str], unready: &[&str]) -> EndpointSubset {
+    let addresses =
+        |ips: &[&str]| ips.iter().map(|ip| EndpointAddress { ip: (*ip).into(), ..Default::default() }).collect();
+    EndpointSubset {
+        addresses: addresses(ready),
+        not_ready_addresses: addresses(unready),
+        ports: [EndpointPort { name: Some("http".into()), port, ..Default::default() }].into(),
+    }
+}
+
+/// What the slices of a service say, one text each.
+async fn mirrored(cluster: &Cluster) -> Vec<String> {
+    let slices: Vec<EndpointSlice> = cluster.list().await;
+    let is_mirror = |slice: &&EndpointSlice| {
+        slice.labels().get("endpointslice.kubernetes.io/managed-by") == Some("endpointslicemirroring-controller.k8s.io")
+    };
+    let told = slices.iter().filter(is_mirror).map(|slice| {
+        let ends = slice.endpoints.iter().map(|one| {
+            let ready = one.conditions.as_ref().and_then(|conditions| conditions.ready);
+            format!("{}{}", one.addresses[0], if ready == Some(true) { "" } else { "!" })
+        });
+        format!("{} {} {}", slice.address_type, slice.ports[0].port.unwrap(), ends.collect::<Vec<_>>().join(","))
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort();
+    told
+}
+
+async fn until_mirrored(cluster: &Cluster, want: &[&str]) {
+    for _ in 0..1000 {
+        if mirrored(cluster).await == want {
+            return;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{:?} instead of {want:?}", mirrored(cluster).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_users_write_are_mirrored() {
+    let cluster = Cluster::with_nodes(0).await;
+    let (service, endpoints) =
+        by_hand("db", &[subset(5432, &["10.1.0.1", "2001:db8::1"], &["10.1.0.2"]), subset(80, &["10.1.0.3"], &[])]);
+    cluster.create(&endpoints).await;
+    sleep(Duration::from_secs(60)).await;
+    assert!(mirrored(&cluster).await.is_empty(), "there is no service");
+    cluster.create(&service).await;
+    let all = ["IPv4 5432 10.1.0.1,10.1.0.2!", "IPv4 80 10.1.0.3", "IPv6 5432 2001:db8::1"];
+    until_mirrored(&cluster, &all).await;
+    let slices: Vec<EndpointSlice> = cluster.list().await;
+    for slice in &slices {
+        assert!(slice.name().starts_with("db-") && slice.owner_references()[0].kind == "Endpoints");
+        assert_eq!(slice.labels().get("kubernetes.io/service-name"), Some("db"));
+        assert_eq!((slice.labels().get("mine"), slice.metadata.annotations.len()), (Some("yes"), 1));
+    }
+    let versions = |slices: &[EndpointSlice]| -> Vec<_> {
+        slices.iter().map(|slice| (slice.uid().to_owned(), slice.resource_version().to_owned())).collect()
+    };
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(versions(&cluster.list().await), versions(&slices), "nothing is written again and again");
+
+    // One is changed, one goes; the slice of other ports is taken for the new ones.
+    let patch = r#"{"subsets": [{"addresses": [{"ip": "10.1.0.9"}], "ports": [{"name": "http", "port": 5432}]},
+        {"addresses": [{"ip": "10.1.0.3"}], "ports": [{"name": "http", "port": 81}]}]}"#;
+    let changed: Endpoints = cluster.api().patch("db", Patch::Merge(patch.into())).await.unwrap();
+    until_mirrored(&cluster, &["IPv4 5432 10.1.0.9", "IPv4 81 10.1.0.3"]).await;
+    let left: Vec<EndpointSlice> = cluster.list().await;
+    assert!(left.iter().all(|slice| slices.iter().any(|old| old.uid() == slice.uid())));
+    assert_eq!(changed.uid(), left[0].owner_references()[0].uid);
+
+    // A slice that somebody deletes comes back.
+    cluster.api::<EndpointSlice>().delete(left[0].name()).await.unwrap();
+    until_mirrored(&cluster, &["IPv4 5432 10.1.0.9", "IPv4 81 10.1.0.3"]).await;
+
+    for (set, unset) in [
+        (
+            r#"{"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}"#,
+            r#"{"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": null}}}"#,
+        ),
+        (
+            r#"{"metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}}"#,
+            r#"{"metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": null}}}"#,
+        ),
+    ] {
+        cluster.api::<Endpoints>().patch("db", Patch::Merge(set.into())).await.unwrap();
+        until_mirrored(&cluster, &[]).await;
+        cluster.api::<Endpoints>().patch("db", Patch::Merge(unset.into())).await.unwrap();
+        until_mirrored(&cluster, &["IPv4 5432 10.1.0.9", "IPv4 81 10.1.0.3"]).await;
+    }
+
+    cluster.api::<Service>().delete("db").await.unwrap();
+    until_mirrored(&cluster, &[]).await;
+    assert_eq!(cluster.get::<Endpoints>("db").await.uid(), changed.uid(), "what a user wrote stays");
+    cluster.create(&service).await;
+    until_mirrored(&cluster, &["IPv4 5432 10.1.0.9", "IPv4 81 10.1.0.3"]).await;
+    cluster.patch::<Service>("db", r#"{"spec": {"selector": {"app": "db"}}}"#).await;
+    until_mirrored(&cluster, &[]).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_a_thousand_addresses_are_not_mirrored_and_that_is_told() {
+    let cluster = Cluster::with_nodes(0).await;
+    let ips: Vec<String> = (0..1005).map(|number| format!("10.1.{}.{}", number / 250, number % 250)).collect();
+    let (service, endpoints) = by_hand("many", &[subset(80, &ips.iter().map(String::as_str).collect::<Vec<_>>(), &[])]);
+    cluster.create(&service).await;
+    cluster.create(&endpoints).await;
+    let told = cluster.until_told("Endpoints", "TooManyAddressesToMirror").await;
+    assert_eq!(
+        told.message.as_deref(),
+        Some(
+            "A max of 1000 addresses can be mirrored to EndpointSlices per Endpoints subset. 5 addresses were skipped"
+        )
+    );
+    let slices: Vec<EndpointSlice> = cluster.list().await;
+    assert_eq!(slices.iter().map(|slice| slice.endpoints.len()).collect::<Vec<_>>(), [1000]);
     cluster.stop().await;
 }
