@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Args;
-use kubewright_client::config::{Environment, InCluster, LoadingRules, Overrides};
+use kubewright_client::config::{CertificateSource, Environment, InCluster, LoadingRules, Overrides};
 use kubewright_client::{Client, Config};
 
 /// Which cluster, as kubectl's flags say it.
@@ -21,14 +21,30 @@ pub struct Connection {
 impl Connection {
     /// Finds the cluster. No connection is made yet.
     pub fn client(&self) -> Result<Client, Box<dyn Error>> {
+        Ok(Client::try_from(self.config()?)?)
+    }
+
+    /// The authorities that sign the server's certificate, in PEM, if the cluster's entry names them.
+    pub fn authorities(&self) -> Result<Option<String>, Box<dyn Error>> {
+        let pem = match self.config()?.tls.authority {
+            Some(CertificateSource::File(file)) => {
+                let unread = |error| format!("cannot read the certificate authority {}: {error}", file.display());
+                std::fs::read(&file).map_err(unread)?
+            }
+            Some(CertificateSource::Data(pem)) => pem.to_vec(),
+            None => return Ok(None),
+        };
+        Ok(Some(String::from_utf8(pem)?))
+    }
+
+    fn config(&self) -> Result<Config, Box<dyn Error>> {
         let overrides = Overrides { current_context: self.context.clone(), ..Overrides::default() };
-        let config = match &self.kubeconfig {
+        Ok(match &self.kubeconfig {
             Some(file) => Config::from_kubeconfig(&LoadingRules::explicit(file).load()?, &overrides)?,
             None => {
                 let rules = LoadingRules::from_environment(&Environment::process());
                 Config::infer_from(&rules, &overrides, &InCluster::new())?
             }
-        };
-        Ok(Client::try_from(config)?)
+        })
     }
 }

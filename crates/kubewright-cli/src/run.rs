@@ -161,7 +161,12 @@ impl Options {
         let mut manager = Manager::new(client, of_manager);
         let factory = manager.factory().clone();
         let queues = manager.metrics().controllers.queues().clone();
-        let context = ControllerContext::over(&factory).workers(self.workers).queue_metrics(&queues);
+        let mut context = ControllerContext::over(&factory).workers(self.workers).queue_metrics(&queues);
+        if self.controllers.contains(&Shipped::RootCaCertPublisher) {
+            let authorities = self.connection.authorities()?;
+            context =
+                context.root_ca(authorities.ok_or("the kubeconfig names no certificate authority to be published")?);
+        }
         for shipped in &self.controllers {
             let (context, shipped) = (context.clone(), *shipped);
             manager.add_leader_task(shipped.name(), move |stop| async move {

@@ -10,8 +10,8 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
-    cronjob, daemonset, deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset, sample,
-    service_accounts, statefulset, volumes,
+    cronjob, daemonset, deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset,
+    root_ca_cert_publisher, sample, service_accounts, statefulset, volumes,
 };
 
 /// A controller that is in the box.
@@ -40,6 +40,8 @@ pub enum Shipped {
     ReplicaSet,
     /// Replication controllers, from before replica sets: as many pods as they say.
     ReplicationController,
+    /// A config map `kube-root-ca.crt` in each namespace, with the authority that signs the server's certificate.
+    RootCaCertPublisher,
     /// The sample controller: a `Foo` owns a deployment.
     Sample,
     /// A service account `default` in each namespace.
@@ -52,7 +54,7 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 15] = [
+    pub const ALL: [Shipped; 16] = [
         Shipped::CronJob,
         Shipped::DaemonSet,
         Shipped::Deployment,
@@ -64,6 +66,7 @@ impl Shipped {
         Shipped::Nodes,
         Shipped::ReplicaSet,
         Shipped::ReplicationController,
+        Shipped::RootCaCertPublisher,
         Shipped::Sample,
         Shipped::ServiceAccounts,
         Shipped::StatefulSet,
@@ -84,6 +87,7 @@ impl Shipped {
             Shipped::Nodes => "nodes",
             Shipped::ReplicaSet => "replicaset",
             Shipped::ReplicationController => "replicationcontroller",
+            Shipped::RootCaCertPublisher => "root-ca-cert-publisher",
             Shipped::Sample => "sample",
             Shipped::ServiceAccounts => "service-accounts",
             Shipped::StatefulSet => "statefulset",
@@ -98,13 +102,18 @@ impl Shipped {
             Shipped::DaemonSet => "runs a pod of each daemon set on every node that it fits",
             Shipped::Deployment => "rolls deployments out through replica sets",
             Shipped::Disruption => "says how many pods of a disruption budget may go",
-            Shipped::Endpoints => "writes endpoints and endpoint slices of services",
+            Shipped::Endpoints => {
+                "writes endpoints and endpoint slices of services, and slices of endpoints that users write"
+            }
             Shipped::Hooks => "runs controllers declared as CompositeController objects, whose logic is a webhook",
             Shipped::IngressManager => "makes an ingress for each service annotated ingress/http: \"true\"",
             Shipped::Job => "runs the pods of jobs to their end",
             Shipped::Nodes => "pretends to be nodes: schedules, starts and stops pods that run nothing",
             Shipped::ReplicaSet => "keeps replica sets at their size",
             Shipped::ReplicationController => "keeps replication controllers at their size",
+            Shipped::RootCaCertPublisher => {
+                "puts the server's certificate authority into each namespace (kube-root-ca.crt)"
+            }
             Shipped::Sample => "owns a deployment for each Foo (samplecontroller.k8s.io)",
             Shipped::ServiceAccounts => "makes the service account `default` in each namespace",
             Shipped::StatefulSet => "keeps stateful sets at their size and revision, pod by pod",
@@ -126,7 +135,12 @@ impl Shipped {
     pub fn is_namespaced(self) -> bool {
         !matches!(
             self,
-            Shipped::DaemonSet | Shipped::Hooks | Shipped::Nodes | Shipped::ServiceAccounts | Shipped::Volumes
+            Shipped::DaemonSet
+                | Shipped::Hooks
+                | Shipped::Nodes
+                | Shipped::RootCaCertPublisher
+                | Shipped::ServiceAccounts
+                | Shipped::Volumes
         )
     }
 
@@ -156,6 +170,7 @@ impl Shipped {
             Shipped::Nodes => nodes::run(context, NodeOptions::default(), stop).await,
             Shipped::ReplicaSet => replicaset::run(context, stop).await,
             Shipped::ReplicationController => replicaset::run_replication_controllers(context, stop).await,
+            Shipped::RootCaCertPublisher => root_ca_cert_publisher::run(context, stop).await,
             Shipped::Sample => sample::run(context, stop).await,
             Shipped::ServiceAccounts => service_accounts::run(context, stop).await,
             Shipped::StatefulSet => statefulset::run(context, stop).await,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kubewright_cache::{FactoryOptions, SharedInformerFactory};
 use kubewright_client::Client;
+use kubewright_core::Str;
 use kubewright_runtime::events::{EventApi, EventBroadcaster, EventOptions, EventRecorder};
 
 use crate::activity::Activity;
@@ -22,6 +23,7 @@ pub struct ControllerContext {
     pub(crate) workers: usize,
     pub(crate) activity: Activity,
     pub(crate) queue_metrics: Option<kubewright_workqueue::Metrics>,
+    pub(crate) root_ca: Option<Str>,
     events: Arc<EventBroadcaster>,
 }
 
@@ -38,6 +40,7 @@ impl ControllerContext {
             workers: 5,
             activity: Activity::default(),
             queue_metrics: None,
+            root_ca: None,
             events: Arc::new(EventBroadcaster::start(factory.client(), EventOptions::default().queue(EVENTS))),
         }
     }
@@ -53,6 +56,13 @@ impl ControllerContext {
     #[must_use]
     pub fn queue_metrics(mut self, metrics: &kubewright_workqueue::Metrics) -> Self {
         self.queue_metrics = Some(metrics.clone());
+        self
+    }
+
+    /// The authorities that sign the server's certificate, in PEM, to be published in each namespace. None by default.
+    #[must_use]
+    pub fn root_ca(mut self, authorities: impl Into<Str>) -> Self {
+        self.root_ca = Some(authorities.into());
         self
     }
 

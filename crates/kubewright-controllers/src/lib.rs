@@ -28,6 +28,7 @@ mod pod_control;
 mod pods;
 pub mod replicaset;
 mod revisions;
+pub mod root_ca_cert_publisher;
 pub mod sample;
 pub mod service_accounts;
 mod set;

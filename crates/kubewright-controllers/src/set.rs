@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kubewright_client::Client;
+use kubewright_core::Str;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -50,12 +51,21 @@ impl ControllerSet {
         self
     }
 
+    /// The authorities that sign the server's certificate, in PEM, to be published in each namespace as `kube-root-ca.crt`.
+    /// Nothing is published by default.
+    pub fn root_ca(mut self, authorities: impl Into<Str>) -> Self {
+        self.context = self.context.root_ca(authorities);
+        self
+    }
+
     /// Starts all of them.
     pub fn start(self) -> RunningControllers {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         // Storage is pretended where nodes are.
         let storage = self.nodes.has_any().then_some(Shipped::Volumes);
-        for shipped in CLUSTER.into_iter().chain(storage) {
+        // A server without TLS has no authority.
+        let publisher = self.context.root_ca.as_ref().map(|_| Shipped::RootCaCertPublisher);
+        for shipped in CLUSTER.into_iter().chain(storage).chain(publisher) {
             let (context, stop) = (self.context.clone(), stop.clone());
             tasks.spawn(async move { shipped.run(&context, &stop).await });
         }

@@ -280,6 +280,14 @@ impl RunningServer {
         self.url.as_deref()
     }
 
+    /// The authority that signs its certificate, in PEM; none without TLS.
+    pub fn certificate_authority(&self) -> Option<&str> {
+        match &self.credentials {
+            Credentials::None => None,
+            Credentials::Certificate(admin) => Some(&admin.authority),
+        }
+    }
+
     /// A kubeconfig for its administrator, in YAML. It contains a private key.
     pub fn kubeconfig(&self) -> String {
         kubeconfig::write(self.url().unwrap_or("http://localhost"), &self.credentials)

@@ -53,7 +53,11 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
     }
     let server = start(&options.server).await?;
     let nodes = NodeOptions::default().count(options.nodes);
-    let mut controllers = ControllerSet::new(&server.client()).nodes(nodes).start();
+    let mut controllers = ControllerSet::new(&server.client()).nodes(nodes);
+    if let Some(authority) = server.certificate_authority() {
+        controllers = controllers.root_ca(authority);
+    }
+    let mut controllers = controllers.start();
     let context = controllers.context().clone();
     announce(&options.server, &server)?;
 

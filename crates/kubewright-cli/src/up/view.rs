@@ -200,8 +200,16 @@ fn informer_line(informer: &InformerState) -> Line {
         true => (Style::Good, "✓"),
         false => (Style::Busy, "…"),
     };
-    let line = Line::default().with(style, mark).plain(format!(" {}", informer.name));
+    let line = Line::default().with(style, mark).plain(format!(" {}", shortened(&informer.name, SECOND - 16)));
     line.up_to(SECOND - 13).plain(format!("{:>10}", informer.objects))
+}
+
+/// A name with so many characters at the most; that of an informer says which objects it is about.
+fn shortened(name: &str, room: usize) -> String {
+    match name.char_indices().nth(room) {
+        Some((end, _)) => format!("{}…", name[..end].trim_end()),
+        None => name.to_owned(),
+    }
 }
 
 fn controller_line(controller: &ControllerActivity, speed: u64) -> Line {

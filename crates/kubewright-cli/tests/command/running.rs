@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use kubewright_api::apps::v1::{Deployment, ReplicaSet};
+use kubewright_api::core::v1::ConfigMap;
 use kubewright_api::networking::v1::Ingress;
 use kubewright_client::{Api, Scope};
 use kubewright_core::options::ListOptions;
-use kubewright_core::{DynamicObject, GroupVersionResource, Object};
+use kubewright_core::{ByteString, DynamicObject, GroupVersionResource, Object};
 
 use crate::process::{Cluster, Serving, eventually, kubewright, text};
 
@@ -29,6 +30,29 @@ fn what_a_cluster_has_already_is_refused_unless_forced() {
     assert!(code == Some(1) && said.contains("--install creates it"), "{said}");
     let (code, said) = run(&["unicorn"]);
     assert!(code == Some(2) && said.contains("there are cronjob, daemonset"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_authority_of_a_cluster_is_published() {
+    for (server, controllers) in [("up", None), ("apiserver", Some("root-ca-cert-publisher"))] {
+        let cluster = Cluster::start(&[server]);
+        let path = cluster.kubeconfig.path();
+        let running = controllers.map(|name| Serving::begin(&["run", name, "--force", "--kubeconfig", path]));
+        let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "kube-public");
+        eventually("the authority is published", async || {
+            maps.get_opt("kube-root-ca.crt").await.is_ok_and(|one| one.is_some())
+        })
+        .await;
+        let published = maps.get("kube-root-ca.crt").await.expect("it is there");
+        let pem = published.data.get("ca.crt").expect("it has one").as_bytes();
+        let kubeconfig = std::fs::read_to_string(&cluster.kubeconfig.0).expect("it was written");
+        assert!(kubeconfig.contains(&ByteString::from(pem).to_base64()), "it is that of the kubeconfig");
+        drop(running);
+    }
+    let cluster = Cluster::start(&["apiserver", "--http"]);
+    let output = kubewright(&cluster.kubeconfig.0, &["run", "root-ca-cert-publisher", "--force"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("names no certificate authority"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,6 +16,7 @@ mod job_indexes;
 mod job_policies;
 mod nodes;
 mod replicaset;
+mod root_ca_cert_publisher;
 mod sample;
 mod statefulset;
 mod support;
