@@ -10,7 +10,7 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
-    cronjob, daemonset, deployment, disruption, endpoints, hooks, ingress_manager, job, replicaset,
+    cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager, job, replicaset,
     root_ca_cert_publisher, sample, service_accounts, statefulset, volumes,
 };
 
@@ -28,6 +28,8 @@ pub enum Shipped {
     Disruption,
     /// The addresses behind services: endpoints and endpoint slices.
     Endpoints,
+    /// Claims for the ephemeral volumes of pods.
+    EphemeralVolumes,
     /// Controllers that are declared as objects, with webhooks for their logic.
     Hooks,
     /// An ingress for each service that has the annotation `ingress/http`.
@@ -54,12 +56,13 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 16] = [
+    pub const ALL: [Shipped; 17] = [
         Shipped::CronJob,
         Shipped::DaemonSet,
         Shipped::Deployment,
         Shipped::Disruption,
         Shipped::Endpoints,
+        Shipped::EphemeralVolumes,
         Shipped::Hooks,
         Shipped::IngressManager,
         Shipped::Job,
@@ -81,6 +84,7 @@ impl Shipped {
             Shipped::Deployment => "deployment",
             Shipped::Disruption => "disruption",
             Shipped::Endpoints => "endpoints",
+            Shipped::EphemeralVolumes => "ephemeral-volumes",
             Shipped::Hooks => "hooks",
             Shipped::IngressManager => "ingress-manager",
             Shipped::Job => "job",
@@ -105,6 +109,7 @@ impl Shipped {
             Shipped::Endpoints => {
                 "writes endpoints and endpoint slices of services, and slices of endpoints that users write"
             }
+            Shipped::EphemeralVolumes => "makes claims for the ephemeral volumes of pods",
             Shipped::Hooks => "runs controllers declared as CompositeController objects, whose logic is a webhook",
             Shipped::IngressManager => "makes an ingress for each service annotated ingress/http: \"true\"",
             Shipped::Job => "runs the pods of jobs to their end",
@@ -164,6 +169,7 @@ impl Shipped {
             Shipped::Deployment => deployment::run(context, stop).await,
             Shipped::Disruption => disruption::run(context, stop).await,
             Shipped::Endpoints => endpoints::run(context, stop).await,
+            Shipped::EphemeralVolumes => ephemeral_volumes::run(context, stop).await,
             Shipped::Hooks => hooks::run(context, stop).await,
             Shipped::IngressManager => ingress_manager::run(context, stop).await,
             Shipped::Job => job::run(context, stop).await,

@@ -40,6 +40,14 @@ pub enum Error {
         /// The controller that the pods name, by kind and name.
         controller: String,
     },
+    /// The claim of a pod's ephemeral volume was made for somebody else.
+    #[error("PVC {claim} was not created for pod {pod} (pod is not owner)")]
+    NotOfPod {
+        /// The claim, by key.
+        claim: String,
+        /// The pod, by key.
+        pod: String,
+    },
     /// An object of the right name belongs to somebody else.
     #[error("{object} exists and is not managed by {owner}")]
     NotControlled {

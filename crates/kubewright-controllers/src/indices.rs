@@ -1,5 +1,5 @@
 //! Indices of caches, some of which several controllers share: by controller, by the name of the job, by address, by claim, by
-//! the claims that pods use, and by service.
+//! the claims that pods use or have made for them, and by service.
 
 use kubewright_api::core::v1::{ObjectReference, PersistentVolume, Pod};
 use kubewright_api::discovery::v1::EndpointSlice;
@@ -8,13 +8,14 @@ use kubewright_core::{Object, ObjectKey, Str};
 use std::sync::Arc;
 
 use crate::job;
-use crate::pods::{claims_of, is_finished, node_name};
+use crate::pods::{claims_of, ephemeral_claim, is_finished, node_name};
 
 const CONTROLLER: &str = "kubewright.controller-uid";
 const JOB: &str = "kubewright.job";
 const ADDRESS: &str = "kubewright.pod-ip";
 const CLAIM: &str = "kubewright.claim";
 const USED_CLAIM: &str = "kubewright.used-claim";
+const EPHEMERAL_CLAIM: &str = "kubewright.ephemeral-claim";
 const SERVICE: &str = "kubewright.service";
 
 /// Indexes objects by the uid of their controller, those without one by namespace.
@@ -85,6 +86,20 @@ pub(crate) fn by_used_claim(informer: &InformerHandle<Pod>) {
 /// Whether a pod that has a node uses the claim with this key.
 pub(crate) fn is_used(pods: &Lister<Pod>, claim: &ObjectKey) -> bool {
     pods.by_index(USED_CLAIM, &key_of(claim.namespace(), claim.name())).is_ok_and(|pods| !pods.is_empty())
+}
+
+/// Indexes pods by the claims of their ephemeral volumes.
+pub(crate) fn by_ephemeral_claim(informer: &InformerHandle<Pod>) {
+    ensure(informer, EPHEMERAL_CLAIM, |pod: &Pod| {
+        let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter());
+        let claims = volumes.filter_map(|volume| ephemeral_claim(pod, volume));
+        claims.map(|claim| key_of(pod.namespace(), &claim)).collect::<Vec<_>>()
+    });
+}
+
+/// Pods with an ephemeral volume whose claim has this key.
+pub(crate) fn pods_with_ephemeral(pods: &Lister<Pod>, claim: &ObjectKey) -> Vec<Arc<Pod>> {
+    pods.by_index(EPHEMERAL_CLAIM, &key_of(claim.namespace(), claim.name())).unwrap_or_default()
 }
 
 /// Indexes slices by the service that `label` names.

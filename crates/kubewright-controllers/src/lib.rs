@@ -15,6 +15,7 @@ pub mod daemonset;
 pub mod deployment;
 pub mod disruption;
 pub mod endpoints;
+pub mod ephemeral_volumes;
 mod error;
 pub mod hooks;
 mod indices;

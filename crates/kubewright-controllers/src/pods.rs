@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_api::core::v1::{Pod, PodCondition};
+use kubewright_api::core::v1::{Pod, PodCondition, Volume};
 use kubewright_core::{Object, Str, Time};
 
 /// The phase, empty if unset.
@@ -30,7 +30,16 @@ pub(crate) fn node_name(pod: &Pod) -> &str {
 /// The names of the claims that a pod uses.
 pub(crate) fn claims_of(pod: &Pod) -> impl Iterator<Item = Str> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter());
-    volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()))
+    volumes.filter_map(|volume| match &volume.persistent_volume_claim {
+        Some(source) => Some(source.claim_name.clone()),
+        None => ephemeral_claim(pod, volume),
+    })
+}
+
+/// The name of the claim that is made for an ephemeral volume of a pod.
+#[doc(alias = "VolumeClaimName")]
+pub(crate) fn ephemeral_claim(pod: &Pod, volume: &Volume) -> Option<Str> {
+    volume.ephemeral.as_ref().map(|_| format!("{}-{}", pod.name(), volume.name).into())
 }
 
 /// The condition of this type.

@@ -78,12 +78,13 @@ impl ControllerSet {
 }
 
 /// What a cluster has besides nodes.
-const CLUSTER: [Shipped; 10] = [
+const CLUSTER: [Shipped; 11] = [
     Shipped::CronJob,
     Shipped::DaemonSet,
     Shipped::Deployment,
     Shipped::Disruption,
     Shipped::Endpoints,
+    Shipped::EphemeralVolumes,
     Shipped::Job,
     Shipped::ReplicaSet,
     Shipped::ReplicationController,

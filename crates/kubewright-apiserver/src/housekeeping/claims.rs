@@ -13,7 +13,7 @@ pub(super) fn look_after(registry: &Registry, key: &Key, value: &Value) {
         return;
     }
     let guard = match key.resource() {
-        "persistentvolumeclaims" if !is_used(registry, key) => PVC_PROTECTION,
+        "persistentvolumeclaims" if !is_used(registry, key, value) => PVC_PROTECTION,
         "persistentvolumes" if tree::text(value, &["status", "phase"]) != "Bound" => PV_PROTECTION,
         _ => return,
     };
@@ -31,14 +31,21 @@ pub(super) fn after_deletion(registry: &Registry, key: &Key) {
     }
 }
 
-/// Whether a pod that has not ended names the claim.
-fn is_used(registry: &Registry, claim: &Key) -> bool {
+/// Whether a pod that has not ended names the claim, or it was made for one.
+fn is_used(registry: &Registry, claim: &Key, value: &Value) -> bool {
+    let is_controller = |owner: &&Value| tree::get(owner, &["controller"]).and_then(Value::as_bool) == Some(true);
+    let controller = value.owner_references().iter().find(is_controller).map(|owner| tree::text(owner, &["uid"]));
     let pods = registry.all(&Scope::namespace("pods", claim.namespace().unwrap_or_default()));
     pods.iter().any(|pod| {
         let pod = &pod.object.value;
         let has_ended = matches!(tree::text(pod, &["status", "phase"]), "Succeeded" | "Failed");
         let mut volumes = tree::items(pod, &["spec", "volumes"]).iter();
-        let names = |volume: &Value| tree::text(volume, &["persistentVolumeClaim", "claimName"]) == claim.name();
+        let names = |volume: &Value| {
+            let is_ephemeral = || tree::get(volume, &["ephemeral"]).is_some() && controller == Some(pod.uid());
+            let name = || format!("{}-{}", pod.name(), tree::text(volume, &["name"]));
+            tree::text(volume, &["persistentVolumeClaim", "claimName"]) == claim.name()
+                || is_ephemeral() && name() == claim.name()
+        };
         !has_ended && volumes.any(names)
     })
 }

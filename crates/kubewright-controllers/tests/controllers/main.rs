@@ -5,6 +5,7 @@ mod daemonset;
 mod deployment;
 mod disruption;
 mod endpoints;
+mod ephemeral_volumes;
 mod faults;
 mod going;
 mod hooks;
