@@ -178,7 +178,7 @@ async fn a_pod_without_a_port_of_that_name_answers_on_the_others_or_on_none() {
 fn by_hand(name: &str, subsets: &[EndpointSubset]) -> (Service, Endpoints) {
     let mut service = service(name);
     service.spec.get_or_insert_default().selector = Default::default();
-    let mut endpoints = Endpoints { subsets: subsets.to_vec().into_iter().collect(), ..Default::default() };
+    let mut endpoints = Endpoints { subsets: subsets.iter().cloned().collect(), ..Default::default() };
     endpoints.metadata.name = Some(name.into());
     endpoints.metadata.labels.insert("mine", "yes".into());
     endpoints.metadata.annotations.insert("kubectl.kubernetes.io/last-applied-configuration", "{}".into());
