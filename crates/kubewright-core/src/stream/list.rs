@@ -9,6 +9,9 @@ use crate::meta::v1::ListMeta;
 use crate::protobuf::{MAGIC, varint};
 use crate::{Object, Str};
 
+/// No object is longer, by far: one that seems to be would never end.
+const ITEM_MAX: usize = 128 << 20;
+
 /// Turns the bytes of a list into its objects as they arrive.
 ///
 /// ```
@@ -121,6 +124,10 @@ impl<T: Object> ListDecoder<T> {
                     return Ok(Some(item));
                 }
                 Step::Going => {}
+                Step::Waiting if self.buffer.bytes().len() > ITEM_MAX => {
+                    self.has_passed_over = false;
+                    return Err(DecodeError::new(format!("a part of a list is longer than {ITEM_MAX} bytes")));
+                }
                 Step::Waiting => return Ok(None),
             }
         }
@@ -326,6 +333,22 @@ fn check_kind(kind: &str) -> Result<(), DecodeError> {
 mod tests {
     use super::*;
     use crate::meta::v1::PartialObjectMetadata;
+
+    #[test]
+    fn an_object_without_end_is_not_waited_for() {
+        let mut list = ListDecoder::<PartialObjectMetadata>::new(Encoding::Protobuf);
+        list.push(&MAGIC);
+        // In a list of two gigabytes an object of one.
+        list.push(&[0x12, 0x80, 0x80, 0x80, 0x80, 0x08, 0x12, 0x80, 0x80, 0x80, 0x80, 0x04]);
+        let piece = vec![0; 1 << 20];
+        let mut decoder = Decoder::new();
+        let pieces = (0..1024).take_while(|_| {
+            list.push(&piece);
+            list.next(&mut decoder).is_ok()
+        });
+        assert_eq!(pieces.count(), 127);
+        assert!(!list.can_go_on());
+    }
 
     #[test]
     fn space_or_a_key_without_end_is_refused() {

@@ -10,6 +10,9 @@ use crate::json::Reader;
 use crate::meta::v1::{PartialObjectMetadata, Status};
 use crate::protobuf::{Envelope, Fields};
 
+/// No event is longer, as in Go: a stream that seems to have such a one has lost the thread, or never ends it.
+const EVENT_MAX: usize = 16 << 20;
+
 /// One event of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WatchEvent<T> {
@@ -53,11 +56,22 @@ impl<T: Object> WatchDecoder<T> {
     #[allow(clippy::should_implement_trait)]
     #[inline]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
-        match self.encoding {
+        let event = match self.encoding {
             Encoding::Json if !self.buffer.may_hold_value() => Ok(None),
             Encoding::Json => self.buffer.read(decoder, Extent::Value, json_event),
             Encoding::Protobuf => self.protobuf(decoder),
+        };
+        match event {
+            Ok(None) if self.buffer.bytes().len() > EVENT_MAX => self.too_long(),
+            event => event,
         }
+    }
+
+    /// Gives the stream up.
+    #[cold]
+    fn too_long<R>(&mut self) -> Result<R, DecodeError> {
+        self.buffer.pass_over(false);
+        Err(DecodeError::new(format!("an event is longer than {EVENT_MAX} bytes")))
     }
 
     /// Whether the last error was about one event, which has been passed over; otherwise the stream is unusable.
@@ -78,6 +92,9 @@ impl<T: Object> WatchDecoder<T> {
         let bytes = self.buffer.bytes();
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
+        if length > EVENT_MAX {
+            return self.too_long();
+        }
         let Some(frame) = rest.get(..length) else { return Ok(None) };
         let event = protobuf_event(frame, decoder);
         self.buffer.consume(4 + length);
@@ -236,6 +253,25 @@ mod tests {
         );
         let event = watch.next(&mut Decoder::new());
         assert!(matches!(event, Ok(Some(WatchEvent::Bookmark(object))) if object.resource_version() == "7"));
+    }
+
+    #[test]
+    fn an_event_without_end_is_not_waited_for() {
+        let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Protobuf);
+        watch.push(&[0xff; 4]);
+        assert!(watch.next(&mut Decoder::new()).is_err() && !watch.can_go_on(), "four gigabytes are not collected");
+        for first in [&b""[..], b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\"}}}\n"] {
+            let (mut watch, mut decoder) = (WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
+            watch.push(first);
+            assert_eq!(watch.next(&mut decoder).expect("well formed").is_some(), !first.is_empty());
+            watch.push(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"");
+            let pieces = (0..64).take_while(|_| {
+                watch.push(&[b'a'; 1 << 20]);
+                watch.next(&mut decoder).is_ok()
+            });
+            assert_eq!(pieces.count(), 15);
+            assert!(!watch.can_go_on());
+        }
     }
 
     #[test]
