@@ -14,6 +14,8 @@ use crate::transport::Transport;
 
 /// How often a request is sent again when a server asks for it.
 const DEFAULT_RETRIES: u32 = 10;
+/// How long an answer may be that is held whole.
+const DEFAULT_ANSWER_LIMIT: usize = 1 << 30;
 
 /// A way to one API server. A handle: clones share connections, limits and credentials.
 ///
@@ -47,6 +49,7 @@ pub(crate) struct Settings {
     pub(crate) retries: u32,
     pub(crate) timeout: Option<Duration>,
     pub(crate) answer_timeout: Option<Duration>,
+    pub(crate) answer_limit: usize,
     pub(crate) impersonation: Option<Arc<Impersonation>>,
     /// The name that the transport gives, and what requests say instead.
     user_agent: Str,
@@ -77,6 +80,7 @@ impl Client {
                 retries: DEFAULT_RETRIES,
                 timeout: None,
                 answer_timeout: None,
+                answer_limit: DEFAULT_ANSWER_LIMIT,
                 impersonation: None,
                 user_agent: Str::new(),
                 own_agent: None,
@@ -140,6 +144,13 @@ impl Client {
     #[must_use]
     pub fn answer_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.answer_timeout = Some(timeout))
+    }
+
+    /// Refuses an answer of more bytes than this where it is held whole, counted as they are after decompression: a few of them may
+    /// become any number. A gigabyte by default. Lists, watches and streams do not hold theirs whole.
+    #[must_use]
+    pub fn answer_limit(self, bytes: usize) -> Self {
+        self.set(|settings| settings.answer_limit = bytes)
     }
 
     /// Asks in the name of somebody else, which the server must allow. As oneself by default.

@@ -9,6 +9,7 @@ mod fields;
 mod in_cluster;
 mod kubeconfig;
 mod loading;
+mod origin;
 mod overrides;
 mod resolving;
 mod shrinking;
@@ -28,6 +29,8 @@ pub use error::{ConfigError, EntryError};
 pub use in_cluster::InCluster;
 pub use kubeconfig::{Cluster, Context, Kubeconfig};
 pub use loading::LoadingRules;
+pub use origin::Origin;
+pub(crate) use origin::of_entry;
 pub use overrides::Overrides;
 pub use user::{AuthInfo, AuthProvider, ExecConfig, ExecEnv, InteractiveMode};
 
@@ -78,6 +81,8 @@ pub struct Config {
     pub default_namespace: String,
     /// Who is told of look-ups of names and runs of plugins. Nobody by default.
     pub observer: Option<TransportObserver>,
+    /// Which entries of a kubeconfig this is, for errors to name.
+    pub origin: Origin,
 }
 
 /// How a server proves what it is.
@@ -135,6 +140,7 @@ impl Config {
             disable_compression: false,
             default_namespace: "default".to_owned(),
             observer: None,
+            origin: Origin::default(),
         })
     }
 
@@ -142,7 +148,8 @@ impl Config {
     #[must_use]
     #[doc(alias = "AnonymousClientConfig")]
     pub fn anonymous(&self) -> Self {
-        Config { credentials: Credentials::default(), impersonation: None, ..self.clone() }
+        let origin = Origin { user: None, ..self.origin.clone() };
+        Config { credentials: Credentials::default(), impersonation: None, origin, ..self.clone() }
     }
 
     /// Whether connections are encrypted.

@@ -8,6 +8,7 @@ use super::fields::Section;
 use super::in_cluster::InCluster;
 use super::kubeconfig::{Cluster, Kubeconfig};
 use super::loading::LoadingRules;
+use super::origin::{Origin, entry};
 use super::overrides::{Overrides, Selected};
 use super::user::AuthInfo;
 use super::validation::{check_cluster, check_user};
@@ -98,13 +99,17 @@ impl Config {
 }
 
 fn of_entries(selected: Selected) -> Result<Config, ConfigError> {
-    let Selected { cluster, user, user_name, namespace, .. } = selected;
+    let Selected { cluster, cluster_name, user, user_name, namespace } = selected;
     let needs_tls = cluster.certificate_authority.is_some()
         || cluster.certificate_authority_data.is_some()
         || cluster.insecure_skip_tls_verify;
     let server = cluster.server.as_deref().unwrap_or_default();
     let server = server_uri(server, needs_tls).map_err(ConfigError::Invalid)?;
     let mut config = Config::new(&server.to_string())?;
+    config.origin = Origin {
+        cluster: entry("clusters", cluster_name.as_deref(), cluster.origin.as_deref()),
+        user: entry("users", user_name.as_deref(), user.origin.as_deref()),
+    };
     config.tls.authority = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) => Some(CertificateSource::Data(data.clone())),
         (None, Some(file)) => Some(CertificateSource::File(file.clone())),

@@ -20,6 +20,10 @@ use crate::transport::{Body, TransportError, TransportErrorKind};
 const DRAINED: usize = 2048;
 /// How much of a failed answer is read for the sake of its message.
 const MAX_FAILURE: usize = 3 << 20;
+/// How long is waited for what is read for the sake of a connection. Another one costs less.
+const DRAIN_WAIT: Duration = Duration::from_secs(1);
+/// How long is waited for the message of a failure, whose code says most of it.
+const FAILURE_WAIT: Duration = Duration::from_secs(10);
 /// A wait for the rate limit that is worth a word.
 const LONG_THROTTLE: Duration = Duration::from_secs(1);
 const SHORT_THROTTLE: Duration = Duration::from_millis(50);
@@ -179,8 +183,9 @@ impl<'a> Attempts<'a> {
     }
 
     async fn failure(&self, head: &http::response::Parts, body: Body, previous: Option<String>) -> Error {
-        // A failure whose text is lost is still that failure.
-        let body = collect(body, MAX_FAILURE).await.unwrap_or_default();
+        // A failure whose text is lost, or never ends, is still that failure.
+        let collected = timeout(FAILURE_WAIT, collect(body, MAX_FAILURE)).await;
+        let body = collected.ok().and_then(Result::ok).unwrap_or_default();
         let (method, path) = (self.request.method.as_str(), &self.request.path);
         let status = failure::status(method, &path.resource(), path.name(), head.status, &head.headers, &body);
         if let Some(previous) = previous {
@@ -204,9 +209,12 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// The whole of a body, or as much of it as is allowed.
+/// The whole of a body, or a little more of it than is allowed.
 pub(super) async fn collect(mut body: Body, limit: usize) -> Result<Bytes, TransportError> {
     let Some(first) = body.chunk().await? else { return Ok(Bytes::new()) };
+    if first.len() >= limit {
+        return Ok(first);
+    }
     let Some(second) = body.chunk().await? else { return Ok(first) };
     let mut all = Vec::with_capacity(first.len() + second.len());
     all.extend_from_slice(&first);
@@ -222,11 +230,14 @@ pub(super) async fn collect(mut body: Body, limit: usize) -> Result<Bytes, Trans
 /// Reads what little is left of an answer, so that its connection can be used again.
 async fn drain(mut body: Body) {
     let mut read = 0;
-    while read < DRAINED
-        && let Ok(Some(chunk)) = body.chunk().await
-    {
-        read += chunk.len();
-    }
+    let all = async {
+        while read < DRAINED
+            && let Ok(Some(chunk)) = body.chunk().await
+        {
+            read += chunk.len();
+        }
+    };
+    let _ = timeout(DRAIN_WAIT, all).await;
 }
 
 fn is_about_encoding(code: StatusCode) -> bool {
@@ -237,5 +248,5 @@ fn is_about_encoding(code: StatusCode) -> bool {
 fn with_previous(error: TransportError, previous: Option<String>) -> TransportError {
     let Some(previous) = previous else { return error };
     let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-    TransportError::new(error.kind(), format!("{cause} - error from a previous attempt: {previous}"))
+    error.because(format!("{cause} - error from a previous attempt: {previous}"))
 }

@@ -252,16 +252,17 @@ impl<'a> Request<'a> {
     /// Sends the request and waits for the whole answer.
     ///
     /// # Errors
-    /// When the request is invalid, the server is not reached, or it answers with a failure.
+    /// When the request is invalid, the server is not reached, it answers with a failure, or with more than the
+    /// [limit](Client::answer_limit).
     #[doc(alias = "Do")]
     #[doc(alias = "DoRaw")]
     pub async fn send(self) -> Result<Response> {
-        let (timeout, resource) = (self.timeout, self.path.key());
+        let (timeout, resource, limit) = (self.timeout, self.path.key(), self.client.settings().answer_limit);
         let attempts = self.prepare(true)?;
         attempts.throttle().await;
         let collected = pin!(async {
             let answer = attempts.run().await?;
-            Response::collect(answer, resource).await
+            Response::collect(answer, resource, limit).await
         });
         within(timeout, collected).await
     }

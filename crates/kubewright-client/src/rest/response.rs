@@ -26,9 +26,17 @@ pub struct Response {
 }
 
 impl Response {
-    pub(super) async fn collect(answer: http::Response<Body>, resource: Option<GroupVersionResource>) -> Result<Self> {
+    pub(super) async fn collect(
+        answer: http::Response<Body>,
+        resource: Option<GroupVersionResource>,
+        limit: usize,
+    ) -> Result<Self> {
         let (head, body) = answer.into_parts();
-        let body = collect(body, usize::MAX).await?;
+        // One more tells that there is too much.
+        let body = collect(body, limit.saturating_add(1)).await?;
+        if body.len() > limit {
+            return Err(DecodeError::new(format!("the answer is longer than {limit} bytes")).into());
+        }
         Ok(Response { code: head.status, headers: head.headers, body, resource })
     }
 

@@ -7,6 +7,9 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::transport::{TransportError, TransportErrorKind};
 
+/// Nobody is made to wait longer than this; who asks for more is answered by an error that says so.
+const LONGEST: Duration = Duration::from_secs(600);
+
 /// How long to wait before the same request is sent again; none if it must not be.
 ///
 /// A `Retry-After` that is a date is ignored, as it depends on two clocks.
@@ -16,7 +19,8 @@ pub(super) fn after_answer(method: &Method, code: StatusCode, headers: &HeaderMa
     // Only these two say that nothing was done.
     let safe = is_idempotent(method) || matches!(code, 429 | 503);
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u32>().ok()?;
-    (asks && safe).then(|| Duration::from_secs(seconds.into()))
+    let wait = Duration::from_secs(seconds.into());
+    (asks && safe && wait <= LONGEST).then_some(wait)
 }
 
 /// As [`after_answer`], where the connection broke before an answer.
@@ -50,6 +54,8 @@ mod tests {
             (Method::GET, 503, Some("Wed, 21 Oct 2015 07:28:00 GMT"), None),
             (Method::GET, 503, Some("-1"), None),
             (Method::GET, 409, Some("1"), None),
+            (Method::GET, 429, Some("600"), Some(600)),
+            (Method::GET, 429, Some("4294967295"), None),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(after) = after {

@@ -34,9 +34,42 @@ pub(super) fn broken(error: impl StdError + Send + Sync + 'static) -> TransportE
 ///
 /// An error of h2 never shows it: of what it was made of, that keeps the words.
 fn is_refusal(error: &(dyn StdError + 'static)) -> bool {
-    causes(error).any(|cause| {
-        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        inner.is_some_and(|inner| matches!(inner.downcast_ref(), Some(rustls::Error::AlertReceived(_))))
+    matches!(of_tls(error), Some(rustls::Error::AlertReceived(_)))
+}
+
+/// Whose certificate an error is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Certificate {
+    /// We do not believe that of the server.
+    Theirs,
+    /// The server does not believe ours.
+    Ours,
+}
+
+/// Whose certificate is to blame, if that is what is wrong.
+pub(super) fn blamed(error: &TransportError) -> Option<Certificate> {
+    use rustls::AlertDescription as Alert;
+    match of_tls(error)? {
+        rustls::Error::InvalidCertificate(_) => Some(Certificate::Theirs),
+        rustls::Error::AlertReceived(
+            Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::CertificateRequired
+            | Alert::UnknownCA
+            | Alert::AccessDenied,
+        ) => Some(Certificate::Ours),
+        _ => None,
+    }
+}
+
+/// The error of TLS among the causes. One of a stream has it inside, and not as its cause.
+fn of_tls<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
+    causes(error).find_map(|cause| {
+        let inner = || cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref();
+        cause.downcast_ref().or_else(inner)
     })
 }
 

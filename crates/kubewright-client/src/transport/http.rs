@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::address::Address;
 use super::connector::{Connector, Place, Protocol};
-use super::failure::{Failure, broken};
+use super::failure::{Certificate, Failure, blamed, broken};
 use super::http2::Health;
 use super::observer::TransportObserver;
 use super::pool::{Lease, Pool};
@@ -25,7 +25,7 @@ use super::stream::{ByteStream, Opener};
 use super::tls::{Change, Tls};
 use super::upgrade::{Upgrade, UpgradeFuture, Upgraded};
 use super::{Body, ResponseFuture, Transport, TransportError, TransportErrorKind};
-use crate::config::{Config, ConfigError, Environment};
+use crate::config::{Config, ConfigError, Environment, Origin, of_entry};
 use crate::credentials::{Authenticator, Shown};
 
 /// How often a request is sent that no server has seen.
@@ -60,6 +60,8 @@ struct Shared {
     /// Whether credentials may be sent: over TLS, or within this process.
     may_authenticate: bool,
     timeout: Option<Duration>,
+    /// What errors name.
+    origin: Origin,
     pool: Arc<Pool>,
 }
 
@@ -144,6 +146,7 @@ impl HttpTransport {
             authenticator: if may_authenticate { Authenticator::new(config)? } else { Authenticator::None },
             may_authenticate,
             timeout: config.timeout,
+            origin: config.origin.clone(),
             pool: Pool::new(connector, health(environment)),
         };
         Ok(HttpTransport { shared: Arc::new(shared) })
@@ -182,11 +185,26 @@ impl Shared {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Body>, TransportError> {
         let deadline = self.deadline(&request);
         let is_endless = is_endless(request.uri());
-        let mut response = by(deadline, pin!(self.exchange(request))).await?;
+        let sent = by(deadline, pin!(self.exchange(request))).await;
+        let mut response = sent.map_err(|error| self.with_entry(error))?;
         if let Some(deadline) = deadline.filter(|_| !is_endless) {
             response.body_mut().end_by(deadline);
         }
         Ok(response.map(Body::new))
+    }
+
+    /// An error with the entry of the kubeconfig in its words that its reader has to look at.
+    fn with_entry(&self, error: TransportError) -> TransportError {
+        let entry = match (error.kind(), blamed(&error)) {
+            (TransportErrorKind::Credentials, _) | (_, Some(Certificate::Ours)) => self.origin.user.as_deref(),
+            (_, Some(Certificate::Theirs)) => self.origin.cluster.as_deref(),
+            _ => None,
+        };
+        if entry.is_none() {
+            return error;
+        }
+        let place = error.place().map_or_else(|| self.address.to_string(), str::to_owned);
+        error.at(of_entry(place, entry))
     }
 
     /// When a request has to be answered. A limit beyond all time is none.
@@ -223,16 +241,20 @@ impl Shared {
         Ok(shown)
     }
 
+    /// Takes note of other authorities, and of another certificate where that is somebody's business.
+    fn check_certificates(&self) {
+        let Some(tls) = &self.pool.connector().tls else { return };
+        if tls.check_authority() == Change::Authority {
+            self.pool.retire_all();
+        }
+        if tls.check_live() == Change::Identity {
+            self.pool.close_all();
+        }
+    }
+
     /// Sends a request until a server has seen it.
     async fn attempt(&self, request: &Request<Bytes>, shown: &Shown) -> Result<Response<Chunks>, TransportError> {
-        if let Some(tls) = &self.pool.connector().tls {
-            if tls.check_authority() == Change::Authority {
-                self.pool.retire_all();
-            }
-            if tls.check_live() == Change::Identity {
-                self.pool.close_all();
-            }
-        }
+        self.check_certificates();
         let asks_gzip = self.address.asks_gzip(request);
         let mut last = None;
         for _ in 0..ATTEMPTS {
@@ -280,7 +302,7 @@ impl Shared {
 
     async fn upgrade(&self, request: Request<Bytes>) -> Result<Upgrade, TransportError> {
         let deadline = self.deadline(&request);
-        by(deadline, pin!(self.switch(request, deadline))).await
+        by(deadline, pin!(self.switch(request, deadline))).await.map_err(|error| self.with_entry(error))
     }
 
     /// Asks for another protocol; after a 401 once more, if there are other credentials by then.
@@ -305,6 +327,7 @@ impl Shared {
         shown: &Shown,
         deadline: Option<Instant>,
     ) -> Result<Upgrade, TransportError> {
+        self.check_certificates();
         let mut connection = self.pool.private().await?;
         let request = self.address.outgoing(request, shown, Protocol::Http1)?;
         let mut response = connection.send(request).await.map_err(|error| broken(error.into_error()))?;

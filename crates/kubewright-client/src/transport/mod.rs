@@ -107,6 +107,16 @@ impl TransportError {
         TransportError { place: Some(place.into()), ..self }
     }
 
+    /// The address in its words, if it has one.
+    pub(crate) fn place(&self) -> Option<&str> {
+        self.place.as_deref()
+    }
+
+    /// The same address, another cause.
+    pub(crate) fn because(&self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        TransportError { source: Arc::from(source.into()), ..self.clone() }
+    }
+
     /// What can be concluded.
     pub fn kind(&self) -> TransportErrorKind {
         self.kind

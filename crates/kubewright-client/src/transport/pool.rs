@@ -181,9 +181,7 @@ impl Pool {
     }
 
     async fn try_dial(self: &Arc<Self>) -> Result<Dialed, TransportError> {
-        if self.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
-            self.close_all();
-        }
+        self.check_identity();
         let (home, killed) = {
             let state = self.state();
             (self.home(&state), Killed(state.kill.subscribe()))
@@ -210,9 +208,17 @@ impl Pool {
 
     /// A connection of its own that speaks HTTP/1.1, for a request that will keep it.
     pub(super) async fn private(&self) -> Result<Http1, TransportError> {
+        self.check_identity();
         let killed = Killed(self.state().kill.subscribe());
         let (stream, _): (BoxedStream, _) = self.connector.connect(Some(Protocol::Http1)).await?;
         Http1::new(stream, &killed).await
+    }
+
+    /// Looks at the files of the client certificate, if that is due. With another one, all connections are made anew.
+    fn check_identity(&self) {
+        if self.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
+            self.close_all();
+        }
     }
 
     /// Uses no present connection for new requests; those under way go on.
@@ -271,9 +277,7 @@ impl Pool {
                 }
                 if identity_checked.elapsed() >= IDENTITY_INTERVAL {
                     identity_checked = Instant::now();
-                    if pool.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
-                        pool.close_all();
-                    }
+                    pool.check_identity();
                 }
                 let mut state = pool.state();
                 state.http2.retain_mut(|connection| !connection.is_closed() && !connection.is_idle_for(IDLE));

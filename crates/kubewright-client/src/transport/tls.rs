@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 
 use super::verifier::AnyCertificate;
-use crate::config::{CertificateSource, Config, ConfigError, TlsOptions};
+use crate::config::{CertificateSource, Config, ConfigError, Origin, TlsOptions, of_entry};
 use crate::credentials::{ClientCertificate, Identity, LiveCertificate};
 
 /// How often the file of authorities is looked at.
@@ -24,6 +24,7 @@ pub(super) struct Tls {
     certificate: Option<ClientCertificate>,
     live: Option<LiveCertificate>,
     server_name: ServerName<'static>,
+    origin: Origin,
     state: Mutex<State>,
 }
 
@@ -50,7 +51,7 @@ pub(super) enum Change {
 impl Tls {
     /// Reads all files once; here they have to be right.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
-        let options = config.tls.clone();
+        let (options, origin) = (config.tls.clone(), config.origin.clone());
         if options.insecure && options.authority.is_some() {
             let problem = "authorities make no sense together with insecure TLS";
             return Err(ConfigError::Invalid(problem.to_owned()));
@@ -71,12 +72,15 @@ impl Tls {
         let live = config.credentials.live_certificate.clone().filter(|_| certificate.is_none());
         let identity = match &live {
             Some(live) => live.current(),
-            None => certificate.as_ref().map(Identity::load).transpose()?.map(Arc::new),
+            None => {
+                let load = |certificate| Identity::load(certificate, origin.user.as_deref());
+                certificate.as_ref().map(load).transpose()?.map(Arc::new)
+            }
         };
-        let client = client(&options, authority.as_deref(), identity.as_deref())?;
+        let client = client(&options, &origin, authority.as_deref(), identity.as_deref())?;
         let now = Instant::now();
         let state = State { client, authority, authority_checked: now, identity, identity_checked: now };
-        Ok(Tls { options, certificate, live, server_name, state: Mutex::new(state) })
+        Ok(Tls { options, certificate, live, server_name, origin, state: Mutex::new(state) })
     }
 
     /// The name that the server's certificate has to have.
@@ -107,7 +111,7 @@ impl Tls {
                 return Change::None;
             }
         };
-        match client(&self.options, Some(&pem), state.identity.as_deref()) {
+        match client(&self.options, &self.origin, Some(&pem), state.identity.as_deref()) {
             Ok(client) => {
                 tracing::info!(file = %file.display(), "the certificate authorities have changed");
                 (state.client, state.authority) = (client, Some(pem));
@@ -133,7 +137,7 @@ impl Tls {
             return Change::None;
         }
         // Here the first one counts too: connections may have been made without any.
-        match client(&self.options, state.authority.as_deref(), current.as_deref()) {
+        match client(&self.options, &self.origin, state.authority.as_deref(), current.as_deref()) {
             Ok(client) => {
                 (state.client, state.identity) = (client, current);
                 Change::Identity
@@ -158,7 +162,7 @@ impl Tls {
             return Change::None;
         }
         state.identity_checked = Instant::now();
-        match Identity::load(source) {
+        match Identity::load(source, self.origin.user.as_deref()) {
             Ok(identity) => self.become_somebody(&mut state, Arc::new(identity)),
             Err(error) => {
                 tracing::warn!(%error, "the client certificate stays as it was");
@@ -177,7 +181,7 @@ impl Tls {
             return Change::None;
         }
         // A session that is resumed keeps the identity it began with, so nothing of the old state may be used again.
-        match client(&self.options, state.authority.as_deref(), Some(&identity)) {
+        match client(&self.options, &self.origin, state.authority.as_deref(), Some(&identity)) {
             Ok(client) => {
                 // The first certificate of a plugin takes the place of none; there is nothing to close then.
                 let is_first = state.identity.is_none();
@@ -199,7 +203,7 @@ impl Tls {
 /// A certificate chain and its key, after a look at whether they belong together.
 pub(crate) fn certified(identity: &Identity) -> Result<rustls::sign::CertifiedKey, ConfigError> {
     rustls::sign::CertifiedKey::from_der(identity.chain.clone(), identity.key.clone_key(), &provider())
-        .map_err(|error| unusable("the client certificate", error))
+        .map_err(|error| unusable(identity.name(), error))
 }
 
 /// TLS to a proxy: the authorities of the machine and of the configuration are trusted, and nothing is shown.
@@ -222,6 +226,7 @@ pub(super) fn for_proxy(options: &TlsOptions) -> Result<Arc<ClientConfig>, Confi
 
 fn client(
     options: &TlsOptions,
+    origin: &Origin,
     authority: Option<&[u8]>,
     identity: Option<&Identity>,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
@@ -232,9 +237,11 @@ fn client(
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
     } else {
         let roots = match (&options.authority, authority) {
-            (Some(CertificateSource::Data(data)), _) => authorities(data, "the certificate authority")?,
+            (Some(CertificateSource::Data(data)), _) => {
+                authorities(data, &of_entry("the certificate authority", origin.cluster.as_deref()))?
+            }
             (Some(CertificateSource::File(file)), pem) => {
-                authorities(pem.unwrap_or_default(), &file.display().to_string())?
+                authorities(pem.unwrap_or_default(), &of_entry(file.display(), origin.cluster.as_deref()))?
             }
             (None, _) => native_roots(),
         };
@@ -243,7 +250,7 @@ fn client(
     let mut client = match identity {
         Some(identity) => builder
             .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
-            .map_err(|error| unusable("the client certificate", error))?,
+            .map_err(|error| unusable(identity.name(), error))?,
         None => builder.with_no_client_auth(),
     };
     client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

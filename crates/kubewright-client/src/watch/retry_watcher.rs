@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 
 /// The least time from one start to the next, so that a server which closes at once is not hammered.
 const MIN_RESTART: Duration = Duration::from_secs(1);
+/// The most, whatever the server asks for: it may not mean it.
+const MAX_RESTART: Duration = Duration::from_secs(600);
 
 /// The events of a resource from one version on, over as many watches as it takes.
 ///
@@ -107,7 +109,7 @@ impl<T: Object> RetryWatcher<T> {
         tracing::debug!(error = error as &dyn std::error::Error, version = &*self.version, "watch is opened again");
         self.watch = None;
         if let Some(wait) = error.retry_after() {
-            self.next_start = self.next_start.max(Instant::now() + wait);
+            self.next_start = self.next_start.max(Instant::now() + wait.min(MAX_RESTART));
         }
     }
 

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use kubewright_client::config::{CertificateSource, Environment};
 use kubewright_client::credentials::{ClientCertificate, KeySource};
-use kubewright_client::transport::{Transport, TransportErrorKind};
+use kubewright_client::transport::{Transport, TransportError, TransportErrorKind, Upgrade};
 use kubewright_client::{Config, Secret};
 
 use crate::authorities::pass;
 use crate::directory::Directory;
 use crate::scripted::{Authority, Pair, Peer, Script, Scripted};
-use crate::talking::{ask, get, secure_server};
+use crate::talking::{ask, get, secure_server, text};
 
 /// Answers with the name in the client's certificate.
 pub async fn who(request: Request<Incoming>, peer: Peer) -> Response<Script> {
@@ -88,6 +89,32 @@ async fn a_new_connection_looks_at_the_files_at_once_and_half_a_pair_changes_not
     pass(Duration::from_secs(2)).await;
     transport.close_connections();
     assert_eq!(ask(&transport, get("/")).await.1, "bob");
+}
+
+// TR-4, TR-5
+#[tokio::test]
+async fn a_connection_for_another_protocol_looks_at_the_files_too() {
+    let authority = Authority::new();
+    let server = server(&authority).await;
+    let directory = Directory::new();
+    let mut config = server.config(Some(&authority));
+    config.credentials.client_certificate = Some(files(&directory, &authority.sign("jane")));
+    config.tls.authority = Some(CertificateSource::File(directory.write("ca.pem", authority.pem())));
+    let transport = config.connect().expect("fine");
+    let refusal = async || {
+        let request = Request::get("/").header("connection", "upgrade").header("upgrade", "echo");
+        let upgrade = transport.upgrade(request.body(Bytes::new()).expect("fine")).await?;
+        let Upgrade::Refused(answer) = upgrade else { panic!("it knows no other protocol") };
+        Ok::<String, TransportError>(text(answer.into_body()).await)
+    };
+    assert_eq!(refusal().await.expect("it answers"), "jane");
+    files(&directory, &authority.sign("bob"));
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(refusal().await.expect("it answers"), "bob");
+    // As many exec sessions and forwarded ports, and nothing else, may be all that a program asks for.
+    directory.write("ca.pem", Authority::new().pem());
+    pass(Duration::from_secs(301)).await;
+    assert_eq!(refusal().await.expect_err("another authority signs now").kind(), TransportErrorKind::Tls);
 }
 
 // TR-4

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use h2::server::{Connection, SendResponse};
 use http::{Request, Response, StatusCode};
 use kubewright_client::transport::{HttpTransport, Protocol, Transport, TransportErrorKind};
+use kubewright_client::{Client, Error};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -408,4 +409,65 @@ async fn a_server_has_to_prove_what_it_is() {
     let mut config = elsewhere.config(Some(&authority));
     config.tls.server_name = Some("elsewhere".to_owned());
     assert_eq!(ask(&config.connect().expect("fine"), get("/")).await.0, StatusCode::OK);
+}
+
+// TR-1
+#[tokio::test]
+async fn a_few_bytes_that_open_to_very_many_are_not_held() {
+    let compressed = |length: usize| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut encoder, &vec![b' '; length]).expect("a vector takes all");
+        encoder.finish().expect("a vector takes all")
+    };
+    let bodies = Arc::new([compressed(64 << 20), compressed(1 << 10)]);
+    assert!(bodies[0].len() < 100 << 10);
+    let server = Scripted::start(None, move |request, _| {
+        let body = bodies[usize::from(request.uri().path() != "/bomb")].clone();
+        async move {
+            let response = Response::builder().header("content-encoding", "gzip");
+            response.body(Script::default().then(Duration::ZERO, body)).expect("fine")
+        }
+    })
+    .await;
+    let client = Client::try_from(server.config(None)).expect("fine").answer_limit(1 << 20);
+    let ask =
+        async |path: &str| client.rest().get().absolute_path(path).send().await.map(|answer| answer.bytes().len());
+    let error = ask("/bomb").await.expect_err("it is too long");
+    let Error::Decode(error) = error else { panic!("{error:?}") };
+    assert!(error.to_string().contains("longer than 1048576 bytes"), "{error}");
+    assert_eq!(ask("/").await.expect("it is short"), 1 << 10);
+    let client = client.answer_limit(1 << 10);
+    assert!(client.rest().get().absolute_path("/").send().await.is_ok(), "a limit may be reached");
+    let client = client.answer_limit((1 << 10) - 1);
+    assert!(client.rest().get().absolute_path("/").send().await.is_err(), "in one piece too");
+}
+
+// RC-3, RC-7
+#[tokio::test(start_paused = true)]
+async fn a_failure_whose_text_never_ends_is_that_failure() {
+    let transport = played(Protocol::Http2, |_, stream| async move {
+        let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
+        let mut held = Vec::new();
+        let mut asked = 0;
+        while let Some((path, mut respond)) = accept(&mut connection).await {
+            asked += 1;
+            if asked == 2 {
+                ok(&mut respond, "done");
+                continue;
+            }
+            let head = Response::builder().status(if path == "/busy" { 503 } else { 500 });
+            let head = if path == "/busy" { head.header("retry-after", "3") } else { head };
+            let mut body = respond.send_response(head.body(()).expect("fine"), false).expect("the stream is open");
+            body.send_data(Bytes::from_static(b"because"), false).expect("the stream is open");
+            held.push(body);
+        }
+    });
+    let client = Client::over(transport);
+    let start = Instant::now();
+    assert_eq!(client.rest().get().absolute_path("/busy").send().await.expect("asked again").text(), "done");
+    assert_eq!(start.elapsed().as_secs(), 4, "a second for the text, and the three that were asked for");
+    let error = client.rest().get().absolute_path("/broken").send().await.expect_err("it has failed");
+    let Error::Status(status) = error else { panic!("{error:?}") };
+    assert_eq!(status.code, Some(500));
+    assert_eq!(start.elapsed().as_secs(), 14);
 }

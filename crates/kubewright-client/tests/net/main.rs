@@ -5,6 +5,7 @@ mod certificate_files;
 mod certificate_manager;
 mod certificates;
 mod directory;
+mod entries;
 mod exec;
 mod faults;
 mod in_cluster;
