@@ -287,6 +287,20 @@ async fn what_is_no_credential_is_refused_without_being_shown() {
 
 // AU-1
 #[tokio::test]
+async fn a_certificate_with_the_key_of_another_is_no_credential() {
+    let (authority, directory) = (Authority::new(), Directory::new());
+    let json = |text: &str| Value::from(text).to_string();
+    let (jane, bob) = (authority.sign("jane"), authority.sign("bob"));
+    let (certificate, key) = (json(&jane.certificate), json(&bob.key));
+    let status = format!("\"clientCertificateData\":{certificate},\"clientKeyData\":{key},\"token\":\"t\"");
+    let answer = format!("{{\"apiVersion\":\"{V1}\",\"kind\":\"ExecCredential\",\"status\":{{{status}}}}}");
+    let file = directory.write("answer", answer);
+    let error = failure(plugin(&directory, &format!("cat '{}'", file.display()))).await;
+    assert!(error.contains("the certificate of the answer cannot be used"), "{error}");
+}
+
+// AU-1
+#[tokio::test]
 async fn programs_that_hang_are_ended_and_those_that_may_not_run_are_not() {
     let directory = Directory::new();
     let mut slow = plugin(&directory, "exec sleep 60");

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use kubewright_core::{Map, Time, Value};
 use tokio::time::Instant;
 
-use super::ExecCredential;
+use super::{ExecCredential, Expiry};
 use crate::credentials::Identity;
 use crate::secret::Secret;
 
@@ -41,7 +41,8 @@ pub(super) fn read(version: &str, output: &[u8]) -> Result<ExecCredential, Strin
     let identity = match (certificate, key) {
         (Some(certificate), Some(key)) => {
             let identity = Identity::from_pem(certificate.as_bytes(), key.as_bytes(), "the answer");
-            Some(Arc::new(identity.map_err(|error| error.to_string())?))
+            let checked = identity.and_then(|identity| identity.check().map(|()| identity));
+            Some(Arc::new(checked.map_err(|error| error.to_string())?))
         }
         (None, None) => None,
         _ => return Err("it has a certificate without a key, or a key without a certificate".to_owned()),
@@ -50,16 +51,37 @@ pub(super) fn read(version: &str, output: &[u8]) -> Result<ExecCredential, Strin
         return Err("it has neither a token nor a certificate".to_owned());
     }
     let expires = match status.get("expirationTimestamp").filter(|value| !value.is_null()) {
-        Some(value) => Some(deadline(value).ok_or("its expirationTimestamp is no time")?),
+        Some(value) => Some(expiry(value).ok_or("its expirationTimestamp is no time")?),
         None => None,
     };
     Ok(ExecCredential { token, identity, expires, since: Instant::now() })
 }
 
-/// A time of the calendar on our clock.
-fn deadline(value: &Value) -> Option<Instant> {
-    let time = SystemTime::try_from(Time::parse(value.as_str()?.as_bytes()).ok()?).ok()?;
-    let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+/// A time of the calendar, on our clock as well.
+fn expiry(value: &Value) -> Option<Expiry> {
+    let by_calendar = SystemTime::try_from(Time::parse(value.as_str()?.as_bytes()).ok()?).ok()?;
+    let left = by_calendar.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
     // A century is as good as for ever, and clocks cannot hold all that calendars can.
-    Some(Instant::now() + left.min(Duration::from_secs(100 * 365 * 86_400)))
+    let by_clock = Instant::now() + left.min(Duration::from_secs(100 * 365 * 86_400));
+    Some(Expiry { by_clock, by_calendar })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // AU-1
+    #[test]
+    fn what_has_expired_by_one_of_two_clocks_has_expired() {
+        let credential = |seconds: i64| {
+            let time = Time::from_unix(Time::now().as_unix() + seconds).expect("it is near");
+            expiry(&Value::from(time.to_string().as_str())).expect("a time")
+        };
+        let fresh = credential(3600);
+        assert!(!fresh.has_come());
+        // The machine has slept, or its clock was set.
+        assert!(Expiry { by_calendar: SystemTime::now() - Duration::from_secs(1), ..fresh }.has_come());
+        assert!(Expiry { by_clock: Instant::now(), ..fresh }.has_come());
+        assert!(credential(-1).has_come());
+    }
 }

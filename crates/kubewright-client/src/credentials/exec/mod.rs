@@ -6,7 +6,7 @@ mod run;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use kubewright_core::Value;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -142,9 +142,22 @@ pub(crate) struct ExecCredential {
     pub(crate) token: Option<Secret<String>>,
     pub(crate) identity: Option<Arc<Identity>>,
     /// When it is of no more use; `None` until the server refuses it.
-    expires: Option<Instant>,
+    expires: Option<Expiry>,
     /// When it was printed.
     since: Instant,
+}
+
+/// A moment by two clocks, whichever comes to it first: ours stands still while the machine sleeps, and that of the calendar may be set.
+#[derive(Debug, Clone, Copy)]
+struct Expiry {
+    by_clock: Instant,
+    by_calendar: SystemTime,
+}
+
+impl Expiry {
+    fn has_come(&self) -> bool {
+        self.by_clock <= Instant::now() || self.by_calendar <= SystemTime::now()
+    }
 }
 
 /// A program and what it has printed last. One run at a time, whose result all wait for.
@@ -243,7 +256,7 @@ impl Program {
     /// Keeps what the program has printed now, and tells of it.
     fn replace(&self, current: &mut Option<ExecCredential>, credential: ExecCredential) {
         if let Some(observer) = &self.observer {
-            observer.exec_plugin_expiry(credential.expires);
+            observer.exec_plugin_expiry(credential.expires.map(|expiry| expiry.by_clock));
             if let Some(before) = current.as_ref().filter(|before| before.identity.is_some())
                 && before.identity != credential.identity
             {
@@ -256,7 +269,7 @@ impl Program {
 
 impl ExecCredential {
     fn is_expired(&self) -> bool {
-        self.expires.is_some_and(|expires| expires <= Instant::now())
+        self.expires.is_some_and(|expiry| expiry.has_come())
     }
 
     fn differs(&self, token: Option<&str>, identity: Option<&Arc<Identity>>) -> bool {
