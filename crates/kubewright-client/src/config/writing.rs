@@ -17,6 +17,8 @@ use super::loading::{LoadingRules, resolved};
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// A lock older than this was left by a process that has died: writing takes milliseconds.
 const LOCK_STALE: Duration = Duration::from_secs(60);
+/// Links that lead to more links than this lead in a circle.
+const LINKS_MAX: usize = 40;
 /// The fields that hold paths, which may be written relative to the file.
 const PATHS: [&str; 4] = ["certificate-authority", "client-certificate", "client-key", "tokenFile"];
 /// The fields at the top of a kubeconfig that mean something.
@@ -25,10 +27,11 @@ const OWN_FIELDS: [&str; 7] = ["apiVersion", "kind", "clusters", "users", "conte
 impl LoadingRules {
     /// Changes the kubeconfig and writes the difference, as one step: other writers wait. Blocks for a moment.
     ///
-    /// An entry goes to the file it came from; a new one, the current context, and what else is at the top of a kubeconfig go
-    /// to the [default file](Self::default_file), whose word counts before that of the others. What is taken away is taken
+    /// An entry goes to the file it came from, and is taken away from there: where another file has one of the same name, that
+    /// one counts then. A new entry, the current context, and what else is at the top of a kubeconfig go
+    /// to the [default file](Self::default_file), whose word counts before that of the others, and are taken away
     /// from all of them. Everything else in the files stays, also what has no meaning here; comments don't. A reader sees a
-    /// file as it was or as it will be, never half of it; only its owner may read it.
+    /// file as it was or as it will be, never half of it; only its owner may read it, who stays the same.
     ///
     /// # Errors
     /// If a file cannot be read or written, or another process holds its lock.
@@ -230,20 +233,34 @@ fn items<'a>(tree: &'a mut Map<Value>, plural: &str) -> &'a mut List<Value> {
 fn keep_relative(old: Option<&Value>, mut new: Value, directory: Option<&Path>) -> Value {
     let (Some(old), Some(directory), Some(map)) = (old, directory, new.as_object_mut()) else { return new };
     let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-    for name in PATHS {
-        let (Some(before), Some(after)) = (old.get(name).and_then(Value::as_str), map.get_mut(name)) else { continue };
+    let keep = |before: Option<&Value>, after: Option<&mut Value>| {
+        let (Some(before), Some(after)) = (before.and_then(Value::as_str), after) else { return };
         let is_same = after.as_str() == Some(&*resolved(Path::new(before), &directory).to_string_lossy());
         if is_same {
             *after = before.into();
         }
+    };
+    for name in PATHS {
+        keep(old.get(name), map.get_mut(name));
+    }
+    if let (Some(old), Some(Value::Object(exec))) = (old.get("exec"), map.get_mut("exec")) {
+        keep(old.get("command"), exec.get_mut("command"));
     }
     new
 }
 
-/// The file behind links, so that a link stays a link.
+/// The file behind links, so that a link stays a link, also one to a file that is yet to be made.
 #[inline]
 fn real_path(file: &Path) -> PathBuf {
-    std::fs::canonicalize(file).or_else(|_| std::path::absolute(file)).unwrap_or_else(|_| file.to_owned())
+    let mut file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    for _ in 0..LINKS_MAX {
+        if let Ok(real) = std::fs::canonicalize(&file) {
+            return real;
+        }
+        let Ok(target) = std::fs::read_link(&file) else { break };
+        file = file.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    file
 }
 
 /// Puts a new file in place of the old one in one step.
@@ -253,6 +270,7 @@ fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
     let temporary = with_suffix(file, &format!(".{}.tmp", std::process::id()));
     let written = private_file(&temporary).and_then(|mut target| {
+        keep_owner(file, &target);
         target.write_all(content)?;
         // The name must not reach the disk before the content.
         target.sync_all()
@@ -261,6 +279,20 @@ fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
         let _ = std::fs::remove_file(&temporary);
     })
 }
+
+/// Gives a new file the owner of the one whose place it takes: who writes may be root, for somebody else.
+#[cfg(unix)]
+fn keep_owner(file: &Path, target: &File) {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let (Ok(before), Ok(after)) = (std::fs::metadata(file), target.metadata()) else { return };
+    if before.uid() != after.uid() {
+        // Only root can, and whoever else may put a file here may own it.
+        let _ = fchown(target, Some(before.uid()), Some(before.gid()));
+    }
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_file: &Path, _target: &File) {}
 
 /// A new file that only its owner may read.
 #[inline]
@@ -322,5 +354,7 @@ impl Drop for Lock {
 #[inline]
 fn is_stale(lock: &Path) -> bool {
     let modified = std::fs::metadata(lock).and_then(|metadata| metadata.modified());
-    modified.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > LOCK_STALE))
+    // One of the future is of a clock that was wrong, and would be waited for until that time comes.
+    let age = |time| SystemTime::now().duration_since(time).unwrap_or_else(|ahead| ahead.duration());
+    modified.is_ok_and(|time| age(time) > LOCK_STALE)
 }

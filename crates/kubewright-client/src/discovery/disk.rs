@@ -89,7 +89,9 @@ impl DiskCache {
     fn read_file(&self) -> Option<Discovery> {
         let path = self.directory.join(FILE);
         let changed = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok()?;
-        if SystemTime::now().duration_since(changed).unwrap_or_default() > self.ttl {
+        // One of the future is of a clock that was wrong, and may be of any age.
+        let age = SystemTime::now().duration_since(changed).unwrap_or_else(|ahead| ahead.duration());
+        if age > self.ttl {
             return None;
         }
         let mut discovery = Discovery::default();

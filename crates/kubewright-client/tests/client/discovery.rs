@@ -183,6 +183,13 @@ async fn the_disk_remembers_for_its_time() {
         assert_eq!(mode(&directory) & !0o750, 0);
         assert_eq!(mode(&directory.join("discovery.json")) & !0o660, 0);
     }
+    let file = std::fs::File::options().write(true).open(directory.join("discovery.json")).unwrap();
+    for (ahead, is_known) in [(300, true), (86_400, false)] {
+        // The clock was wrong, now or then: what is of tomorrow would be believed until then.
+        file.set_modified(std::time::SystemTime::now() + Duration::from_secs(ahead)).unwrap();
+        let other = CachedDiscovery::new(nobody.client().discovery()).disk(disk.clone());
+        assert_eq!(other.get().await.is_ok(), is_known, "{ahead} seconds ahead");
+    }
     let old = CachedDiscovery::new(nobody.client().discovery()).disk(DiskCache::new(&directory, Duration::ZERO));
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(old.get().await.is_err(), "too old to be believed");

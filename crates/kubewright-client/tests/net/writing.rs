@@ -143,6 +143,62 @@ fn a_lock_is_respected_unless_its_process_is_long_gone() {
     std::fs::File::options().write(true).open(&lock).and_then(|file| file.set_modified(long_ago)).expect("it is ours");
     kubeconfig.write(&file).expect("the lock is stale");
     assert!(!lock.exists());
+    // Of a process whose clock was wrong: until that time comes, nobody could write.
+    let lock = directory.write("config.lock", "");
+    let far_ahead = SystemTime::now() + Duration::from_secs(365 * 86_400);
+    std::fs::File::options().write(true).open(&lock).and_then(|file| file.set_modified(far_ahead)).expect("it is ours");
+    kubeconfig.write(&file).expect("the lock is stale");
+    assert!(!lock.exists());
+}
+
+// KC-9
+#[test]
+fn a_link_stays_a_link_also_to_a_file_that_is_yet_to_be_made() {
+    let directory = Directory::new();
+    let (first, second) = (directory.path("first"), directory.path("second"));
+    std::os::unix::fs::symlink("second", &first).expect("links can be made");
+    std::os::unix::fs::symlink("deep/config", &second).expect("links can be made");
+    let edit = |kubeconfig: &mut Kubeconfig| kubeconfig.current_context = Some("x".into());
+    LoadingRules::explicit(&first).edit(edit).expect("it can be written");
+    for link in [first, second] {
+        assert!(std::fs::symlink_metadata(&link).expect("it is there").is_symlink(), "{}", link.display());
+    }
+    assert!(directory.read("deep/config").contains("current-context: x"));
+    let circle = directory.path("circle");
+    std::os::unix::fs::symlink(&circle, &circle).expect("links can be made");
+    LoadingRules::explicit(&circle).edit(edit).expect_err("it leads nowhere");
+}
+
+// KC-9
+#[test]
+fn the_owner_of_a_file_stays_its_owner() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let directory = Directory::new();
+    let file = directory.write("config", SECOND);
+    // Only root can give a file away, and so only for root is there something to keep.
+    if chown(&file, Some(4711), Some(4712)).is_err() {
+        return;
+    }
+    let edit = |kubeconfig: &mut Kubeconfig| kubeconfig.current_context = Some("x".into());
+    LoadingRules::explicit(&file).edit(edit).expect("it can be written");
+    let after = std::fs::metadata(&file).expect("it is there");
+    assert_eq!((after.uid(), after.gid(), after.mode() & 0o777), (4711, 4712, 0o600));
+}
+
+// KC-3, KC-9
+#[test]
+fn a_program_is_named_as_it_was() {
+    let directory = Directory::new();
+    let exec = "{command: ./bin/login, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}";
+    directory.write("config", format!("users:\n- {{name: jane, user: {{exec: {exec}}}}}\n"));
+    let rules = LoadingRules::explicit(directory.path("config"));
+    let edit = |kubeconfig: &mut Kubeconfig| {
+        let exec = kubeconfig.users.get_mut("jane").and_then(|user| user.exec.as_mut()).expect("it is there");
+        exec.provide_cluster_info = true;
+    };
+    rules.edit(edit).expect("it can be written");
+    let text = directory.read("config");
+    assert!(text.contains("\"./bin/login\"") && text.contains("provideClusterInfo: true"), "{text}");
 }
 
 // KC-9
