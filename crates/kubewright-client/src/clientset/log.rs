@@ -104,7 +104,7 @@ impl Api<Pod> {
     pub async fn log_stream(&self, name: &str, options: &LogOptions) -> Result<LogStream> {
         let request = self.subresource_request(Method::GET, name, "log");
         let request = options.parameters().fold(request, |request, (key, value)| request.parameter(key, value));
-        Ok(LogStream { body: request.stream().await?.into_body(), line: BytesMut::new(), ended: false })
+        Ok(LogStream { body: request.stream().await?.into_body(), line: BytesMut::new(), searched: 0, ended: false })
     }
 }
 
@@ -113,6 +113,8 @@ pub struct LogStream {
     body: Body,
     /// The beginning of a line whose end has not come.
     line: BytesMut,
+    /// How far that has been looked through for its end.
+    searched: usize,
     ended: bool,
 }
 
@@ -122,11 +124,15 @@ impl LogStream {
     /// A line of any length is held until it is complete; for logs of strangers, read the bytes.
     pub async fn line(&mut self) -> Result<Option<String>> {
         loop {
-            if let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
+            let found = self.line[self.searched..].iter().position(|byte| *byte == b'\n');
+            if let Some(end) = found.map(|end| self.searched + end) {
+                self.searched = 0;
                 let line = self.line.split_to(end + 1);
                 return Ok(Some(String::from_utf8_lossy(&line[..end]).into_owned()));
             }
+            self.searched = self.line.len();
             if self.ended {
+                self.searched = 0;
                 let rest = self.line.split();
                 return Ok((!rest.is_empty()).then(|| String::from_utf8_lossy(&rest).into_owned()));
             }
@@ -143,6 +149,7 @@ impl Stream for LogStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if !self.line.is_empty() {
+            self.searched = 0;
             return Poll::Ready(Some(Ok(self.line.split().freeze())));
         }
         let chunk = ready!(Pin::new(&mut self.body).poll_next(context));

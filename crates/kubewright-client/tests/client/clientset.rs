@@ -1,14 +1,18 @@
 //! Typed clients and the parts of objects.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
+use bytes::Bytes;
 use kubewright_api::apps::v1::Deployment;
 use kubewright_api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenRequestSpec};
 use kubewright_api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
 use kubewright_api::core::v1::{Binding, Pod};
 use kubewright_api::policy::v1::Eviction;
+use kubewright_client::Client;
 use kubewright_client::clientset::LogOptions;
 use kubewright_client::rest::Impersonation;
+use kubewright_client::transport::{Body, ResponseFuture};
 use kubewright_core::options::{ApplyOptions, ListOptions, Patch};
 use kubewright_core::{Decoder, Object};
 
@@ -149,6 +153,21 @@ async fn logs_come_whole_or_line_by_line() {
         script.lines(),
         [format!("{path}?container=c&tailLines=3&timestamps=true"), format!("{path}?follow=true")]
     );
+}
+
+/// Each piece was once looked through again with the next: of a line like this, a thousand gigabytes.
+#[tokio::test]
+async fn a_line_without_end_is_looked_through_once() {
+    let piece = Bytes::from(vec![b'x'; 512]);
+    let pieces = futures_util::stream::iter((0..65_536).map(move |_| Ok(piece.clone())));
+    let pieces = Mutex::new(Some(pieces));
+    let client = Client::over(move |_: http::Request<Bytes>| -> ResponseFuture {
+        let pieces = pieces.lock().unwrap().take().expect("it is asked once");
+        Box::pin(async { Ok(http::Response::new(Body::new(pieces))) })
+    });
+    let mut log = client.core_v1().pods("default").log_stream("web", &LogOptions::default()).await.unwrap();
+    assert_eq!(log.line().await.unwrap().map(|line| line.len()), Some(32 << 20));
+    assert_eq!(log.line().await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kubewright_api::authentication::v1::SelfSubjectReview;
 use kubewright_api::core::v1::ConfigMap;
-use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_apiserver::{ApiServer, Fault, RunningServer};
 use kubewright_client::certificate::{
     CertificateError, CertificateManager, CertificateStore, CertificateTemplate, Decision, IssuedCertificate,
     ManagerOptions, MemoryStore, bootstrap_with,
@@ -387,4 +387,18 @@ fn decisions_read_as_words() {
         message: String::new(),
     };
     assert_eq!(error.to_string(), "certificate signing request \"csr-1\" was not signed");
+}
+
+// CM-1
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_is_asked_again_before_the_certificate_runs_out() {
+    let bench = Bench::start(MemoryStore::default(), |options| options.lifetime(HOUR)).await;
+    bench.signer.sign(&bench.signer.next().await, "jane", HOUR).await;
+    bench.manager.issued().await;
+    let silence = Fault::delay(10 * HOUR).verb("create").resource("certificatesigningrequests").times(1);
+    bench._server.faults().inject(silence);
+    let begin = Instant::now();
+    bench.signer.next().await;
+    assert!(begin.elapsed() < HOUR, "{:?}", begin.elapsed());
+    assert_eq!(bench.failures().len(), 1);
 }
