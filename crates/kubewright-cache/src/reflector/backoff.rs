@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// The longest that a server may ask for: one that means 68 years does not mean it.
+const ASKED_MAX: Duration = Duration::from_secs(600);
+
 /// Delays that double from try to try, each lengthened at random so that clients do not come back all at once.
 ///
 /// After a quiet time without failures the first delay comes again.
@@ -48,7 +51,7 @@ impl Delays {
         Delays { next: backoff.initial, backoff, until: None }
     }
 
-    /// The next delay, at least as long as the server asks for.
+    /// The next delay, at least as long as the server asks for, within reason.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let now = Instant::now();
         if self.until.is_some_and(|until| now.saturating_duration_since(until) >= self.backoff.reset_after) {
@@ -56,7 +59,7 @@ impl Delays {
         }
         let delay = self.next.mul_f64(1.0 + self.backoff.jitter * random());
         self.next = self.next.mul_f64(self.backoff.factor).min(self.backoff.cap);
-        let delay = delay.max(asked.unwrap_or_default());
+        let delay = delay.max(asked.unwrap_or_default().min(ASKED_MAX));
         self.until = Some(now + delay);
         delay
     }
@@ -92,6 +95,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(delays.next(None).as_millis(), 10);
         assert_eq!(delays.next(Some(Duration::from_secs(5))).as_secs(), 5);
+        assert_eq!(delays.next(Some(Duration::from_secs(2_147_483_647))).as_secs(), 600);
     }
 
     // RE-19: Go's numbers.

@@ -199,7 +199,7 @@ impl<T: Object> Reflector<T> {
 
     /// Follows changes until that needs a fresh list. Resumes watches that merely end.
     pub(super) async fn watch(&self, mut begun: Option<Watch<T>>) -> Result<(), ReflectorError> {
-        let mut resync_at = self.shared.options.resync.map(|period| Instant::now() + period);
+        let mut resync_at = self.next_resync();
         loop {
             let mut watch = match begun.take() {
                 Some(watch) => watch,
@@ -258,6 +258,11 @@ impl<T: Object> Reflector<T> {
         if progress.is_version_unavailable { String::new() } else { progress.version.as_str().to_owned() }
     }
 
+    /// When the store is next told of all it has. A period beyond all time is none.
+    fn next_resync(&self) -> Option<Instant> {
+        self.shared.options.resync.and_then(|period| Instant::now().checked_add(period))
+    }
+
     /// Hands events on until there are no more.
     async fn follow(&self, watch: &mut Watch<T>, resync_at: &mut Option<Instant>) -> End {
         let store = &self.shared.store;
@@ -279,7 +284,7 @@ impl<T: Object> Reflector<T> {
                         tracing::debug!(reflector = %self.shared.options.name, "watch has not ended in time");
                         return End::Closed;
                     }
-                    *resync_at = self.shared.options.resync.map(|period| Instant::now() + period);
+                    *resync_at = self.next_resync();
                     if self.shared.options.should_resync.as_ref().is_none_or(|should| should()) {
                         store.resync();
                     }

@@ -262,6 +262,19 @@ async fn a_relist_tells_of_changes_and_of_the_rest_only_those_who_are_reminded()
     running.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_period_beyond_all_time_is_none() {
+    let server = Live::new();
+    server.put("a");
+    let informer = SharedIndexInformer::new(server.clone(), InformerOptions::default().resync_every(Duration::MAX));
+    let log = Log::default();
+    informer.add_handler_with(logging(&log), HandlerOptions::default().resync_every(Duration::MAX)).unwrap();
+    let running = Running::start(informer.clone());
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(taken(&log).len(), 1);
+    running.stop().await;
+}
+
 // SI-8: Go's TestListenerResyncPeriods.
 #[tokio::test(start_paused = true)]
 async fn each_handler_is_reminded_at_its_own_pace() {

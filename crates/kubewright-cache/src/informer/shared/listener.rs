@@ -104,7 +104,7 @@ struct Resync {
 impl<T: Object> Listener<T> {
     pub(super) fn new(options: HandlerOptions, resync: Option<Duration>) -> Self {
         let now = Instant::now();
-        let resync = Resync { period: resync, next: now + resync.unwrap_or_default(), is_syncing: true };
+        let resync = Resync { period: resync, next: after(now, resync), is_syncing: true };
         let seen = (options.on_panic == OnPanic::Replay).then(nothing);
         let line = VecDeque::new();
         let state = State { waiting: None, line, buffered: 0, mark: None, behind: None, seen, resync };
@@ -262,7 +262,7 @@ impl<T: Object> Listener<T> {
         let resync = &mut self.lock().resync;
         resync.is_syncing = resync.period.is_some() && now >= resync.next;
         if let Some(period) = resync.period.filter(|_| resync.is_syncing) {
-            resync.next = now + period;
+            resync.next = after(now, Some(period));
         }
         resync.is_syncing
     }
@@ -270,7 +270,7 @@ impl<T: Object> Listener<T> {
     pub(super) fn set_resync_period(&self, period: Option<Duration>) {
         let resync = &mut self.lock().resync;
         resync.period = period;
-        resync.next = Instant::now() + period.unwrap_or_default();
+        resync.next = after(Instant::now(), period);
     }
 
     pub(super) fn panicked(&self) {
@@ -294,6 +294,12 @@ impl<T> Listener<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// When a period is over. One beyond all time is as long as anybody will wait.
+fn after(now: Instant, period: Option<Duration>) -> Instant {
+    let period = period.unwrap_or_default();
+    now.checked_add(period).unwrap_or_else(|| now + Duration::from_secs(100 * 365 * 86_400))
 }
 
 impl<T> Work<T> {
