@@ -22,6 +22,13 @@ use super::series::{self, SeriesCache, Step};
 use super::sink::Sink;
 use crate::random::{self, Random};
 
+/// How long a server may take to begin an answer, before it is asked again: one who never does would hold up all events.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many bytes of a note the newer API takes. It refuses events with longer ones.
+const NOTE_MAX: usize = 1024;
+/// How many bytes of a reason, an action and the name of an instance it takes.
+const WORD_MAX: usize = 128;
+
 /// How a broadcaster behaves.
 #[derive(Debug, Clone)]
 pub struct EventOptions {
@@ -75,7 +82,8 @@ impl EventBroadcaster {
     pub fn start(client: &Client, options: EventOptions) -> Self {
         let (sender, receiver) = mpsc::channel(options.queue);
         let stop = CancellationToken::new();
-        let sink = Sink { client: client.clone(), random: Random::new(None), hurry: stop.clone() };
+        let client = client.clone().answer_timeout(PATIENCE);
+        let sink = Sink { client, random: Random::new(None), hurry: stop.clone() };
         let writer = Writer { sink, correlator: Correlator::new(), series: SeriesCache::new() };
         let task = tokio::spawn(writer.run(receiver, stop.clone()));
         EventBroadcaster { sender, dropped: Arc::default(), stop, task }
@@ -213,15 +221,29 @@ fn new_event(who: &Who, event: NewEvent) -> Event {
         metadata: metadata(&event),
         event_time: Some(MicroTime::now()),
         reporting_controller: Some(who.component.clone()),
-        reporting_instance: Some(if who.instance.is_empty() { who.component.clone() } else { who.instance.clone() }),
-        action: Some(event.action),
-        reason: Some(event.reason),
+        reporting_instance: Some(shortened(
+            if who.instance.is_empty() { &who.component } else { &who.instance },
+            WORD_MAX,
+        )),
+        action: Some(shortened(&event.action, WORD_MAX)),
+        reason: Some(shortened(&event.reason, WORD_MAX)),
         regarding: Some(event.regarding.into()),
         related: event.related.map(Into::into),
-        note: Some(event.note),
+        note: Some(shortened(&event.note, NOTE_MAX)),
         type_: Some(event.event_type.to_string().into()),
         ..Default::default()
     }
+}
+
+/// A text of so many bytes at the most, which shows where something was left out.
+#[inline]
+fn shortened(text: &Str, limit: usize) -> Str {
+    const LEFT_OUT: &str = "...";
+    if text.len() <= limit {
+        return text.clone();
+    }
+    let end = (0..=limit - LEFT_OUT.len()).rev().find(|end| text.is_char_boundary(*end));
+    format!("{}{LEFT_OUT}", &text[..end.unwrap_or_default()]).into()
 }
 
 #[inline]

@@ -98,7 +98,7 @@ impl Correlator {
     fn count(&mut self, (mut event, key): (Event, Key)) -> Correlated {
         let written = self.written.get_or_insert_with(&key, Written::default);
         let is_known = written.count > 0;
-        written.count += 1;
+        written.count = written.count.saturating_add(1);
         if is_known {
             event.set_name(&written.name);
             event.set_resource_version(&written.version);

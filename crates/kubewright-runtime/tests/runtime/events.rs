@@ -219,3 +219,44 @@ async fn a_fake_recorder_gives_texts() {
     assert_eq!(texts.recv().await.as_deref(), Some("Normal Synced all is well"));
     assert!(texts.try_recv().is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_long_for_the_newer_api_is_shortened() {
+    // EV-7: servers refuse more than 1024 bytes, and Go's events are lost.
+    let server = server().await;
+    let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "h".repeat(200), EventApi::Events);
+    recorder.normal(&config_map("web"), "Long", "\u{fc}".repeat(600));
+    recorder.normal(&config_map("web"), "Fits", "x".repeat(1024));
+    recorder.normal(&config_map("web"), "R".repeat(129), "short");
+    broadcaster.shutdown(seconds(5.0)).await;
+    let found = events(&server).await;
+    let note = |reason: &str| {
+        let event = found.iter().find(|event| event.reason.as_deref() == Some(reason)).expect("it was written");
+        assert_eq!(event.reporting_instance.as_deref().map(str::len), Some(128));
+        event.note.clone().unwrap_or_default()
+    };
+    let long = note("Long");
+    assert!(long.len() == 1023 && long.ends_with("\u{fc}..."), "{long}");
+    assert_eq!(note("Fits"), "x".repeat(1024));
+    assert_eq!(note(&format!("{}...", "R".repeat(125))), "short");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_asked_again() {
+    // EV-6: in Go, no event is written any more.
+    let server = server().await;
+    let (behind, silences) = (server.client(), AtomicUsize::new(1));
+    let client = Client::over(move |request: http::Request<bytes::Bytes>| -> ResponseFuture {
+        if request.method() != http::Method::POST || silences.swap(0, Ordering::Relaxed) == 0 {
+            return behind.transport().send(request);
+        }
+        Box::pin(std::future::pending())
+    });
+    let broadcaster = EventBroadcaster::start(&client, EventOptions::default());
+    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
+    recorder.normal(&config_map("web"), "Lost", "and found");
+    sleep(seconds(71.0)).await;
+    assert_eq!(core_events_of(&server, "Lost").await, 1);
+    broadcaster.shutdown(seconds(5.0)).await;
+}
