@@ -1,10 +1,12 @@
 //! Leader election with callbacks, as in Go.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 
 use kubewright_core::Str;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +15,7 @@ use super::lock::BoxFuture;
 
 type Started = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>;
 type Stopped = Box<dyn FnOnce() + Send>;
+type Payload = Box<dyn Any + Send>;
 type NewLeader = Box<dyn FnMut(&str) + Send>;
 
 /// What is called when leadership comes and goes.
@@ -74,6 +77,9 @@ impl LeaderElector {
     ///
     /// # Errors
     /// If leadership was lost. The process is best ended then, as in Go: what it began elsewhere may not know.
+    ///
+    /// # Panics
+    /// If the work does, after the lease has been released: nobody would do the work otherwise, as long as this process leads.
     #[doc(alias = "RunOrDie")]
     #[inline]
     pub async fn run(mut self, callbacks: LeaderCallbacks, stop: &CancellationToken) -> Result<(), LeadershipLost> {
@@ -94,19 +100,39 @@ impl LeaderElector {
         let stop_work = CancellationToken::new();
         let mut work = JoinSet::new();
         work.spawn(started(stop_work.clone()));
-        tokio::select! {
+        let mut panicked = tokio::select! {
             () = leadership.lost() => {
                 stop_work.cancel();
                 return Err(LeadershipLost);
             }
-            () = stop.cancelled() => stop_work.cancel(),
+            () = stop.cancelled() => None,
+            payload = panic_in(&mut work) => Some(payload),
+        };
+        stop_work.cancel();
+        if panicked.is_none() {
+            // Renewals go on meanwhile, but work that does not end must not keep the lease for ever.
+            let ended = timeout_at(leadership.valid_until(), work.join_next()).await;
+            panicked = ended.ok().flatten().and_then(payload_of);
         }
-        // Renewals go on meanwhile, but work that does not end must not keep the lease for ever.
-        let _ = timeout_at(leadership.valid_until(), work.join_next()).await;
         work.shutdown().await;
         leadership.release().await;
-        Ok(())
+        match panicked {
+            Some(payload) => resume_unwind(payload),
+            None => Ok(()),
+        }
     }
+}
+
+/// Resolves if the work panics; never if it ends by itself, after which the lease is held as before.
+async fn panic_in(work: &mut JoinSet<()>) -> Payload {
+    match work.join_next().await.and_then(payload_of) {
+        Some(payload) => payload,
+        None => std::future::pending().await,
+    }
+}
+
+fn payload_of(ended: Result<(), JoinError>) -> Option<Payload> {
+    ended.err()?.try_into_panic().ok()
 }
 
 impl fmt::Debug for LeaderCallbacks {

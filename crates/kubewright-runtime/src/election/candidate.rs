@@ -100,6 +100,13 @@ impl Candidate {
             Err(error) => return self.failed("lease not read", &error),
         };
         let Some(found) = found else {
+            // Somebody has deleted it. The numbers by which leaders are told from those before them go on nevertheless.
+            if self.is_leader() && aim == Aim::Renew {
+                record.acquire_time = self.observed.acquire_time;
+                record.leader_transitions = self.observed.leader_transitions;
+            } else if self.observed != Record::default() {
+                record.leader_transitions = self.observed.leader_transitions.saturating_add(1);
+            }
             return match self.lock.create(&record).await {
                 Ok(()) => Some(self.holds(record, now)),
                 Err(error) => self.failed("lease not created", &error),

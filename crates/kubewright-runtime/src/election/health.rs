@@ -38,7 +38,7 @@ impl HealthzAdaptor {
         let seen = shared.seen.borrow();
         let Some(renewed_at) = seen.renewed_at.filter(|_| seen.leader == shared.identity) else { return Ok(()) };
         let since = renewed_at.elapsed();
-        match since > shared.options.lease_duration + self.tolerance {
+        match since > shared.options.lease_duration.saturating_add(self.tolerance) {
             true => Err(LeaseNotRenewed { name: shared.name.clone(), since }),
             false => Ok(()),
         }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// that it is none any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FencingToken {
-    /// How often the lease had changed hands. Starts anew if somebody deletes the lease.
+    /// How often the lease had changed hands. Starts anew if somebody deletes the lease, and one takes it who has not seen it before.
     pub transitions: i32,
     /// The version of the lease when leadership began, which only grows.
     pub version: ResourceVersion,

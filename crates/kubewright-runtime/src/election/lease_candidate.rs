@@ -18,6 +18,9 @@ const PERIOD: Duration = Duration::from_secs(5 * 60);
 /// How soon it is tried again after an error. The control plane waits a few seconds for an answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a server may take to answer, before it is asked again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 const GROUP: &str = "coordination.k8s.io";
 const VERSION: &str = "v1beta1";
 
@@ -45,7 +48,7 @@ impl LeaseCandidate {
         binary_version: impl Into<Str>,
         emulation_version: impl Into<Str>,
     ) -> Self {
-        let client = client.clone().add_user_agent("leader-election");
+        let client = client.clone().request_timeout(PATIENCE).add_user_agent("leader-election");
         let resource = GroupVersionResource::from_static(GROUP, VERSION, "leasecandidates");
         LeaseCandidate {
             candidates: client.dynamic(resource).namespace(key.namespace().clone()),
@@ -143,15 +146,21 @@ impl LeaseCandidate {
 /// Whether the control plane has asked since the last renewal.
 #[inline]
 fn is_asked(candidate: &DynamicObject) -> bool {
-    let time =
-        |field: &str| candidate.get(&["spec", field]).as_ref().and_then(Value::as_str)?.parse::<MicroTime>().ok();
-    time("pingTime").is_some_and(|asked| time("renewTime").is_none_or(|renewed| asked > renewed))
+    time(candidate, "pingTime").is_some_and(|asked| time(candidate, "renewTime").is_none_or(|renewed| asked > renewed))
+}
+
+#[inline]
+fn time(candidate: &DynamicObject, field: &str) -> Option<MicroTime> {
+    candidate.get(&["spec", field]).as_ref().and_then(Value::as_str)?.parse().ok()
 }
 
 #[inline]
 fn renew(candidate: &mut DynamicObject) {
+    // The control plane takes what is later than its question for an answer, and its clock may be ahead of ours.
+    let asked = time(candidate, "pingTime").and_then(|asked| asked.checked_add(Duration::from_micros(1)));
+    let renewed = asked.map_or(MicroTime::now(), |asked| asked.max(MicroTime::now()));
     // A specification that is no object is refused by the server, which says why.
-    let _ = candidate.set(&["spec", "renewTime"], MicroTime::now().to_string());
+    let _ = candidate.set(&["spec", "renewTime"], renewed.to_string());
 }
 
 impl fmt::Debug for LeaseCandidate {

@@ -219,14 +219,28 @@ async fn a_lease_that_another_has_had_and_freed_is_taken_anew_with_another_token
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_deleted_is_made_again_by_who_leads() {
-    // LE-6
+    // LE-6, LE-10
     let server = server().await;
+    put(&server, "", 15, 3).await;
     let mut a = elector(&server.client(), "a");
     let leadership = acquire(&mut a).await;
+    let before = lease(&server).await;
     Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
     sleep(seconds(60.0)).await;
     assert!(leadership.is_leading());
-    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some("a"));
+    let after = lease(&server).await;
+    assert_eq!(after.holder_identity.as_deref(), Some("a"));
+    // Where Go begins anew with zero, which is less than the token of this leader.
+    assert_eq!((after.lease_transitions, after.acquire_time), (Some(4), before.acquire_time));
+    let token = leadership.fencing_token().clone();
+    leadership.release().await;
+    let next = acquire(&mut elector(&server.client(), "b")).await;
+    assert!(next.fencing_token().transitions > token.transitions);
+    // Also for one who does not lead, but has seen who did.
+    timeout(seconds(5.0), a.acquire(&CancellationToken::new())).await.expect_err("it is b's");
+    Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
+    let last = acquire(&mut a).await;
+    assert!(last.fencing_token().transitions > next.fencing_token().transitions);
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,6 +420,32 @@ async fn one_that_never_led_is_told_that_it_stopped() {
     });
     elector(&server.client(), "a").run(log.callbacks(Duration::ZERO), &stop).await.unwrap();
     assert_eq!(log.lines(), ["leader other", "stopped"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_panics_frees_the_lease_and_tells() {
+    // LE-9: a process of Go ends. Here nobody would do the work, for as long as the lease is renewed.
+    let server = server().await;
+    for is_late in [false, true] {
+        let (log, stop) = (Log::default(), CancellationToken::new());
+        let stopped = log.clone();
+        let work = move |stop: CancellationToken| async move {
+            sleep(seconds(5.0)).await;
+            if is_late {
+                stop.cancelled().await;
+            }
+            panic!("as it may");
+        };
+        let callbacks = LeaderCallbacks::new(work, move || stopped.add("stopped"));
+        let (elector, stopping) = (elector(&server.client(), "a"), stop.clone());
+        let running = tokio::spawn(async move { elector.run(callbacks, &stopping).await });
+        sleep(seconds(10.0)).await;
+        stop.cancel();
+        let ended = timeout(seconds(60.0), running).await.expect("it ends").expect_err("it panics");
+        assert!(ended.is_panic());
+        assert_eq!(log.lines(), ["stopped"]);
+        assert_eq!(lease(&server).await.holder_identity.as_deref().unwrap_or_default(), "");
+    }
 }
 
 #[tokio::test(start_paused = true)]
