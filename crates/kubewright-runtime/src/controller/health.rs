@@ -22,6 +22,8 @@ pub struct ControllerHealth {
     pub waiting: usize,
     /// How long the oldest reconcile has been running.
     pub longest_running: Option<Duration>,
+    /// Feeds that panicked, so that what they would ask for is asked for by nobody.
+    pub broken_feeds: Vec<Str>,
     /// Objects that were given up, and why.
     pub given_up: Vec<GivenUp>,
     /// Objects whose last reconcile failed, at most a hundred of them.
@@ -77,9 +79,9 @@ impl RelationHealth {
 }
 
 impl ControllerHealth {
-    /// Whether it works, and all that it watches is followed.
+    /// Whether it works, all that it watches is followed, and no feed is broken.
     pub fn is_healthy(&self) -> bool {
-        self.is_working && self.relations.iter().all(RelationHealth::is_healthy)
+        self.is_working && self.broken_feeds.is_empty() && self.relations.iter().all(RelationHealth::is_healthy)
     }
 
     /// Whether it reconciles its main kind by a complete cache. Other relations that fail do not count.

@@ -40,6 +40,7 @@ pub use shared::ControllerHandle;
 pub(crate) use shared::Shared;
 
 use crate::sharding::Sharding;
+use crate::unwind::caught;
 use relation::{AllKeys, Attach};
 use work::{Feed, Plan};
 
@@ -263,7 +264,8 @@ impl<T: Object> Controller<T> {
         // As a controller that starts would find them.
         let is_listed = move |object: &Arc<T>| {
             let event = Event::Added { object: object.clone(), is_in_initial_list: true };
-            filter.as_ref().is_none_or(|filter| filter.passes(&event))
+            // What a filter cannot judge is looked at: those who ask for all objects would ask for none otherwise.
+            filter.as_ref().is_none_or(|filter| caught(|| filter.passes(&event)).unwrap_or(true))
         };
         let listed_keys: AllKeys = Arc::new(move || {
             listed.list().iter().filter(|object| is_listed(object)).map(|object| object.key()).collect()

@@ -1,5 +1,6 @@
 //! A controller from its start to its end.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -112,9 +113,12 @@ impl RunnableController {
         synced?;
         shared.is_working.store(true, Ordering::Release);
         tracing::info!(controller = %shared.name, workers, "controller works");
-        let mut beside = JoinSet::new();
-        for (_, feed) in feeds {
-            beside.spawn(feed(ControllerHandle { shared: shared.clone() }));
+        let (mut beside, mut name_of) = (JoinSet::new(), HashMap::new());
+        for (name, feed) in feeds {
+            let handle = ControllerHandle { shared: shared.clone() };
+            // Made within the task: what makes it is as much its user's as the rest.
+            let feeding: BoxFuture<'static, ()> = Box::pin(async move { feed(handle).await });
+            name_of.insert(beside.spawn(feeding).id(), name);
         }
         if let Some(sharding) = shared.sharding.get().cloned() {
             let shared = shared.clone();
@@ -126,14 +130,33 @@ impl RunnableController {
                 };
                 sharding.tell(take_over).await;
             });
-            beside.spawn(telling);
+            name_of.insert(beside.spawn(telling).id(), Str::from_static("sharding"));
         }
+        let worker = || -> BoxFuture<'static, ()> { Box::pin(plan.clone().work(shared.clone(), shutdown.clone())) };
         let mut working = JoinSet::new();
         for _ in 0..workers {
-            let worker: BoxFuture<'static, ()> = Box::pin(plan.clone().work(shared.clone(), shutdown.clone()));
-            working.spawn(worker);
+            working.spawn(worker());
         }
-        while working.join_next().await.is_some() {}
+        loop {
+            tokio::select! {
+                ended = working.join_next() => match ended {
+                    None => break,
+                    // Reconciles that panic are caught, but a limiter may be a user's as well: another worker takes the place.
+                    Some(Err(error)) if error.is_panic() => {
+                        tracing::error!(controller = %shared.name, %error, "a worker panicked");
+                        working.spawn(worker());
+                    }
+                    Some(_) => {}
+                },
+                Some(ended) = beside.join_next(), if !beside.is_empty() => {
+                    if let Err(error) = ended {
+                        let feed = name_of.remove(&error.id()).unwrap_or_default();
+                        tracing::error!(controller = %shared.name, %feed, %error, "a feed panicked, and asks no more");
+                        shared.feed_broke(feed);
+                    }
+                }
+            }
+        }
         shared.is_working.store(false, Ordering::Release);
         beside.shutdown().await;
         shared.queue.shut_down();

@@ -41,6 +41,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Trouble {
     given_up: BTreeMap<ObjectKey, GivenUp>,
+    broken_feeds: Vec<Str>,
     /// The errors of failing objects by key, sorted; no more than [`SHOWN`].
     error_of: Vec<(ObjectKey, String)>,
 }
@@ -135,6 +136,10 @@ impl Shared {
         });
     }
 
+    pub(crate) fn feed_broke(&self, name: Str) {
+        self.trouble().broken_feeds.push(name);
+    }
+
     pub(crate) fn health(&self) -> ControllerHealth {
         let relations =
             self.relations().iter().enumerate().map(|(index, relation)| relation.health(index == 0)).collect();
@@ -147,6 +152,7 @@ impl Shared {
             active: view.processing_count,
             waiting: view.waiting_count,
             longest_running: view.processing.first().and_then(|processing| Some(processing.since?.elapsed())),
+            broken_feeds: trouble.broken_feeds.clone(),
             given_up: trouble.given_up.values().cloned().collect(),
             failing: trouble
                 .error_of

@@ -1,13 +1,16 @@
 //! One relation fails, and the main kind does not notice.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use kubewright_api::apps::v1::Deployment;
 use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::Fault;
-use kubewright_cache::{HealthState, SharedInformerFactory};
-use kubewright_runtime::{Controller, Outcome};
+use kubewright_cache::{Event, HealthState, SharedInformerFactory};
+use kubewright_core::{Object, ObjectKey};
+use kubewright_runtime::{Controller, Outcome, Predicate};
+use kubewright_workqueue::RateLimiter;
 use tokio::time::sleep;
 
 use crate::support::{Running, config_map, config_maps, eventually, seconds, server, touch};
@@ -90,4 +93,62 @@ async fn a_relation_that_vanishes_later_is_shown_and_holds_nobody_up() {
         sleep(seconds(0.1)).await;
     }
     assert_eq!(count.load(Ordering::Relaxed) - before, 100);
+}
+
+/// Panics the first time that it is asked.
+struct Fragile(AtomicUsize);
+
+impl RateLimiter<ObjectKey> for Fragile {
+    fn when(&mut self, _: &ObjectKey) -> Duration {
+        assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "as it may");
+        Duration::from_secs(1)
+    }
+
+    fn forget(&mut self, _: &ObjectKey) {}
+
+    fn num_requeues(&self, _: &ObjectKey) -> u32 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
+    let server = server().await;
+    for name in ["bad", "main"] {
+        config_maps(&server).create(&config_map(name)).await.unwrap();
+    }
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    let (count, is_fragile) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (counted, fragile) = (count.clone(), is_fragile.clone());
+    let controller = Controller::<ConfigMap>::new("maps", &factory)
+        .workers(1)
+        .rate_limiter(Fragile(AtomicUsize::new(0)))
+        .filter(Predicate::new(move |event: &Event<ConfigMap>| {
+            assert!(!fragile.load(Ordering::Relaxed), "as it may");
+            !event.key().name().starts_with("none")
+        }))
+        .every(seconds(60.0))
+        .feed("good", |_| async {})
+        .feed("made badly", |_| -> std::future::Ready<()> { panic!("as it may") })
+        .feed("bad", |_| async { panic!("as it may") });
+    let running = Running::start(controller.reconciling(move |object, _| {
+        let is_bad = object.name() == "bad";
+        counted.fetch_add(usize::from(object.name() == "main"), Ordering::Relaxed);
+        async move { if is_bad { Ok(Outcome::BackOff) } else { Ok(Outcome::Done) } }
+    }));
+    let running = running.working().await;
+    eventually("both feeds are shown", async || running.handle.health().broken_feeds.len() == 2).await;
+    let health = running.handle.health();
+    assert!(health.broken_feeds.iter().any(|name| name == "made badly") && health.is_ready() && !health.is_healthy());
+    // The only worker panicked with the limiter, and another has taken its place.
+    let before = count.load(Ordering::Relaxed);
+    touch(&server, "main", 1).await;
+    eventually("it is reconciled", async || count.load(Ordering::Relaxed) > before).await;
+    // The timer goes on although nobody can say what passes.
+    is_fragile.store(true, Ordering::Relaxed);
+    sleep(seconds(61.0)).await;
+    let before = count.load(Ordering::Relaxed);
+    sleep(seconds(121.0)).await;
+    assert_eq!(count.load(Ordering::Relaxed), before + 2);
+    running.stopped().await.unwrap();
 }
