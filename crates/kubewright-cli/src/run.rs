@@ -2,29 +2,22 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use clap::Args;
-use kubewright_client::{Api, Client, Scope};
+use kubewright_api::apiextensions::v1::CustomResourceDefinition;
+use kubewright_client::{Api, Client};
 use kubewright_controllers::{ControllerContext, Shipped};
-use kubewright_core::options::ListOptions;
-use kubewright_core::{DynamicObject, GroupVersionResource, Value};
+use kubewright_core::{DynamicObject, Object};
+use kubewright_runtime::custom::until_served;
 use kubewright_runtime::election::{LeaderElectionOptions, unique_identity};
 use kubewright_runtime::{LeaderElector, Manager, ManagerOptions};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
 use crate::log::Verbosity;
 use crate::progress;
 use crate::signals::Signals;
-
-const DEFINITIONS: GroupVersionResource =
-    GroupVersionResource::from_static("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-
-/// So long a server may take to serve what was just defined.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Which controllers, for which cluster.
 #[derive(Debug, Args)]
@@ -131,17 +124,21 @@ impl Options {
     }
 
     async fn check_definition(&self, client: &Client, definition: &DynamicObject) -> Result<(), Box<dyn Error>> {
-        let definitions = Api::<DynamicObject>::new(client, DEFINITIONS, Scope::Cluster);
-        let name = definition.metadata.name.clone().unwrap_or_default();
-        match definitions.get_opt(&name).await? {
-            Some(_) => Ok(()),
-            None if self.install => {
-                definitions.create(definition).await?;
-                tracing::info!(%name, "definition created");
-                until_served(client, definition).await
-            }
-            None => Err(format!("the cluster has no definition {name}; --install creates it").into()),
+        let definition: CustomResourceDefinition = definition.to_typed()?;
+        let (definitions, name) = (Api::<CustomResourceDefinition>::all(client), definition.name());
+        if definitions.get_opt(name).await?.is_some() {
+            return Ok(());
         }
+        if !self.install {
+            return Err(format!("the cluster has no definition {name}; --install creates it").into());
+        }
+        match definitions.create(&definition).await {
+            Ok(_) => tracing::info!(name, "definition created"),
+            // By one like us, at the same moment.
+            Err(error) if error.is_already_exists() => {}
+            Err(error) => return Err(error.into()),
+        }
+        until_served(client, &definition).await.map_err(|error| -> Box<dyn Error> { error })
     }
 
     fn manager(&self, client: &Client) -> Result<Manager, Box<dyn Error>> {
@@ -191,28 +188,6 @@ impl Options {
         }
         Ok(manager)
     }
-}
-
-/// Waits until the server serves the resource of a new definition, which takes it a moment.
-async fn until_served(client: &Client, definition: &DynamicObject) -> Result<(), Box<dyn Error>> {
-    let spec = definition.get(&["spec"]).unwrap_or_default();
-    let plural = spec.get("names").and_then(|names| names.get("plural")?.as_str());
-    let version = spec.get("versions").and_then(|versions| versions.as_array()?.first()?.get("name")?.as_str());
-    let (Some(group), Some(plural), Some(version)) = (spec.get("group").and_then(Value::as_str), plural, version)
-    else {
-        return Ok(());
-    };
-    let resource = GroupVersionResource::new(group, version, plural);
-    let objects = Api::<DynamicObject>::new(client, resource, Scope::Cluster);
-    let one = ListOptions::default().limit(1);
-    let started = Instant::now();
-    while let Err(error) = objects.list(&one).await {
-        if !error.is_not_found() || started.elapsed() > PATIENCE {
-            return Err(error.into());
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    Ok(())
 }
 
 /// A lease as it is given.

@@ -27,6 +27,15 @@ const LOOK: Duration = Duration::from_millis(50);
 pub async fn install(client: &Client, definition: &CustomResourceDefinition, manager: &str) -> Result<(), BoxError> {
     let definitions = Api::<CustomResourceDefinition>::all(client);
     definitions.apply(definition, &ApplyOptions::new(manager).force()).await?;
+    until_served(client, definition).await
+}
+
+/// Waits until the server serves all versions of a definition that it has been told of.
+///
+/// # Errors
+/// As [`install`].
+pub async fn until_served(client: &Client, definition: &CustomResourceDefinition) -> Result<(), BoxError> {
+    let definitions = Api::<CustomResourceDefinition>::all(client);
     let served = async {
         loop {
             match state(&definitions.get(definition.name()).await?) {
