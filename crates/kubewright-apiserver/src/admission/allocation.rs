@@ -3,14 +3,14 @@
 //! What is taken is read from the stored Services, so there is no second truth to keep in step. Callers hold the
 //! registry's lock for this, from the look until the Service is stored.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 use crate::catalog::Resource;
-use crate::object::tree;
+use crate::object::{text_map, tree};
 use crate::random;
 use crate::registry::Registry;
 use crate::storage::Scope;
@@ -29,6 +29,10 @@ const HEALTH_PORT: &str = "healthCheckNodePort";
 pub(super) fn create(registry: &Registry, resource: &Resource, value: &mut Value) -> Vec<StatusCause> {
     if !resource.is("", "services") {
         return Vec::new();
+    }
+    let causes = families(value);
+    if !causes.is_empty() {
+        return causes;
     }
     let taken = Taken::read(registry, None);
     let mut causes = taken.give_address(value);
@@ -53,6 +57,17 @@ pub(super) fn update(registry: &Registry, resource: &Resource, old: &Value, new:
         let shown = format!("[{address:?}]");
         return vec![StatusCause::invalid("spec.clusterIPs[0]", shown, "may not change once set")];
     }
+    let is_same = |field: &str| tree::get(new, &["spec", field]) == tree::get(old, &["spec", field]);
+    if is_same("ipFamilies") && tree::text(new, &["spec", "ipFamilyPolicy"]) == "SingleStack" {
+        // Who wants one family now means the first.
+        let first = tree::items(new, &["spec", "ipFamilies"]).first().cloned();
+        tree::set(new, &["spec", "ipFamilies"], Vec::from_iter(first));
+    } else if !is_same("ipFamilies") || !is_same("ipFamilyPolicy") {
+        let causes = families(new);
+        if !causes.is_empty() {
+            return causes;
+        }
+    }
     // Ports that the request leaves out stay what they were.
     let ports: Vec<Value> = tree::items(old, &["spec", "ports"]).to_vec();
     let spec = tree::object(new, &["spec"]);
@@ -74,6 +89,37 @@ pub(super) fn update(registry: &Registry, resource: &Resource, old: &Value, new:
     let taken = Taken::read(registry, Some(old.uid()));
     let mut causes = taken.give_address(new);
     causes.extend(taken.give_ports(new));
+    causes
+}
+
+/// What is wrong with the families of addresses that a Service asks for: there is one here.
+fn families(service: &Value) -> Vec<StatusCause> {
+    const POLICY: &str = "spec.ipFamilyPolicy";
+    let Some(spec) = service.get("spec").filter(|spec| tree::text(spec, &["type"]) != "ExternalName") else {
+        return Vec::new();
+    };
+    let (policy, families) = (tree::text(spec, &["ipFamilyPolicy"]), tree::items(spec, &["ipFamilies"]));
+    let complain = |why: &str| StatusCause::invalid(POLICY, format!("{policy:?}"), why);
+    if policy == "SingleStack" {
+        let twice = [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")].into_iter();
+        let twice = twice.filter(|(field, _)| tree::items(spec, &[field]).len() == 2);
+        let why = |what| format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+        let causes: Vec<_> = twice.map(|(_, what)| complain(&why(what))).collect();
+        if !causes.is_empty() {
+            return causes;
+        }
+    }
+    if tree::text(spec, &["clusterIP"]) == "None" && text_map(spec.get("selector")).is_empty() {
+        return Vec::new();
+    }
+    let mut causes = Vec::new();
+    if policy == "RequireDualStack" {
+        causes.push(complain("this cluster is not configured for dual-stack services"));
+    }
+    let foreign = families.iter().enumerate().filter(|(_, family)| family.as_str() != Some("IPv4"));
+    causes.extend(foreign.map(|(index, family)| {
+        StatusCause::invalid(format!("spec.ipFamilies[{index}]"), family, "not configured on this cluster")
+    }));
     causes
 }
 
@@ -158,6 +204,14 @@ impl Taken {
         let mut given: HashSet<i64> =
             asked_ports.chain([tree::int(service, &["spec", HEALTH_PORT])]).flatten().collect();
         let mut causes = Vec::new();
+        // A port is the same on all nodes for each protocol, if nobody wants it otherwise.
+        let mut node_port_of = HashMap::new();
+        for port in tree::items(service, &["spec", "ports"]) {
+            let numbers = tree::int(port, &["port"]).zip(tree::int(port, &["nodePort"]));
+            if let Some((number, on_nodes)) = numbers.filter(|(_, on_nodes)| *on_nodes != 0) {
+                node_port_of.entry(number).or_insert(on_nodes);
+            }
+        }
         let ports = match tree::object(service, &["spec"]).get_mut("ports") {
             Some(Value::Array(ports)) => ports.iter_mut().enumerate().collect(),
             _ => Vec::new(),
@@ -170,7 +224,11 @@ impl Taken {
             }
             if asked != 0 {
                 causes.extend(self.complaint(&format!("spec.ports[{index}].nodePort"), asked));
-            } else if has_node_ports && let Some(free) = self.free_port(&given) {
+            } else if has_node_ports {
+                let number = tree::int(port, &["port"]).unwrap_or_default();
+                let known = node_port_of.get(&number).copied();
+                let Some(free) = known.or_else(|| self.free_port(&given)) else { continue };
+                node_port_of.insert(number, free);
                 given.insert(free);
                 tree::set(port, &["nodePort"], free);
             }

@@ -155,23 +155,31 @@ fn compare_claim(item: &Value, claim: &Value, complaints: &mut Vec<String>) {
     }
 }
 
-/// What a pod asks for as a whole: all of its containers and sidecars, or the largest of those that run before them with the sidecars
-/// that run by then; and what it costs to run a pod at all.
+/// What a pod asks for as a whole, and what it costs to run a pod at all. What the pod itself says counts more than what its
+/// containers say.
 pub(super) fn pod_total(pod: &Value, kind: &str, key: &str) -> Option<Quantity> {
+    let spec = pod.get("spec")?;
+    let own = tree::get(spec, &["resources", kind, key]).filter(|_| defaulting::pod_amounts::is_for_pods(key));
+    let total = own.and_then(quantity).or_else(|| containers_total(spec, kind, key));
+    let overhead = tree::get(spec, &["overhead", key]).and_then(quantity);
+    // A pod without a limit does not get one by it.
+    plus(total.clone(), overhead.filter(|_| kind != "limits" || total.is_some()))
+}
+
+/// What the containers of a pod with this specification ask for: all of them and of the sidecars, or the largest of those that run
+/// before them with the sidecars that run by then.
+pub(super) fn containers_total(spec: &Value, kind: &str, key: &str) -> Option<Quantity> {
     let asked = |container: &Value| quantity(tree::get(container, &["resources", kind, key])?);
     let (mut sidecars, mut before) = (None, None);
-    for container in tree::items(pod, &["spec", "initContainers"]) {
+    for container in tree::items(spec, &["initContainers"]) {
         let with_sidecars = plus(sidecars.clone(), asked(container));
         if tree::text(container, &["restartPolicy"]) == "Always" {
             sidecars = with_sidecars.clone();
         }
         before = before.max(with_sidecars);
     }
-    let together = tree::items(pod, &["spec", "containers"]).iter().map(asked).fold(sidecars, plus);
-    let total = together.max(before);
-    let overhead = tree::get(pod, &["spec", "overhead", key]).and_then(quantity);
-    // A pod without a limit does not get one by it.
-    plus(total.clone(), overhead.filter(|_| kind != "limits" || total.is_some()))
+    let together = tree::items(spec, &["containers"]).iter().map(asked).fold(sidecars, plus);
+    together.max(before)
 }
 
 fn plus(one: Option<Quantity>, other: Option<Quantity>) -> Option<Quantity> {

@@ -74,6 +74,10 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
         ("", "pods") => {
             let class = super::defaulting::pod::quality_of_service(value);
             tree::set(value, &["status"], tree::map([("phase", "Pending".into()), ("qosClass", class.into())]));
+            if !tree::items(value, &["spec", "schedulingGates"]).is_empty() {
+                tree::set(value, &["status", "conditions"], Value::from(vec![gated()]));
+            }
+            super::own_labels::select(value);
         }
         ("", plural @ ("persistentvolumeclaims" | "persistentvolumes")) => {
             tree::set(value, &["status"], tree::map([("phase", "Pending".into())]));
@@ -82,6 +86,9 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
             if !finalizers.iter().any(|have| have == guard) {
                 finalizers.push(guard.into());
                 value.set_finalizers(&finalizers);
+            }
+            if plural == "persistentvolumeclaims" {
+                super::data_source::settle(value, None);
             }
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
@@ -95,6 +102,18 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
         ("batch", "jobs") => select_by_uid(value),
         _ => {}
     }
+}
+
+/// Says of a pod that it waits for somebody, and not for a node.
+fn gated() -> Value {
+    tree::map([
+        ("type", "PodScheduled".into()),
+        ("status", "False".into()),
+        ("lastProbeTime", Value::Null),
+        ("lastTransitionTime", Value::Null),
+        ("reason", "SchedulingGated".into()),
+        ("message", "Scheduling is blocked due to non-empty scheduling gates".into()),
+    ])
 }
 
 /// Makes the selector of a job of its uid, so that it meets no other pods. Labels that somebody else has chosen stay, and are refused later if they
@@ -202,6 +221,9 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
     }
     if resource.is("", "services") && part == Part::Main {
         drop_former(old, new);
+    }
+    if resource.is("", "persistentvolumeclaims") && part == Part::Main {
+        super::data_source::settle(new, Some(old));
     }
     // What was asked for stays, and so does who asked.
     if resource.is("certificates.k8s.io", "certificatesigningrequests") {

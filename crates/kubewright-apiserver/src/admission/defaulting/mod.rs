@@ -1,10 +1,12 @@
 //! Defaults, as the server fills them in where a client says nothing.
 
+mod amounts;
 mod control;
 mod definition;
 mod device;
 mod network;
 pub(super) mod pod;
+pub(super) mod pod_amounts;
 mod service;
 mod storage;
 mod workload;
@@ -43,6 +45,13 @@ pub(super) fn apply(resource: &Resource, value: &mut Value) {
         ("", "replicationcontrollers") => workload::replication_controller(value),
         ("", "limitranges") => storage::limit_range(value),
         ("", "nodes") => node(value),
+        ("", "resourcequotas") => {
+            for (part, field) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
+                if let Some(part) = tree::field_mut(value, part) {
+                    amounts::round_up(part, field);
+                }
+            }
+        }
         ("", "events") => event(value),
         ("apiextensions.k8s.io", "customresourcedefinitions") => definition::definition(value),
         ("apps", "deployments") => workload::deployment(value),
@@ -75,6 +84,11 @@ pub(super) fn apply(resource: &Resource, value: &mut Value) {
             control::binding(value)
         }
         ("apiregistration.k8s.io", "apiservices") => control::aggregated_service(value),
+        ("node.k8s.io", "runtimeclasses") => {
+            if let Some(overhead) = tree::field_mut(value, "overhead") {
+                amounts::round_up(overhead, "podFixed");
+            }
+        }
         ("resource.k8s.io", "resourceclaims") => device::claim(value),
         ("resource.k8s.io", "resourceclaimtemplates") => device::template(value),
         ("storage.k8s.io", "csidrivers") => storage::driver(value),
@@ -97,6 +111,10 @@ fn secret(value: &mut Value) {
 fn node(value: &mut Value) {
     if let Some(range) = tree::get(value, &["spec", "podCIDR"]).cloned() {
         tree::object(value, &["spec"]).get_or_insert_with("podCIDRs", || Value::from(vec![range]));
+    }
+    if let Some(status) = tree::field_mut(value, "status") {
+        amounts::round_up(status, "capacity");
+        amounts::round_up(status, "allocatable");
     }
     let capacity = tree::get(value, &["status", "capacity"]).cloned();
     if let (Some(capacity), None) = (capacity, tree::get(value, &["status", "allocatable"])) {

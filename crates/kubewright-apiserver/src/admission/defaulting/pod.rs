@@ -2,17 +2,38 @@
 
 use kubewright_core::{Quantity, Value};
 
+use super::{amounts, pod_amounts};
 use crate::object::tree;
 
 /// Fields of a pod's security context that used to lie in the pod itself.
 const HOST_NAMESPACES: [&str; 3] = ["hostNetwork", "hostPID", "hostIPC"];
 
-/// Fills in a pod.
+/// Fills in a pod, with what a template may leave open.
 pub(super) fn pod(value: &mut Value) {
     if let Some(spec) = tree::field_mut(value, "spec") {
         pod_spec(spec);
+        if tree::int(spec, &["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
+            tree::set(spec, &["terminationGracePeriodSeconds"], 1);
+        }
+        if tree::is_true(spec, &["hostNetwork"]) {
+            host_ports(spec);
+        }
         requests(spec);
+        pod_amounts::complete(spec);
         tree::default(spec, "enableServiceLinks", true);
+    }
+}
+
+/// Ports of containers are those of the node, where a pod has its network.
+fn host_ports(spec: &mut Value) {
+    for list in ["initContainers", "containers"] {
+        for container in tree::items_mut(spec, list) {
+            for port in tree::items_mut(container, "ports") {
+                if let Some(number) = tree::int(port, &["containerPort"]) {
+                    tree::default_zero(port, "hostPort", number);
+                }
+            }
+        }
     }
 }
 
@@ -47,10 +68,6 @@ pub(super) fn pod_spec(spec: &mut Value) {
     tree::default_zero(spec, "schedulerName", "default-scheduler");
     tree::default(spec, "securityContext", tree::map([]));
     tree::default(spec, "terminationGracePeriodSeconds", 30);
-    if tree::int(spec, &["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
-        tree::set(spec, &["terminationGracePeriodSeconds"], 1);
-    }
-    let is_on_host = tree::is_true(spec, &["hostNetwork"]);
     for field in HOST_NAMESPACES {
         if !tree::is_true(spec, &[field]) {
             tree::remove(spec, &[field]);
@@ -58,14 +75,12 @@ pub(super) fn pod_spec(spec: &mut Value) {
     }
     service_account(spec);
     for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in tree::items_mut(spec, list) {
-            self::container(container, is_on_host);
-        }
+        tree::items_mut(spec, list).iter_mut().for_each(container);
     }
     tree::items_mut(spec, "volumes").iter_mut().for_each(volume);
-    for constraint in tree::items_mut(spec, "topologySpreadConstraints") {
-        tree::default(constraint, "nodeAffinityPolicy", "Honor");
-        tree::default(constraint, "nodeTaintsPolicy", "Ignore");
+    amounts::round_up(spec, "overhead");
+    if let Some(resources) = tree::field_mut(spec, "resources") {
+        amounts::requirements(resources);
     }
 }
 
@@ -80,23 +95,25 @@ fn service_account(spec: &mut Value) {
     }
 }
 
-fn container(container: &mut Value, is_on_host: bool) {
+fn container(container: &mut Value) {
     let policy = if is_latest(tree::text(container, &["image"])) { "Always" } else { "IfNotPresent" };
     tree::default_zero(container, "imagePullPolicy", policy);
     tree::default_zero(container, "terminationMessagePath", "/dev/termination-log");
     tree::default_zero(container, "terminationMessagePolicy", "File");
     tree::default(container, "resources", tree::map([]));
+    if let Some(resources) = tree::field_mut(container, "resources") {
+        amounts::requirements(resources);
+    }
     for port in tree::items_mut(container, "ports") {
         tree::default_zero(port, "protocol", "TCP");
-        if is_on_host && let Some(number) = tree::int(port, &["containerPort"]) {
-            tree::default_zero(port, "hostPort", number);
-        }
     }
     for variable in tree::items_mut(container, "env") {
-        if let Some(reference) =
-            tree::field_mut(variable, "valueFrom").and_then(|from| tree::field_mut(from, "fieldRef"))
-        {
+        let Some(from) = tree::field_mut(variable, "valueFrom") else { continue };
+        if let Some(reference) = tree::field_mut(from, "fieldRef") {
             tree::default_zero(reference, "apiVersion", "v1");
+        }
+        if let Some(file) = tree::field_mut(from, "fileKeyRef") {
+            tree::default(file, "optional", false);
         }
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -167,7 +184,7 @@ fn volume(volume: &mut Value) {
         tree::field_mut(volume, "ephemeral").and_then(|ephemeral| tree::field_mut(ephemeral, "volumeClaimTemplate"))
         && let Some(spec) = tree::field_mut(claim, "spec")
     {
-        tree::default(spec, "volumeMode", "Filesystem");
+        super::storage::claim_spec(spec);
     }
     if let Some(image) = tree::field_mut(volume, "image") {
         let policy = if is_latest(tree::text(image, &["reference"])) { "Always" } else { "IfNotPresent" };
@@ -182,13 +199,14 @@ fn field_reference(file: &mut Value) {
     }
 }
 
-/// Whether an image is the latest of its name, because it has no tag or that one.
+/// Whether an image is the latest of its name, because it has that tag, or neither a tag nor a digest.
 fn is_latest(image: &str) -> bool {
-    if image.contains('@') {
-        return false;
-    }
+    let (image, has_digest) = match image.split_once('@') {
+        Some((image, _)) => (image, true),
+        None => (image, false),
+    };
     let name = image.rsplit('/').next().unwrap_or_default();
-    name.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest")
+    name.rsplit_once(':').map_or(!has_digest, |(_, tag)| tag == "latest")
 }
 
 fn requests_from_limits(container: &mut Value) {
@@ -200,7 +218,12 @@ fn requests_from_limits(container: &mut Value) {
 
 /// How a pod is treated when its node runs out of something.
 pub(in super::super) fn quality_of_service(pod: &Value) -> &'static str {
-    let containers = || ["initContainers", "containers"].into_iter().flat_map(|list| tree::items(pod, &["spec", list]));
+    let nothing = Value::default();
+    let spec = pod.get("spec").unwrap_or(&nothing);
+    // What a pod asks for as a whole counts instead of what its containers do.
+    let whole = std::slice::from_ref(spec).iter().filter(|spec| pod_amounts::is_whole(spec));
+    let lists: &[&str] = if pod_amounts::is_whole(spec) { &[] } else { &["initContainers", "containers"] };
+    let containers = || whole.clone().chain(lists.iter().flat_map(|list| tree::items(spec, &[*list])));
     let amount = |container: &Value, kind: &str, name: &str| -> Option<Quantity> {
         let amount: Quantity = tree::text(container, &["resources", kind, name]).parse().ok()?;
         (!amount.is_zero()).then_some(amount)

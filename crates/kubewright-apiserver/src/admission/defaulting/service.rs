@@ -2,7 +2,7 @@
 
 use kubewright_core::Value;
 
-use crate::object::tree;
+use crate::object::{text_map, tree};
 
 /// Fills in a Service; addresses and ports are given when it is stored.
 pub(super) fn service(value: &mut Value) {
@@ -48,12 +48,26 @@ pub(super) fn service(value: &mut Value) {
         tree::set(spec, &["clusterIP"], address);
     }
     let is_headless = tree::text(spec, &["clusterIP"]) == "None";
-    let has_selector = tree::get(spec, &["selector"]).is_some();
-    // Nobody knows which addresses the endpoints of such a Service will have.
-    if is_headless && !has_selector {
-        tree::default(spec, "ipFamilyPolicy", "RequireDualStack");
-        tree::default(spec, "ipFamilies", tree::list(["IPv4", "IPv6"]));
+    if is_headless && text_map(spec.get("selector")).is_empty() {
+        any_family(spec);
+        return;
     }
     tree::default(spec, "ipFamilyPolicy", "SingleStack");
     tree::default(spec, "ipFamilies", tree::list(["IPv4"]));
+}
+
+/// Nobody knows which addresses the endpoints of such a Service will have.
+fn any_family(spec: &mut Value) {
+    tree::default(spec, "ipFamilyPolicy", "RequireDualStack");
+    tree::default(spec, "ipFamilies", tree::list(["IPv4"]));
+    let other = match tree::items(spec, &["ipFamilies"]) {
+        [Value::String(one)] if one == "IPv4" => "IPv6",
+        [Value::String(one)] if one == "IPv6" => "IPv4",
+        _ => return,
+    };
+    if tree::text(spec, &["ipFamilyPolicy"]) != "SingleStack"
+        && let Some(Value::Array(families)) = tree::field_mut(spec, "ipFamilies")
+    {
+        families.push(other.into());
+    }
 }

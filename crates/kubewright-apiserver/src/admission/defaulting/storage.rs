@@ -2,15 +2,26 @@
 
 use kubewright_core::{Map, Value};
 
+use super::amounts;
 use crate::object::tree;
+
+/// Fills in what is claimed.
+pub(super) fn claim_spec(spec: &mut Value) {
+    tree::default(spec, "volumeMode", "Filesystem");
+    if let Some(resources) = tree::field_mut(spec, "resources") {
+        amounts::requirements(resources);
+    }
+}
 
 /// Fills in a claim.
 pub(super) fn claim(value: &mut Value) {
     if let Some(spec) = tree::field_mut(value, "spec") {
-        tree::default(spec, "volumeMode", "Filesystem");
+        claim_spec(spec);
     }
     tree::default(value, "status", tree::map([]));
     if let Some(status) = tree::field_mut(value, "status") {
+        amounts::round_up(status, "capacity");
+        amounts::round_up(status, "allocatedResources");
         tree::default_zero(status, "phase", "Pending");
     }
 }
@@ -23,6 +34,7 @@ pub(super) fn volume(value: &mut Value) {
         if let Some(path) = tree::field_mut(spec, "hostPath") {
             tree::default(path, "type", "");
         }
+        amounts::round_up(spec, "capacity");
         source(spec);
     }
     tree::default(value, "status", tree::map([]));
@@ -52,6 +64,9 @@ pub(super) fn source(volume: &mut Value) {
 pub(super) fn limit_range(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     for item in tree::items_mut(spec, "limits") {
+        for field in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+            amounts::round_up(item, field);
+        }
         if tree::text(item, &["type"]) != "Container" {
             continue;
         }

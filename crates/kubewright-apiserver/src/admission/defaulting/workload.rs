@@ -63,8 +63,12 @@ pub(super) fn stateful_set(value: &mut Value) {
     tree::default(spec, "replicas", 1);
     tree::default(spec, "revisionHistoryLimit", 10);
     tree::default_zero(spec, "podManagementPolicy", "OrderedReady");
-    let retain = || tree::map([("whenDeleted", "Retain".into()), ("whenScaled", "Retain".into())]);
-    tree::default(spec, "persistentVolumeClaimRetentionPolicy", retain());
+    let policy = tree::object(spec, &["persistentVolumeClaimRetentionPolicy"]);
+    for when in ["whenDeleted", "whenScaled"] {
+        if policy.get(when).and_then(Value::as_str).unwrap_or_default().is_empty() {
+            policy.insert(when, "Retain".into());
+        }
+    }
     tree::default(spec, "updateStrategy", tree::map([]));
     if let Some(strategy) = tree::field_mut(spec, "updateStrategy") {
         tree::default_zero(strategy, "type", "RollingUpdate");

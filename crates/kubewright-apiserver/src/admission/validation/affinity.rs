@@ -2,7 +2,7 @@
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::{dns1123_label, dns1123_subdomain, qualified_name};
+use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 
 use super::metadata::quoted;
 use super::{number, selector, text};
@@ -22,7 +22,8 @@ pub(super) fn affinity(field: &str, affinity: &Value) -> Vec<StatusCause> {
             let field = format!("{field}.{PREFERRED}[{index}]");
             causes.extend(weight(&field, term));
             let preference = term.get("preference").unwrap_or(&Value::Null);
-            causes.extend(node_term(&format!("{field}.preference"), preference));
+            // What no label can be is merely not preferred.
+            causes.extend(node_term(&format!("{field}.preference"), preference, false));
         }
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
@@ -54,13 +55,18 @@ pub(super) fn node_selector(field: &str, chosen: &Value) -> Vec<StatusCause> {
         return vec![StatusCause::required(field, "must have at least one node selector term")];
     }
     let terms = terms.iter().enumerate();
-    terms.flat_map(|(index, term)| node_term(&format!("{field}[{index}]"), term)).collect()
+    terms.flat_map(|(index, term)| node_term(&format!("{field}[{index}]"), term, true)).collect()
 }
 
-fn node_term(field: &str, term: &Value) -> Vec<StatusCause> {
+fn node_term(field: &str, term: &Value, is_required: bool) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, requirement) in tree::items(term, &["matchExpressions"]).iter().enumerate() {
-        causes.extend(expression(&format!("{field}.matchExpressions[{index}]"), requirement));
+        let field = format!("{field}.matchExpressions[{index}]");
+        causes.extend(expression(&field, requirement));
+        let values = tree::items(requirement, &["values"]).iter().filter(|_| is_required);
+        for (index, value) in values.filter_map(Value::as_str).enumerate() {
+            causes.extend(text::kept(&format!("{field}.values[{index}]"), value, label_value));
+        }
     }
     for (index, requirement) in tree::items(term, &["matchFields"]).iter().enumerate() {
         causes.extend(field_requirement(&format!("{field}.matchFields[{index}]"), requirement));
@@ -153,11 +159,30 @@ fn label_keys(field: &str, term: &Value) -> Vec<StatusCause> {
             causes.extend(text::kept(&format!("{field}[{index}]"), key, qualified_name));
         }
     }
+    let keys = tree::items(term, &["matchLabelKeys"]);
+    causes.extend(named_twice(field, keys, term.get("labelSelector").unwrap_or(&Value::Null)));
     let others = tree::items(term, &["mismatchLabelKeys"]);
-    for (index, key) in tree::items(term, &["matchLabelKeys"]).iter().enumerate() {
+    for (index, key) in keys.iter().enumerate() {
         if others.contains(key) {
             let why = "exists in both matchLabelKeys and mismatchLabelKeys";
             causes.push(StatusCause::invalid(format!("{field}.matchLabelKeys[{index}]"), key, why));
+        }
+    }
+    causes
+}
+
+/// Keys that a selector names beside the requirement that has been made of them by now. The server leaves the list out of the path.
+fn named_twice(field: &str, keys: &[Value], chosen: &Value) -> Vec<StatusCause> {
+    let labels = text_map(chosen.get("matchLabels"));
+    let expressions = tree::items(chosen, &["matchExpressions"]);
+    let mut causes = Vec::new();
+    for (at, expression) in expressions.iter().enumerate() {
+        let key = tree::text(expression, &["key"]);
+        let is_same = |other: &Value| tree::text(other, &["key"]) == key;
+        let index = keys.iter().rposition(|one| one.as_str() == Some(key));
+        if let Some(index) = index.filter(|_| labels.contains_key(key) || expressions[..at].iter().any(is_same)) {
+            let why = "exists in both matchLabelKeys and labelSelector";
+            causes.push(StatusCause::invalid(format!("{field}[{index}]"), quoted(key), why));
         }
     }
     causes
@@ -201,29 +226,9 @@ pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
             let policy = constraint.get(part);
             causes.extend(text::optional_choice(&format!("{field}.{part}"), policy, &["Honor", "Ignore"]));
         }
-        causes.extend(spread_keys(&format!("{field}.matchLabelKeys"), constraint));
+        causes.extend(label_keys(&field, constraint));
         let chosen = constraint.get("labelSelector").into_iter();
         causes.extend(chosen.flat_map(|chosen| selector::selector(&format!("{field}.labelSelector"), chosen)));
-    }
-    causes
-}
-
-fn spread_keys(field: &str, constraint: &Value) -> Vec<StatusCause> {
-    let keys = tree::items(constraint, &["matchLabelKeys"]);
-    let mut causes = Vec::new();
-    let chosen = constraint.get("labelSelector");
-    if !keys.is_empty() && chosen.is_none() {
-        causes.push(StatusCause::forbidden(field, "must not be specified when labelSelector is not set"));
-    }
-    let labels = text_map(chosen.and_then(|chosen| chosen.get("matchLabels")));
-    let expressions = chosen.map_or(&[][..], |chosen| tree::items(chosen, &["matchExpressions"]));
-    for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
-        let field = format!("{field}[{index}]");
-        causes.extend(text::kept(&field, key, qualified_name));
-        if labels.contains_key(key) || expressions.iter().any(|one| tree::text(one, &["key"]) == key) {
-            let why = "exists in both matchLabelKeys and labelSelector";
-            causes.push(StatusCause::invalid(field, quoted(key), why));
-        }
     }
     causes
 }

@@ -4,6 +4,7 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, qualified_name};
 use kubewright_core::{Quantity, Value};
 
+use super::super::data_source;
 use super::metadata::{annotations, labels, quoted};
 use super::persistent_volume::access_modes;
 use super::{capacity, number, selector, text};
@@ -57,6 +58,8 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
             tree::remove(spec, &["resources", "requests", "storage"]);
         }
     }
+    // Claims of earlier servers have only one of the names.
+    data_source::align(&mut fixed);
     if allowed != fixed {
         let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
                    bound claims";
@@ -89,7 +92,7 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
 }
 
 /// What is wrong with the specification of a claim.
-fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
+pub(super) fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
     let modes = access_modes(&format!("{field}.accessModes"), spec, "at least 1 access mode is required");
     let has_none = tree::items(spec, &["accessModes"]).is_empty();
     let chosen = spec.get("selector").into_iter();

@@ -1,0 +1,162 @@
+//! What the server fills in where a client says nothing, and what it leaves open.
+
+use kubewright_core::Value;
+
+use crate::client::{Client, server, text};
+use crate::validation::CORE;
+
+const APPS: &str = "/apis/apps/v1/namespaces/default";
+
+/// Creates an object without keeping it, and compares what is at some paths of the answer.
+async fn check(client: &mut Client, path: &str, object: &str, want: &[(&str, &str)]) {
+    let (code, made) = client.call("POST", &format!("{path}?dryRun=All"), object).await;
+    assert_eq!(code, 201, "{object}: {made}");
+    for (at, want) in want {
+        assert_eq!(text(&made, at), *want, "{at} of {made}");
+    }
+}
+
+fn pod(metadata: &str, spec: &str) -> String {
+    format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p"{metadata}}},"spec":{{{spec}}}}}"#)
+}
+
+#[tokio::test]
+async fn a_template_keeps_what_only_pods_have_to_have() {
+    let (_server, mut client) = server().await;
+    let spec = r#""hostNetwork":true,"terminationGracePeriodSeconds":-1,"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"ScheduleAnyway"}],"containers":[{"name":"c","image":"i:1","ports":[{"containerPort":80}]}]"#;
+    let spread = r#"[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"ScheduleAnyway"}]"#;
+    let (_, made) = client.call("POST", &format!("{CORE}/pods?dryRun=All"), &pod("", spec)).await;
+    assert_eq!(text(&made, "spec/terminationGracePeriodSeconds"), "1", "{made}");
+    assert_eq!(text(&made, "spec/topologySpreadConstraints"), spread, "{made}");
+    assert!(text(&made, "spec/containers").contains(r#""hostPort":80"#), "{made}");
+    let set = format!(
+        r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"d"}},"spec":{{"selector":{{"matchLabels":{{"a":"b"}}}},
+        "template":{{"metadata":{{"labels":{{"a":"b"}}}},"spec":{{{spec}}}}}}}}}"#
+    );
+    let (_, made) = client.call("POST", &format!("{APPS}/deployments?dryRun=All"), &set).await;
+    let template = made.get("spec").and_then(|spec| spec.get("template")).cloned().unwrap_or_default();
+    assert_eq!(text(&template, "spec/terminationGracePeriodSeconds"), "-1", "{made}");
+    assert_eq!(text(&template, "spec/topologySpreadConstraints"), spread, "{made}");
+    assert!(!text(&template, "spec/containers").contains("hostPort"), "{made}");
+}
+
+#[tokio::test]
+async fn pods_are_completed() {
+    let (_server, mut client) = server().await;
+    let pods = format!("{CORE}/pods");
+    let plain = r#""containers":[{"name":"c","image":"i"}]"#;
+    // An image with a tag and a digest is pulled as its tag says.
+    for (image, want) in
+        [("i", "Always"), ("i:1", "IfNotPresent"), ("i@sha256:0", "IfNotPresent"), ("i:latest@sha256:0", "Always")]
+    {
+        let spec = format!(r#""containers":[{{"name":"c","image":"{image}"}}]"#);
+        let (_, made) = client.call("POST", &format!("{pods}?dryRun=All"), &pod("", &spec)).await;
+        assert!(text(&made, "spec/containers").contains(&format!(r#""imagePullPolicy":"{want}""#)), "{image}: {made}");
+    }
+    let amounts = r#""containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"100u","memory":"1500m"}}}]"#;
+    let (_, made) = client.call("POST", &format!("{pods}?dryRun=All"), &pod("", amounts)).await;
+    assert!(text(&made, "spec/containers").contains(r#""requests":{"cpu":"1m","memory":"1500m"}"#), "{made}");
+    check(&mut client, &pods, &pod("", &format!(r#""schedulingGates":[{{"name":"g"}}],{plain}"#)), &[(
+        "status/conditions",
+        r#"[{"lastProbeTime":null,"lastTransitionTime":null,"message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}]"#,
+    )])
+    .await;
+    // Keys become requirements, of the labels that the pod has.
+    let term = r#""labelSelector":{"matchLabels":{"app":"a"}},"topologyKey":"z","matchLabelKeys":["v","none"],"mismatchLabelKeys":["tenant"]"#;
+    let spec = format!(
+        r#""affinity":{{"podAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":[{{{term}}}]}}}},{plain},
+        "topologySpreadConstraints":[{{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule","labelSelector":{{}},"matchLabelKeys":["v"]}}]"#
+    );
+    let (code, made) =
+        client.call("POST", &format!("{pods}?dryRun=All"), &pod(r#","labels":{"v":"1","tenant":"t"}"#, &spec)).await;
+    assert_eq!(code, 201, "{made}");
+    let one = r#"{"key":"v","operator":"In","values":["1"]}"#;
+    let other = r#"{"key":"tenant","operator":"NotIn","values":["t"]}"#;
+    let affinity = text(&made, "spec/affinity");
+    assert!(affinity.contains(&format!(r#""matchExpressions":[{one},{other}]"#)), "{affinity}");
+    let spread = text(&made, "spec/topologySpreadConstraints");
+    assert!(spread.contains(&format!(r#""labelSelector":{{"matchExpressions":[{one}]}}"#)), "{spread}");
+}
+
+#[tokio::test]
+async fn what_a_pod_asks_for_as_a_whole_is_completed() {
+    let (_server, mut client) = server().await;
+    let spec = |resources: &str, container: &str| {
+        format!(
+            r#""resources":{resources},"containers":[{{"name":"c","image":"i","resources":{container}}},{{"name":"d","image":"i"}}]"#
+        )
+    };
+    for (resources, container, requests, class) in [
+        (
+            r#"{"limits":{"cpu":"2"}}"#,
+            r#"{"requests":{"cpu":"1","memory":"1Mi"}}"#,
+            r#"{"cpu":"1","memory":"1Mi"}"#,
+            "Burstable",
+        ),
+        (r#"{"limits":{"cpu":"2","memory":"1Gi"}}"#, "{}", r#"{"cpu":"2","memory":"1Gi"}"#, "Guaranteed"),
+        (r#"{"requests":{"cpu":"2"}}"#, "{}", r#"{"cpu":"2"}"#, "Burstable"),
+        ("{}", "{}", "", "BestEffort"),
+    ] {
+        let want = [("spec/resources/requests", requests), ("status/qosClass", class)];
+        check(&mut client, &format!("{CORE}/pods"), &pod("", &spec(resources, container)), &want).await;
+    }
+}
+
+#[tokio::test]
+async fn sets_claims_and_services_are_completed() {
+    let (_server, mut client) = server().await;
+    let set = r#"{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"s"},"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"},
+        "selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#;
+    let want = [("spec/persistentVolumeClaimRetentionPolicy", r#"{"whenDeleted":"Delete","whenScaled":"Retain"}"#)];
+    check(&mut client, &format!("{APPS}/statefulsets"), set, &want).await;
+    let claim = |source: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"c"}},"spec":{{{source},"accessModes":["ReadWriteOnce"],"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#
+        )
+    };
+    let snapshot = r#"{"apiGroup":"snapshot.storage.k8s.io","kind":"VolumeSnapshot","name":"s"}"#;
+    let populator = r#"{"apiGroup":"example.com","kind":"Populator","name":"p"}"#;
+    for (source, plain, reference) in [
+        (format!(r#""dataSource":{snapshot}"#), snapshot, snapshot),
+        (format!(r#""dataSourceRef":{populator}"#), populator, populator),
+        // What only the newer name can mean is dropped from the older, as if nothing had been asked for.
+        (format!(r#""dataSource":{populator}"#), "", ""),
+    ] {
+        let want = [("spec/dataSource", plain), ("spec/dataSourceRef", reference)];
+        check(&mut client, &format!("{CORE}/persistentvolumeclaims"), &claim(&source), &want).await;
+    }
+    // One name says both, also when a claim is replaced.
+    let claims = format!("{CORE}/persistentvolumeclaims");
+    let (code, _) = client.call("POST", &claims, &claim(&format!(r#""dataSource":{snapshot}"#))).await;
+    assert_eq!(code, 201);
+    let (code, put) =
+        client.call("PUT", &format!("{claims}/c"), &claim(&format!(r#""dataSourceRef":{snapshot}"#))).await;
+    assert_eq!((code, text(&put, "spec/dataSource").as_str()), (200, snapshot), "{put}");
+    let service = |spec: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"s"}},"spec":{{"clusterIP":"None",{spec},"ports":[{{"port":80}}]}}}}"#
+        )
+    };
+    for (spec, policy, families) in [
+        (r#""selector":{"a":"b"}"#, "SingleStack", r#"["IPv4"]"#),
+        (r#""selector":{}"#, "RequireDualStack", r#"["IPv4","IPv6"]"#),
+        (r#""ipFamilies":["IPv6"]"#, "RequireDualStack", r#"["IPv6","IPv4"]"#),
+        (r#""ipFamilyPolicy":"SingleStack""#, "SingleStack", r#"["IPv4"]"#),
+    ] {
+        let want = [("spec/ipFamilyPolicy", policy), ("spec/ipFamilies", families)];
+        check(&mut client, &format!("{CORE}/services"), &service(spec), &want).await;
+    }
+}
+
+#[tokio::test]
+async fn a_port_is_the_same_on_nodes_for_each_protocol() {
+    let (_server, mut client) = server().await;
+    let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"dns"},"spec":{"type":"NodePort",
+        "ports":[{"name":"a","port":53,"protocol":"UDP"},{"name":"b","port":53,"protocol":"TCP"},{"name":"c","port":80},{"name":"d","port":80,"protocol":"UDP","nodePort":30080}]}}"#;
+    let (code, made) = client.call("POST", &format!("{CORE}/services"), service).await;
+    assert_eq!(code, 201, "{made}");
+    let ports = made.get("spec").and_then(|spec| spec.get("ports")).and_then(Value::as_array).unwrap();
+    let numbers: Vec<i64> = ports.iter().filter_map(|port| port.get("nodePort")?.as_i64()).collect();
+    assert_eq!(numbers[0], numbers[1], "{made}");
+    assert_eq!(numbers[2..], [30_080, 30_080], "{made}");
+}
