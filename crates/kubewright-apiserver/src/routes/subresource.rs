@@ -238,12 +238,13 @@ fn with_part(part: Part, old: &Value, new: &Value) -> Value {
             None => drop(tree::remove(&mut pod, &["spec", "ephemeralContainers"])),
         }
     } else if let Some(spec) = tree::field_mut(&mut pod, "spec") {
-        for (container, changed) in
-            tree::items_mut(spec, "containers").iter_mut().zip(tree::items(new, &["spec", "containers"]))
-        {
-            for field in ["resources", "resizePolicy"] {
-                if let Some(value) = changed.get(field) {
-                    tree::set(container, &[field], value.clone());
+        for list in ["containers", "initContainers"] {
+            let containers = tree::items_mut(spec, list).iter_mut();
+            for (container, changed) in containers.zip(tree::items(new, &["spec", list])) {
+                for field in ["resources", "resizePolicy"] {
+                    if let Some(value) = changed.get(field) {
+                        tree::set(container, &[field], value.clone());
+                    }
                 }
             }
         }

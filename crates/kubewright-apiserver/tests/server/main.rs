@@ -25,6 +25,7 @@ mod transport;
 mod validation;
 mod validation_access;
 mod validation_cluster;
+mod validation_details;
 mod validation_devices;
 mod validation_jobs;
 mod validation_pods;

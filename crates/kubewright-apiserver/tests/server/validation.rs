@@ -91,7 +91,7 @@ async fn containers_are_checked() {
         (
             r#""envFrom":[{"prefix":"A_"},{"configMapRef":{}}]"#,
             &[
-                r#"spec.containers[0].envFrom[0]: Invalid value: "": must specify one of: `configMapRef` or `secretRef`"#,
+                r#"spec.containers[0].envFrom: Invalid value: "": must specify one of: `configMapRef` or `secretRef`"#,
                 "spec.containers[0].envFrom[1].configMapRef.name: Required value",
             ],
         ),

@@ -2,10 +2,10 @@
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, qualified_name};
-use kubewright_core::{Quantity, Value};
+use kubewright_core::{Quantity, Str, Value};
 
 use super::metadata::quoted;
-use super::{capacity, claim, environment, mount, number, probe, security, selector, text};
+use super::{capacity, claim, environment, mount, number, probe, restart, security, selector, text};
 use crate::object::tree;
 
 /// A pod around its containers.
@@ -30,19 +30,20 @@ pub(super) fn all(field: &str, pod: &Surroundings<'_>) -> Vec<StatusCause> {
         causes.extend(self::container(&field, container, pod));
         causes.extend(unique(&field, container, &mut names));
         causes.extend(probe::all(&field, container, false, spec));
+        causes.extend(restart::policy(&field, container));
         conflicts.extend(self::host_ports(&field, container, &mut host_ports));
     }
     causes.extend(conflicts);
     for (index, container) in tree::items(spec, &["initContainers"]).iter().enumerate() {
         let field = format!("{field}.initContainers[{index}]");
         causes.extend(self::container(&field, container, pod));
-        let policy = container.get("restartPolicy");
-        causes.extend(text::optional_choice(&format!("{field}.restartPolicy"), policy, &["Always"]));
+        causes.extend(restart::policy(&field, container));
         causes.extend(unique(&field, container, &mut names));
         // They run one after the other, so only their own ports can be in each other's way.
         causes.extend(self::host_ports(&field, container, &mut Vec::new()));
         causes.extend(probe::all(&field, container, true, spec));
-        if container.get("resizePolicy").is_some() && policy.is_none() {
+        let is_sidecar = tree::text(container, &["restartPolicy"]) == "Always";
+        if container.get("resizePolicy").is_some() && !is_sidecar {
             let shown = container.get("resizePolicy").cloned().unwrap_or_default();
             let why = "must not be set for init containers";
             causes.push(StatusCause::invalid(format!("{field}.resizePolicy"), shown, why));
@@ -66,10 +67,17 @@ fn unique(field: &str, container: &Value, seen: &mut Vec<String>) -> Option<Stat
     None
 }
 
+/// Nobody pulls an image with spaces around its name. In a template they may mean something to somebody.
+pub(super) fn padded_image(field: &str, container: &Value) -> Option<StatusCause> {
+    let image = tree::text(container, &["image"]);
+    let why = "must not have leading or trailing whitespace";
+    (image.trim() != image).then(|| StatusCause::invalid(format!("{field}.image"), quoted(image), why))
+}
+
 /// A container that somebody adds to look into a pod has no part in what the pod does.
 fn ephemeral(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
     const WHY: &str = "cannot be set for an Ephemeral Container";
-    let mut causes = Vec::new();
+    let mut causes: Vec<_> = padded_image(field, container).into_iter().collect();
     let target = tree::text(container, &["targetContainerName"]);
     let mut others = ["containers", "initContainers"].into_iter().flat_map(|list| tree::items(spec, &[list]));
     if !target.is_empty() && !others.any(|other| tree::text(other, &["name"]) == target) {
@@ -80,6 +88,7 @@ fn ephemeral(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
         "resources",
         "resizePolicy",
         "restartPolicy",
+        "restartPolicyRules",
         "livenessProbe",
         "readinessProbe",
         "startupProbe",
@@ -113,9 +122,7 @@ fn container(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<Stat
     for (index, variable) in tree::items(container, &["env"]).iter().enumerate() {
         causes.extend(environment::variable(&format!("{field}.env[{index}]"), variable));
     }
-    for (index, source) in tree::items(container, &["envFrom"]).iter().enumerate() {
-        causes.extend(environment::source(&format!("{field}.envFrom[{index}]"), source));
-    }
+    causes.extend(environment::sources(&format!("{field}.envFrom"), tree::items(container, &["envFrom"])));
     causes.extend(mount::mounts(&format!("{field}.volumeMounts"), container, pod));
     causes.extend(mount::devices(&format!("{field}.volumeDevices"), container, pod));
     let policy = tree::text(container, &["imagePullPolicy"]);
@@ -192,11 +199,19 @@ pub(super) fn host_ports(field: &str, container: &Value, taken: &mut Vec<String>
 fn resources(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let resources = container.get("resources").unwrap_or(&nothing);
-    let mut causes = self::limits(&format!("{field}.limits"), resources.get("limits").unwrap_or(&nothing));
+    let mut causes = requirements(field, resources, resource_name);
+    causes.extend(claim::names(&format!("{field}.claims"), tree::items(resources, &["claims"]), spec));
+    causes
+}
+
+/// What is wrong with amounts that somebody asks for, and may have at the most, of what this rule knows.
+pub(super) fn requirements(field: &str, resources: &Value, name_rule: NameRule) -> Vec<StatusCause> {
     let amounts = |kind: &str| capacity::amounts(resources, &[kind]);
     let (limits, requested) = (amounts("limits"), amounts("requests"));
+    let mut causes = self::amounts(&format!("{field}.limits"), &limits, name_rule);
     for (name, amount) in &requested {
-        causes.extend(amount_causes(&format!("{field}.requests[{name}]"), name, amount));
+        let amount_field = format!("{field}.requests[{name}]");
+        causes.extend(amount_causes(&amount_field, name, amount, name_rule));
         let limit = limits.iter().find(|(have, _)| have == name).map(|(_, limit)| limit);
         let shown = quoted(&amount.to_string());
         let requests_field = format!("{field}.requests");
@@ -215,29 +230,42 @@ fn resources(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
             }
             _ => {}
         }
-        causes.extend(huge_pages(&format!("{field}.requests[{name}]"), name, amount));
+        causes.extend(huge_pages(&amount_field, name, amount));
     }
-    let has = |wanted: fn(&str) -> bool| limits.iter().chain(&requested).any(|(name, _)| wanted(name));
-    if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
-        causes.push(StatusCause::forbidden(field, "HugePages require cpu or memory"));
-    }
-    causes.extend(claim::names(&format!("{field}.claims"), tree::items(resources, &["claims"]), spec));
+    causes.extend(lone_pages(field, limits.iter().chain(&requested)));
     causes
 }
 
-/// What is wrong with amounts of what a container may use.
+/// What is wrong with amounts of what runs a pod.
 pub(super) fn limits(field: &str, limits: &Value) -> Vec<StatusCause> {
+    let limits = capacity::amounts(limits, &[]);
+    let mut causes = amounts(&format!("{field}.limits"), &limits, resource_name);
+    causes.extend(lone_pages(field, limits.iter()));
+    causes
+}
+
+/// What is wrong with the name of a resource.
+pub(super) type NameRule = fn(&str, &str) -> Vec<StatusCause>;
+
+fn amounts(field: &str, amounts: &[(Str, Quantity)], name_rule: NameRule) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    for (name, amount) in capacity::amounts(limits, &[]) {
+    for (name, amount) in amounts {
         let field = format!("{field}[{name}]");
-        causes.extend(amount_causes(&field, &name, &amount));
-        causes.extend(huge_pages(&field, &name, &amount));
+        causes.extend(amount_causes(&field, name, amount, name_rule));
+        causes.extend(huge_pages(&field, name, amount));
     }
     causes
 }
 
-fn amount_causes(field: &str, name: &str, amount: &Quantity) -> Vec<StatusCause> {
-    let mut causes = resource_name(field, name);
+/// Who has pages only could do nothing with them.
+fn lone_pages<'a>(field: &str, mut amounts: impl Iterator<Item = &'a (Str, Quantity)> + Clone) -> Option<StatusCause> {
+    let has_pages = amounts.clone().any(|(name, _)| name.starts_with("hugepages-"));
+    let is_alone = has_pages && !amounts.any(|(name, _)| matches!(name.as_str(), "cpu" | "memory"));
+    is_alone.then(|| StatusCause::forbidden(field, "HugePages require cpu or memory"))
+}
+
+fn amount_causes(field: &str, name: &str, amount: &Quantity, name_rule: NameRule) -> Vec<StatusCause> {
+    let mut causes = name_rule(field, name);
     let shown = quoted(&amount.to_string());
     if amount.signum() < 0 {
         causes.push(StatusCause::invalid(field, shown.as_str(), "must be greater than or equal to 0"));
@@ -255,10 +283,11 @@ pub(super) fn is_shared(name: &str) -> bool {
     is_native && !name.starts_with("hugepages-")
 }
 
-/// Pages come in whole numbers.
+/// Pages come in whole numbers, or not at all.
 fn huge_pages(field: &str, name: &str, amount: &Quantity) -> Option<StatusCause> {
-    let size: Quantity = name.strip_prefix("hugepages-")?.parse().ok()?;
-    let is_whole = size.value() > 0 && amount.value() > 0 && amount.value() % size.value() == 0;
+    let size = name.strip_prefix("hugepages-")?.parse::<Quantity>().ok();
+    let is_whole = size
+        .is_some_and(|size| size.value() > 0 && size.milli_value() % 1000 == 0 && amount.value() % size.value() == 0);
     let why = format!("{amount} is not positive integer multiple of {name}");
     (!is_whole).then(|| StatusCause::invalid(field, quoted(&amount.to_string()), &why))
 }
@@ -293,7 +322,7 @@ fn is_container_resource(name: &str) -> bool {
 
 /// What a quota or a volume may have, and a container may not.
 fn is_standard_resource(name: &str) -> bool {
-    const OTHERS: [&str; 15] = [
+    const OTHERS: [&str; 17] = [
         "configmaps",
         "limits.cpu",
         "limits.ephemeral-storage",
@@ -308,6 +337,8 @@ fn is_standard_resource(name: &str) -> bool {
         "resourcequotas",
         "secrets",
         "services",
+        "services.loadbalancers",
+        "services.nodeports",
         "storage",
     ];
     OTHERS.contains(&name)

@@ -1,7 +1,7 @@
 //! Variables of containers, and the fields of a pod that they and volumes can show.
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::{dns1123_subdomain, qualified_name};
+use kubewright_core::validation::{dns1123_label, dns1123_subdomain, qualified_name};
 use kubewright_core::{Quantity, Value};
 
 use super::metadata::quoted;
@@ -59,6 +59,9 @@ pub(super) fn variable(field: &str, variable: &Value) -> Vec<StatusCause> {
         let key = tree::text(reference, &["key"]);
         causes.extend(text::required(&format!("{field}.{kind}.key"), key, config::key_complaints));
     }
+    if let Some(file) = from.get("fileKeyRef") {
+        causes.extend(file_key(&format!("{field}.fileKeyRef"), file));
+    }
     let sources = from.as_object().map_or(0, |sources| sources.len());
     let has_value = !tree::text(variable, &["value"]).is_empty();
     let why = match (sources, has_value) {
@@ -73,6 +76,19 @@ pub(super) fn variable(field: &str, variable: &Value) -> Vec<StatusCause> {
     causes
 }
 
+/// What is wrong with a reference to a variable that a file in a volume sets.
+fn file_key(field: &str, file: &Value) -> Vec<StatusCause> {
+    let text_of = |part: &str| tree::text(file, &[part]);
+    let mut causes = text::required(&format!("{field}.key"), text_of("key"), name_complaints);
+    causes.extend(text::required(&format!("{field}.volumeName"), text_of("volumeName"), dns1123_label));
+    let path = format!("{field}.path");
+    match text_of("path") {
+        "" => causes.push(StatusCause::required(path, "")),
+        text => causes.extend(text::unreserved(&path, text)),
+    }
+    causes
+}
+
 fn name_complaints(name: &str) -> Vec<String> {
     let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
     let is_name = name.bytes().all(|c| (b' '..=b'~').contains(&c) && c != b'=');
@@ -80,18 +96,25 @@ fn name_complaints(name: &str) -> Vec<String> {
 }
 
 /// What is wrong with what gives many variables at once.
-pub(super) fn source(field: &str, source: &Value) -> Vec<StatusCause> {
-    let mut causes = text::kept_if_any(&format!("{field}.prefix"), tree::text(source, &["prefix"]), name_complaints);
-    let named = ["configMapRef", "secretRef"].map(|kind| (kind, source.get(kind)));
-    for (kind, reference) in named {
-        let Some(reference) = reference else { continue };
-        let name = tree::text(reference, &["name"]);
-        causes.extend(text::required(&format!("{field}.{kind}.name"), name, dns1123_subdomain));
-    }
-    match named.iter().filter(|(_, reference)| reference.is_some()).count() {
-        0 => causes.push(StatusCause::invalid(field, "\"\"", "must specify one of: `configMapRef` or `secretRef`")),
-        1 => {}
-        _ => causes.push(StatusCause::invalid(field, "\"\"", "may not have more than one field specified at a time")),
+pub(super) fn sources(field: &str, sources: &[Value]) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let inner = format!("{field}[{index}]");
+        let prefix = tree::text(source, &["prefix"]);
+        causes.extend(text::kept_if_any(&format!("{inner}.prefix"), prefix, name_complaints));
+        let named = ["configMapRef", "secretRef"].map(|kind| (kind, source.get(kind)));
+        for (kind, reference) in named {
+            let Some(reference) = reference else { continue };
+            let name = tree::text(reference, &["name"]);
+            causes.extend(text::required(&format!("{inner}.{kind}.name"), name, dns1123_subdomain));
+        }
+        // The server does not say which of them it is about.
+        let why = match named.iter().filter(|(_, reference)| reference.is_some()).count() {
+            0 => "must specify one of: `configMapRef` or `secretRef`",
+            1 => continue,
+            _ => "may not have more than one field specified at a time",
+        };
+        causes.push(StatusCause::invalid(field, "\"\"", why));
     }
     causes
 }
@@ -106,6 +129,10 @@ pub(super) fn field_reference(field: &str, reference: &Value, shown: &[&str]) ->
         let why = format!("error converting fieldPath: {why}");
         vec![StatusCause::invalid(format!("{field}.fieldPath"), quoted(path), &why)]
     };
+    let version = tree::text(reference, &["apiVersion"]);
+    if version != "v1" {
+        return unconverted(format!("unsupported pod version: {version}"));
+    }
     if let Some((path, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
         return match path {
             "metadata.annotations" => text::kept(field, &key.to_lowercase(), qualified_name),

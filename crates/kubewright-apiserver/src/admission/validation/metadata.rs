@@ -1,5 +1,7 @@
 //! Rules for the metadata of all objects.
 
+use std::borrow::Cow;
+
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 use kubewright_core::{Str, Value};
@@ -18,7 +20,7 @@ pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (name, prefix) = (value.name(), value.meta_text("generateName"));
     if !prefix.is_empty() {
-        let complaints = name_complaints(resource, prefix.trim_end_matches(['-', '.']));
+        let complaints = name_complaints(resource, &masked(prefix));
         causes.extend(complaints.iter().map(|why| StatusCause::invalid("metadata.generateName", quoted(prefix), why)));
     }
     if name.is_empty() {
@@ -138,6 +140,17 @@ fn shown_owner(owner: &Value) -> String {
     let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let shown = fields.iter().filter_map(|field| Some(format!("{field:?}:{}", owner.get(field)?)));
     format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
+}
+
+/// The beginning of a name as if the name went on, which one may that ends with a dash.
+fn masked(prefix: &str) -> Cow<'_, str> {
+    match prefix.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let kept = rest.char_indices().next_back().map_or(0, |(last, _)| last);
+            Cow::Owned(format!("{}a", &rest[..kept]))
+        }
+        _ => Cow::Borrowed(prefix),
+    }
 }
 
 fn name_complaints(resource: &Resource, name: &str) -> Vec<String> {

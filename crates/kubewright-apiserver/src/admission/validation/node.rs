@@ -170,7 +170,7 @@ pub(super) fn runtime_class(value: &Value, old: Option<&Value>) -> Vec<StatusCau
     }
     let mut causes = text::kept("handler", tree::text(value, &["handler"]), dns1123_label);
     if let Some(fixed) = tree::get(value, &["overhead", "podFixed"]) {
-        causes.extend(container::limits("overhead.limits", fixed));
+        causes.extend(container::limits("overhead", fixed));
     }
     let scheduling = tree::get(value, &["scheduling", "nodeSelector"]);
     causes.extend(metadata::labels("scheduling.nodeSelector", scheduling));

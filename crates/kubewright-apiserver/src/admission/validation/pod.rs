@@ -6,7 +6,8 @@ use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value,
 
 use super::metadata::{annotations, quoted};
 use super::{
-    affinity, annotation, claim, container, dns, metadata, number, pod_update, security, system, text, volume,
+    affinity, annotation, claim, container, dns, metadata, number, pod_resources, pod_update, security, system, text,
+    volume,
 };
 use crate::object::tree;
 
@@ -21,11 +22,7 @@ pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     for list in ["containers", "initContainers"] {
         for (index, container) in tree::items(spec, &[list]).iter().enumerate() {
-            let image = tree::text(container, &["image"]);
-            if image.trim() != image {
-                let why = "must not have leading or trailing whitespace";
-                causes.push(StatusCause::invalid(format!("spec.{list}[{index}].image"), quoted(image), why));
-            }
+            causes.extend(container::padded_image(&format!("spec.{list}[{index}]"), container));
         }
     }
     match old {
@@ -95,6 +92,7 @@ pub(super) fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec
     }
     causes.extend(claim::of_pod(&format!("{field}.resourceClaims"), tree::items(spec, &["resourceClaims"])));
     causes.extend(container::all(field, &container::Surroundings { spec, volumes }));
+    causes.extend(pod_resources::whole(&format!("{field}.resources"), spec));
     causes.extend(system::host_network(field, spec, pod.is_some()));
     let policy = tree::text(spec, &["restartPolicy"]);
     causes.extend(text::choice(&format!("{field}.restartPolicy"), policy, &["Always", "OnFailure", "Never"]));
@@ -148,6 +146,7 @@ fn place(field: &str, spec: &Value) -> Vec<StatusCause> {
     }
     causes.extend(named("hostname", dns1123_label));
     causes.extend(named("subdomain", dns1123_label));
+    causes.extend(host_name(field, spec));
     causes.extend(tolerations(&format!("{field}.tolerations"), tree::items(spec, &["tolerations"])));
     causes.extend(dns::host_aliases(&format!("{field}.hostAliases"), tree::items(spec, &["hostAliases"])));
     causes.extend(named("priorityClassName", dns1123_subdomain));
@@ -157,6 +156,28 @@ fn place(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes.extend(text::optional_choice(&format!("{field}.preemptionPolicy"), policy, &policies));
     if let Some(overhead) = spec.get("overhead") {
         causes.extend(container::limits(&format!("{field}.overhead"), overhead));
+    }
+    causes
+}
+
+/// A name of a pod's own for its host, which is not the node's, nor the one that the cluster would give it.
+fn host_name(field: &str, spec: &Value) -> Vec<StatusCause> {
+    const HOST_NAME_MAX: usize = 64;
+    let name = tree::text(spec, &["hostnameOverride"]);
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let own = format!("{field}.hostnameOverride");
+    let mut causes = text::kept(&own, name, dns1123_subdomain);
+    if name.len() > HOST_NAME_MAX {
+        causes.push(StatusCause::too_long(own.as_str(), HOST_NAME_MAX));
+    }
+    if tree::is_true(spec, &["hostNetwork"]) {
+        causes.push(StatusCause::forbidden(own, "may not be specified when hostNetwork is true"));
+    }
+    if tree::is_true(spec, &["setHostnameAsFQDN"]) {
+        let why = "may not be true when hostnameOverride is specified";
+        causes.push(StatusCause::forbidden(format!("{field}.setHostnameAsFQDN"), why));
     }
     causes
 }
@@ -189,7 +210,7 @@ fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
         }
         "Exists" if !value.is_empty() => {
             let why = "value must be empty when `operator` is 'Exists'";
-            causes.push(StatusCause::invalid(field_of("operator"), shown_toleration(toleration), why));
+            causes.push(StatusCause::invalid(field_of("operator"), quoted(value), why));
         }
         other => causes.extend(number::one_of(field_of("operator"), other, &["Equal", "Exists"])),
     }

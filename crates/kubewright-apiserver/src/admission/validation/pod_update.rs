@@ -5,8 +5,11 @@ use kubewright_core::meta::v1::StatusCause;
 
 use super::super::defaulting::pod::quality_of_service;
 use super::metadata::quoted;
-use super::pod;
+use super::{container, pod};
 use crate::object::{text_map, tree};
+
+/// What a container can get more or less of while it runs.
+const RESIZABLE: [&str; 2] = ["cpu", "memory"];
 
 /// What is wrong with the changes of a pod: images, its deadline, tolerations and gates are nearly all that changes.
 pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
@@ -19,14 +22,11 @@ pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
             return causes;
         }
         for (index, container) in lists[0].iter().enumerate() {
-            let (field, image) = (format!("spec.{list}[{index}].image"), tree::text(container, &["image"]));
-            if image.is_empty() {
-                causes.push(StatusCause::required(field.as_str(), ""));
+            let field = format!("spec.{list}[{index}]");
+            if tree::text(container, &["image"]).is_empty() {
+                causes.push(StatusCause::required(format!("{field}.image"), ""));
             }
-            if image.trim() != image {
-                let why = "must not have leading or trailing whitespace";
-                causes.push(StatusCause::invalid(field, quoted(image), why));
-            }
+            causes.extend(container::padded_image(&field, container));
         }
     }
     match deadline(new, old) {
@@ -81,7 +81,52 @@ pub(super) fn resize(new: &Value, old: &Value) -> Vec<StatusCause> {
         let why = "Pod QOS Class may not change as a result of resizing";
         causes.push(StatusCause::invalid("spec", quoted(quality_of_service(new)), why));
     }
+    for list in ["containers", "initContainers"] {
+        let pairs = tree::items(new, &["spec", list]).iter().zip(tree::items(old, &["spec", list])).enumerate();
+        for (index, (now, before)) in pairs {
+            let field = format!("spec.{list}[{index}].resources");
+            let is_fixed = list == "initContainers" && tree::text(before, &["restartPolicy"]) != "Always";
+            if is_fixed && now.get("resources") != before.get("resources") {
+                let why = "resources for non-sidecar init containers are immutable";
+                causes.push(StatusCause::forbidden(field, why));
+            } else if !is_fixed {
+                causes.extend(removed(&field, now, before));
+            }
+        }
+    }
+    if other_amounts(new) != other_amounts(old) {
+        causes.push(StatusCause::forbidden("spec", "only cpu and memory resources are mutable"));
+    }
     causes
+}
+
+/// A container that had a limit, or asked for something, goes on to do so.
+fn removed(field: &str, now: &Value, before: &Value) -> Vec<StatusCause> {
+    let is_gone = |kind: &str, name: &str| {
+        let get = |container| tree::get(container, &["resources", kind, name]);
+        get(before).is_some() && get(now).is_none()
+    };
+    let gone = ["limits", "requests"].into_iter().filter(|kind| RESIZABLE.iter().any(|name| is_gone(kind, name)));
+    let complain =
+        |kind: &str| StatusCause::forbidden(format!("{field}.{kind}"), &format!("resource {kind} cannot be removed"));
+    gone.map(complain).collect()
+}
+
+/// What containers have that cannot change while they run.
+fn other_amounts(pod: &Value) -> Vec<Value> {
+    let containers = ["containers", "initContainers"].into_iter().flat_map(|list| tree::items(pod, &["spec", list]));
+    let resources = containers.map(|container| container.get("resources").cloned().unwrap_or_default());
+    let others = resources.map(|mut resources| {
+        for kind in ["limits", "requests"] {
+            RESIZABLE.iter().for_each(|name| drop(tree::remove(&mut resources, &[kind, name])));
+            let is_empty = |amounts: &Value| amounts.as_object().is_some_and(|amounts| amounts.is_empty());
+            if tree::get(&resources, &[kind]).is_some_and(is_empty) {
+                tree::remove(&mut resources, &[kind]);
+            }
+        }
+        resources
+    });
+    others.collect()
 }
 
 fn content(pod: &Value) -> Vec<StatusCause> {

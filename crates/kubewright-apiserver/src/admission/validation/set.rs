@@ -2,9 +2,10 @@
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::dns1123_label;
 
 use super::metadata::{annotations, labels, quoted};
-use super::{number, pod, selector, text, workload};
+use super::{claim, number, pod, selector, text, workload};
 use crate::object::tree;
 
 /// Fields of a stateful set that may change.
@@ -18,7 +19,7 @@ const CHANGEABLE: [&str; 7] = [
     "minReadySeconds",
 ];
 
-/// What is wrong with a stateful set. Nobody looks into its template, whose volumes are partly made of claims.
+/// What is wrong with a stateful set. What was wrong before with its template or its claims may stay so.
 pub(super) fn stateful(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -38,16 +39,29 @@ pub(super) fn stateful(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             causes.extend(number::one_of(field, tree::text(policy, &[part]), &["Retain", "Delete"]));
         }
     }
+    let before = old.and_then(|old| old.get("spec"));
+    if before.is_none_or(|before| claims(before).is_empty()) {
+        causes.extend(claims(spec));
+    }
     causes.extend(workload::not_negative(value, &["replicas", "minReadySeconds"]));
     causes.extend(number::not_negative(value, &["spec", "ordinals", "start"]));
+    if old.is_none() {
+        let service = tree::text(spec, &["serviceName"]);
+        causes.extend(text::kept_if_any("spec.serviceName", service, dns1123_label));
+    }
     causes.extend(workload::not_negative(value, &["revisionHistoryLimit"]));
     causes.extend(workload::selector(value, "statefulset"));
     let template = spec.get("template").unwrap_or(&nothing);
     match workload::chosen(value) {
         Some(chosen) => {
             causes.extend(workload::matched(&chosen, template));
-            causes.extend(labels("spec.template.labels", tree::get(template, &["metadata", "labels"])));
-            causes.extend(annotations("spec.template.annotations", tree::get(template, &["metadata", "annotations"])));
+            if before.is_none_or(|before| pod::template("", &with_claims(before)).is_empty()) {
+                causes.extend(pod::template("spec.template", &with_claims(spec)));
+            } else {
+                let metadata = |part: &str| tree::get(template, &["metadata", part]);
+                causes.extend(labels("spec.template.labels", metadata("labels")));
+                causes.extend(annotations("spec.template.annotations", metadata("annotations")));
+            }
         }
         None => {
             let shown = spec.get("selector").cloned().unwrap_or_default();
@@ -57,6 +71,42 @@ pub(super) fn stateful(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes.extend(workload::lasting("spec.template.spec", template, "StatefulSet"));
     causes.extend(old.and_then(|old| stateful_changes(spec, old)));
     causes
+}
+
+/// What is wrong with the claims that are made for each pod.
+fn claims(spec: &Value) -> Vec<StatusCause> {
+    let nothing = Value::default();
+    let claims = tree::items(spec, &["volumeClaimTemplates"]).iter().enumerate();
+    let check = |(index, claim): (usize, &Value)| {
+        let field = format!("spec.volumeClaimTemplates[{index}].spec");
+        claim::spec_causes(&field, claim.get("spec").unwrap_or(&nothing))
+    };
+    claims.flat_map(check).collect()
+}
+
+/// The template as pods get it: claims are volumes, before all others and instead of those of the same name.
+fn with_claims(spec: &Value) -> Value {
+    let mut template = spec.get("template").cloned().unwrap_or_default();
+    let mut volumes: Vec<Value> = Vec::new();
+    for claim in tree::items(spec, &["volumeClaimTemplates"]) {
+        let name = tree::text(claim, &["metadata", "name"]);
+        if volumes.iter().all(|volume| tree::text(volume, &["name"]) != name) {
+            let source = tree::map([("claimName", "claim".into())]);
+            volumes.push(tree::map([("name", name.into()), ("persistentVolumeClaim", source)]));
+        }
+    }
+    if volumes.is_empty() {
+        return template;
+    }
+    let claimed = volumes.len();
+    for volume in tree::items(&template, &["spec", "volumes"]) {
+        let is_same = |claim: &Value| claim.get("name") == volume.get("name");
+        if !volumes[..claimed].iter().any(is_same) {
+            volumes.push(volume.clone());
+        }
+    }
+    tree::set(&mut template, &["spec", "volumes"], volumes);
+    template
 }
 
 fn stateful_update(strategy: &Value) -> Vec<StatusCause> {
@@ -209,10 +259,13 @@ pub(super) fn stateful_status(value: &Value, old: &Value) -> Vec<StatusCause> {
 /// What is wrong with a revision, whose data stays what it is.
 pub(super) fn revision(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    if value.get("data").is_none_or(Value::is_null) {
-        causes.push(StatusCause::required("data", "data is mandatory"));
-    }
     causes.extend(number::not_negative(value, &["revision"]));
+    match value.get("data") {
+        _ if old.is_some() => {}
+        None | Some(Value::Null) => causes.push(StatusCause::required("data", "data is mandatory")),
+        Some(Value::Object(_)) => {}
+        Some(_) => causes.push(StatusCause::required("data", "data must be a valid JSON object")),
+    }
     causes.extend(old.and_then(|old| number::immutable(value, old, &["data"])));
     causes
 }

@@ -61,7 +61,8 @@ pub(super) fn source(field: &str, volume: &Value, pod: Option<&Value>) -> Vec<St
         name => volume_source::source(&inner, name, source),
     };
     let why = "may not specify more than 1 volume type";
-    causes.extend(found.map(|(name, _)| StatusCause::forbidden(format!("{field}.{name}"), why)));
+    let more = found.map(|(name, _)| name).chain(volume.get("image").map(|_| "image"));
+    causes.extend(more.map(|name| StatusCause::forbidden(format!("{field}.{name}"), why)));
     causes
 }
 
