@@ -117,10 +117,15 @@ fn lengths_beyond_the_end_are_an_error_and_take_no_memory() {
     }
     let mut watch = WatchDecoder::<Pod>::new(Encoding::Protobuf);
     let measured = allocation_counter::measure(|| {
-        watch.push(&[0xff, 0xff, 0xff, 0xff, 1, 2, 3]);
+        // Just below the limit: it is waited for, and no room made before it comes.
+        watch.push(&[0x00, 0xff, 0xff, 0xff, 1, 2, 3]);
         assert_eq!(watch.next(&mut Decoder::new()), Ok(None));
     });
     assert!(watch.is_mid_event() && measured.bytes_max < 2000);
+    let mut watch = WatchDecoder::<Pod>::new(Encoding::Protobuf);
+    watch.push(&[0xff, 0xff, 0xff, 0xff, 1, 2, 3]);
+    let error = watch.next(&mut Decoder::new()).expect_err("nobody waits for four gigabytes");
+    assert_eq!(error.to_string(), "an event is longer than 16777216 bytes");
 }
 
 #[test]
