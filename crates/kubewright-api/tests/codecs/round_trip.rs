@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use kubewright_api::core::v1::Pod;
 use kubewright_core::message::Message;
 use kubewright_core::protobuf::encode_message;
 use kubewright_core::scheme::{TypeEntry, TypeInfo};
@@ -27,6 +28,28 @@ fn every_type_survives_json_protobuf_and_both_in_turn() {
         });
         result.unwrap_or_else(|error| panic!("{}: {error}", entry.info.name));
     }
+}
+
+#[test]
+fn lists_that_come_again_are_shared_also_where_few_pods_have_them() {
+    let pod = |name: &str| -> Pod {
+        let json = format!(
+            r#"{{"metadata": {{"name": "{name}"}}, "spec": {{"containers": [], "topologySpreadConstraints": [
+                {{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}},
+                {{"maxSkew": 2, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway"}}]}}}}"#
+        );
+        Decoder::new().json(json.as_bytes()).expect("a pod")
+    };
+    let mut decoder = Decoder::new().pool(StringPool::default());
+    let [one, two] = ["a", "b"].map(|name| {
+        let (mut bytes, mut again) = (Vec::new(), Pod::default());
+        encode_message(&pod(name), &mut bytes);
+        decoder.protobuf_message_into(&mut again, &bytes).expect("what was written is read");
+        assert_eq!(again, pod(name));
+        again.spec.expect("it has one").topology_spread_constraints.clone()
+    });
+    assert_eq!(one.len(), 2);
+    assert!(std::ptr::eq(&*one, &*two));
 }
 
 /// `pooled` has seen the values before this one, and shares what comes again.

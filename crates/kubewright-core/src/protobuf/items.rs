@@ -90,7 +90,7 @@ fn next_of<'a>(tag: u64, start: &[u8], rest: &mut &'a [u8]) -> Option<&'a [u8]> 
 /// How many fields stand together that have the tag of the first, and what follows them. A list is made at its right size
 /// by it, and known again by the bytes of all its items.
 #[inline(always)]
-fn run<'a>(start: &[u8], mut after: &'a [u8]) -> (usize, &'a [u8]) {
+pub(super) fn run<'a>(start: &[u8], mut after: &'a [u8]) -> (usize, &'a [u8]) {
     let (mut rest, mut count) = (start, 1);
     let Ok(tag) = take_varint(&mut rest) else { return (count, after) };
     let mut rest = after;
