@@ -108,12 +108,11 @@ impl<T: Object> ListDecoder<T> {
     #[inline]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, DecodeError> {
         loop {
-            let step = match self.state {
-                State::ProtobufMagic | State::ProtobufEnvelope | State::ProtobufList { .. } | State::ProtobufEnd => {
-                    self.protobuf(decoder)?
-                }
-                _ => self.json(decoder)?,
-            };
+            let is_protobuf = matches!(
+                self.state,
+                State::ProtobufMagic | State::ProtobufEnvelope | State::ProtobufList { .. } | State::ProtobufEnd
+            );
+            let step = if is_protobuf { self.protobuf(decoder)? } else { self.json(decoder)? };
             match step {
                 Step::Item(mut item) => {
                     self.count += 1;
@@ -124,13 +123,18 @@ impl<T: Object> ListDecoder<T> {
                     return Ok(Some(item));
                 }
                 Step::Going => {}
-                Step::Waiting if self.buffer.bytes().len() > ITEM_MAX => {
-                    self.has_passed_over = false;
-                    return Err(DecodeError::new(format!("a part of a list is longer than {ITEM_MAX} bytes")));
-                }
+                // Protobuf says beforehand how long a part is.
+                Step::Waiting if !is_protobuf && self.buffer.bytes().len() > ITEM_MAX => return self.too_long(),
                 Step::Waiting => return Ok(None),
             }
         }
+    }
+
+    /// Gives the list up.
+    #[cold]
+    fn too_long<R>(&mut self) -> Result<R, DecodeError> {
+        self.has_passed_over = false;
+        Err(DecodeError::new(format!("a part of a list is longer than {ITEM_MAX} bytes")))
     }
 
     /// Whether the last error was about one object, which has been passed over; otherwise the list is unusable.
@@ -284,6 +288,7 @@ impl<T: Object> ListDecoder<T> {
             (State::ProtobufList { remaining }, Some(end)) if end > remaining => {
                 return Err(DecodeError::new("a field reaches beyond the end of its list"));
             }
+            _ if length > ITEM_MAX => return self.too_long(),
             (_, Some(end)) if bytes.len() < end => return Ok(Step::Waiting),
             (_, Some(end)) => &bytes[head..end],
         };
@@ -340,14 +345,38 @@ mod tests {
         list.push(&MAGIC);
         // In a list of two gigabytes an object of one.
         list.push(&[0x12, 0x80, 0x80, 0x80, 0x80, 0x08, 0x12, 0x80, 0x80, 0x80, 0x80, 0x04]);
-        let piece = vec![0; 1 << 20];
-        let mut decoder = Decoder::new();
+        assert!(
+            list.next(&mut Decoder::new()).is_err() && !list.can_go_on(),
+            "its length is known, nothing is collected"
+        );
+        let (mut list, mut decoder) = (ListDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
+        list.push(br#"{"items":[{"metadata":{"name":""#);
+        let piece = vec![b'a'; 1 << 20];
         let pieces = (0..1024).take_while(|_| {
             list.push(&piece);
             list.next(&mut decoder).is_ok()
         });
         assert_eq!(pieces.count(), 127);
         assert!(!list.can_go_on());
+    }
+
+    #[test]
+    fn the_longest_object_is_taken_in_one_piece_and_in_several() {
+        // In a list of 128 MiB and five bytes an object of 128 MiB, of which all but the head is one field that nobody knows.
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([0x12, 0x85, 0x80, 0x80, 0x40, 0x12, 0x80, 0x80, 0x80, 0x40, 0x7a, 0xfb, 0xff, 0xff, 0x3f]);
+        let length = bytes.len() - 5 + ITEM_MAX;
+        bytes.resize(length, 0);
+        for size in [length, length - 1] {
+            let (mut list, mut decoder) =
+                (ListDecoder::<PartialObjectMetadata>::new(Encoding::Protobuf), Decoder::new());
+            let mut count = 0;
+            for piece in bytes.chunks(size) {
+                list.push(piece);
+                count += usize::from(list.next(&mut decoder).expect("it is not too long").is_some());
+            }
+            assert_eq!(count, 1, "in pieces of {size}");
+        }
     }
 
     #[test]

@@ -61,9 +61,10 @@ impl<T: Object> WatchDecoder<T> {
             Encoding::Json => self.buffer.read(decoder, Extent::Value, json_event),
             Encoding::Protobuf => self.protobuf(decoder),
         };
-        match event {
-            Ok(None) if self.buffer.bytes().len() > EVENT_MAX => self.too_long(),
-            event => event,
+        match (event, self.encoding) {
+            // A frame says beforehand how long it is.
+            (Ok(None), Encoding::Json) if self.buffer.bytes().len() > EVENT_MAX => self.too_long(),
+            (event, _) => event,
         }
     }
 
@@ -271,6 +272,27 @@ mod tests {
             });
             assert_eq!(pieces.count(), 15);
             assert!(!watch.can_go_on());
+        }
+    }
+
+    #[test]
+    fn the_longest_frame_is_taken_in_one_piece_and_in_several() {
+        // A type, and a field that nobody knows, which fills the frame.
+        let mut event = b"\x0a\x05ADDED\x12\x0a\x0a\x08k8s\0\x12\x02\x0a\x00".to_vec();
+        let filled = EVENT_MAX - event.len() - 5;
+        event.push(0x1a);
+        event.extend([0, 7, 14, 21].map(|shift| (filled >> shift) as u8 & 0x7f | if shift < 21 { 0x80 } else { 0 }));
+        event.resize(EVENT_MAX, 0);
+        let stream = [&(EVENT_MAX as u32).to_be_bytes()[..], &event].concat();
+        for size in [stream.len(), stream.len() - 1, 1 << 20] {
+            let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Protobuf);
+            let mut decoder = Decoder::new();
+            let mut found = Vec::new();
+            for piece in stream.chunks(size) {
+                watch.push(piece);
+                found.extend(watch.next(&mut decoder).expect("it is not too long"));
+            }
+            assert!(matches!(&found[..], [WatchEvent::Added(_)]), "in pieces of {size}");
         }
     }
 
