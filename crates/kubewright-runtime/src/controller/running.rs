@@ -141,7 +141,7 @@ impl RunnableController {
             tokio::select! {
                 ended = working.join_next() => match ended {
                     None => break,
-                    // Reconciles that panic are caught, but a limiter may be a user's as well: another worker takes the place.
+                    // Reconcilers and limiters that panic are caught, but should anything else, another worker takes the place.
                     Some(Err(error)) if error.is_panic() => {
                         tracing::error!(controller = %shared.name, %error, "a worker panicked");
                         working.spawn(worker());

@@ -16,9 +16,13 @@ use super::relation::Relation;
 use crate::consistency::Ledger;
 use crate::random::Random;
 use crate::sharding::Sharding;
+use crate::unwind::caught;
 
 /// So many failing objects are shown.
 const SHOWN: usize = 100;
+
+/// When a key is tried again whose limiter does not say.
+const WITHOUT_LIMITER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Shared {
     pub(crate) name: Str,
@@ -79,8 +83,27 @@ impl Shared {
     /// Leaves a key to another replica: nothing of it is kept.
     pub(crate) fn leave(&self, key: &ObjectKey) {
         self.pending.take(key);
-        self.queue.forget(key);
+        self.forget(key);
         self.succeeded(key);
+    }
+
+    /// Lets the limiter forget the failures of `key`.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.limiter(key, || self.queue.forget(key));
+    }
+
+    /// Asks for a reconcile of `key` when the limiter allows it, or after a fixed time if that panics: the key must not be lost.
+    pub(crate) fn enqueue_limited(&self, key: &ObjectKey, reason: Reason, options: AddOptions) {
+        self.pending.add(key, reason);
+        if self.limiter(key, || self.queue.add_with(key.clone(), options.rate_limited())).is_none() {
+            self.queue.add_with(key.clone(), options.after(WITHOUT_LIMITER));
+        }
+    }
+
+    /// Asks the limiter, which may be a user's; `None` if it panics.
+    pub(crate) fn limiter<R>(&self, key: &ObjectKey, ask: impl FnOnce() -> R) -> Option<R> {
+        let told = |panic| tracing::error!(controller = %self.name, %key, panic, "the rate limiter panicked");
+        caught(ask).map_err(told).ok()
     }
 
     /// Asks for a reconcile of `key`.

@@ -98,11 +98,11 @@ impl Plan {
         place: &mut dyn Place,
     ) {
         let shared = &*means.shared;
-        let failures = shared.queue.num_requeues(&claim);
+        let failures = shared.limiter(&claim, || shared.queue.num_requeues(&claim));
         let context = Context::new(Inner {
             key: claim.key().clone(),
             reasons: shared.pending.take(&claim),
-            attempt: failures.saturating_add(1),
+            attempt: failures.unwrap_or_default().saturating_add(1),
             reconcile_id: shared.random.next(),
             means: means.clone(),
         });
@@ -118,7 +118,7 @@ impl Plan {
         drop(active);
         let _entered = span.as_ref().map(Span::enter);
         match ended {
-            Some(ended) => conclude(shared, &claim, failures > 0, ended),
+            Some(ended) => conclude(shared, &claim, failures != Some(0), ended),
             None => {
                 tracing::warn!(controller = %shared.name, key = %claim.key(), "dropped: the shard of the key is lost");
                 shared.leave(&claim);
@@ -183,7 +183,7 @@ fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, end
     let options = AddOptions::new().priority(claim.priority());
     let forget = || {
         if has_failed {
-            shared.queue.forget(key);
+            shared.forget(key);
         }
     };
     let reason = |change| Reason { source: Str::from_static("reconcile"), object: None, change };
@@ -199,7 +199,7 @@ fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, end
         }
         Ok(Outcome::BackOff) => {
             shared.succeeded(key);
-            shared.enqueue(key.clone(), reason(Change::Requeued), options.rate_limited());
+            shared.enqueue_limited(key, reason(Change::Requeued), options);
         }
         Ok(Outcome::GiveUp(why)) => {
             tracing::warn!(controller = %shared.name, %key, why, "given up until something changes");
@@ -209,7 +209,7 @@ fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, end
         Err(failure) => {
             tracing::warn!(controller = %shared.name, %key, error = %failure, "reconcile failed");
             shared.failed(key, failure.to_string());
-            shared.enqueue(key.clone(), reason(Change::Retried), options.rate_limited());
+            shared.enqueue_limited(key, reason(Change::Retried), options);
         }
     }
 }

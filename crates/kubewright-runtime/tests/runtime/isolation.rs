@@ -95,19 +95,29 @@ async fn a_relation_that_vanishes_later_is_shown_and_holds_nobody_up() {
     assert_eq!(count.load(Ordering::Relaxed) - before, 100);
 }
 
-/// Panics the first time that it is asked.
-struct Fragile(AtomicUsize);
+/// Panics the first time that it is asked: how long a key waits, how often it failed, and to forget it.
+#[derive(Default)]
+struct Fragile([AtomicUsize; 3]);
+
+impl Fragile {
+    fn asked(&self, question: usize) {
+        assert!(self.0[question].fetch_add(1, Ordering::Relaxed) > 0, "as it may");
+    }
+}
 
 impl RateLimiter<ObjectKey> for Fragile {
     fn when(&mut self, _: &ObjectKey) -> Duration {
-        assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "as it may");
+        self.asked(0);
         Duration::from_secs(1)
     }
 
-    fn forget(&mut self, _: &ObjectKey) {}
+    fn forget(&mut self, _: &ObjectKey) {
+        self.asked(1);
+    }
 
     fn num_requeues(&self, _: &ObjectKey) -> u32 {
-        0
+        self.asked(2);
+        1
     }
 }
 
@@ -120,9 +130,11 @@ async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
     let (count, is_fragile) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (counted, fragile) = (count.clone(), is_fragile.clone());
+    let bad = Arc::new(AtomicUsize::new(0));
+    let counted_bad = bad.clone();
     let controller = Controller::<ConfigMap>::new("maps", &factory)
         .workers(1)
-        .rate_limiter(Fragile(AtomicUsize::new(0)))
+        .rate_limiter(Fragile::default())
         .filter(Predicate::new(move |event: &Event<ConfigMap>| {
             assert!(!fragile.load(Ordering::Relaxed), "as it may");
             !event.key().name().starts_with("none")
@@ -134,13 +146,17 @@ async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
     let running = Running::start(controller.reconciling(move |object, _| {
         let is_bad = object.name() == "bad";
         counted.fetch_add(usize::from(object.name() == "main"), Ordering::Relaxed);
+        counted_bad.fetch_add(usize::from(is_bad), Ordering::Relaxed);
         async move { if is_bad { Ok(Outcome::BackOff) } else { Ok(Outcome::Done) } }
     }));
     let running = running.working().await;
     eventually("both feeds are shown", async || running.handle.health().broken_feeds.len() == 2).await;
     let health = running.handle.health();
     assert!(health.broken_feeds.iter().any(|name| name == "made badly") && health.is_ready() && !health.is_healthy());
-    // The only worker panicked with the limiter, and another has taken its place.
+    // Whatever the limiter panicked at, neither key is lost: it is before the timer's time.
+    sleep(seconds(5.0)).await;
+    assert!(count.load(Ordering::Relaxed) >= 1 && bad.load(Ordering::Relaxed) >= 2, "{count:?}, {bad:?}");
+    // Nor is the only worker.
     let before = count.load(Ordering::Relaxed);
     touch(&server, "main", 1).await;
     eventually("it is reconciled", async || count.load(Ordering::Relaxed) > before).await;
