@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use kubewright_core::{List, Map, Value, yaml};
 
@@ -15,7 +15,8 @@ use super::loading::{LoadingRules, resolved};
 
 /// How long another writer is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// A lock older than this was left by a process that has died: writing takes milliseconds.
+/// A lock older than this, which nobody has touched while it was waited for, was left by a process that has died: writing takes
+/// milliseconds.
 const LOCK_STALE: Duration = Duration::from_secs(60);
 /// Links that lead to more links than this lead in a circle.
 const LINKS_MAX: usize = 40;
@@ -28,17 +29,19 @@ impl LoadingRules {
     /// Changes the kubeconfig and writes the difference, as one step: other writers wait. Blocks for a moment.
     ///
     /// An entry goes to the file it came from, and is taken away from there: where another file has one of the same name, that
-    /// one counts then. A new entry, the current context, and what else is at the top of a kubeconfig go
-    /// to the [default file](Self::default_file), whose word counts before that of the others, and are taken away
-    /// from all of them. Everything else in the files stays, also what has no meaning here; comments don't. A reader sees a
-    /// file as it was or as it will be, never half of it; only its owner may read it, who stays the same.
+    /// one counts then. A new entry goes to the [default file](Self::default_file). So do the current context, extensions and
+    /// what else is at the top of a kubeconfig, since the word of that file counts before that of the others; those are taken
+    /// away from all files. Everything else in the files stays, also what has no meaning here; comments don't. A reader sees a
+    /// file as it was or as it will be, never half of it. Only its owner may read it: whose it was before where the process may
+    /// give files away, as root may, and otherwise the user of the process.
     ///
     /// # Errors
     /// If a file cannot be read or written, or another process holds its lock.
     #[doc(alias = "ModifyConfig")]
     #[inline]
     pub fn edit(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), ConfigError> {
-        let mut files: Vec<PathBuf> = self.files().into_iter().chain(self.default_file()).map(real_path).collect();
+        let mut files: Vec<PathBuf> =
+            self.files().into_iter().chain(self.default_file()).map(real_path).collect::<Result<_, _>>()?;
         // Sorted, so that two writers never wait for each other's second lock.
         files.sort_unstable();
         files.dedup();
@@ -50,8 +53,8 @@ impl LoadingRules {
         };
         let mut changed = before.clone();
         change(&mut changed);
-        let sources = self.files().into_iter().map(real_path).collect();
-        let mut edits = Edits { default: self.default_file().map(real_path), sources, trees: Vec::new() };
+        let sources = self.files().into_iter().map(real_path).collect::<Result<_, _>>()?;
+        let mut edits = Edits { default: self.default_file().map(real_path).transpose()?, sources, trees: Vec::new() };
         edits
             .entries("clusters", "cluster", &before.clusters, &changed.clusters, |cluster| cluster.origin.as_deref())?;
         edits.entries("users", "user", &before.users, &changed.users, |user| user.origin.as_deref())?;
@@ -77,10 +80,10 @@ impl Kubeconfig {
     /// Writes the whole to one file, which only its owner may read. Blocks for a moment.
     ///
     /// # Errors
-    /// If the file cannot be written; it is then as it was before.
+    /// If the file cannot be written, or is a link that leads in a circle; it is then as it was before.
     #[inline]
     pub fn write(&self, file: &Path) -> Result<(), ConfigError> {
-        let file = real_path(file);
+        let file = real_path(file)?;
         let _lock = Lock::take(&file)?;
         replace(&file, self.to_yaml().as_bytes()).map_err(|source| ConfigError::Write { file, source })
     }
@@ -104,7 +107,7 @@ impl Edits {
     /// The tree of a file, or of the default file.
     #[inline]
     fn tree(&mut self, file: Option<&Path>) -> Result<&mut Map<Value>, ConfigError> {
-        let file = file.map(real_path).or_else(|| self.default.clone()).ok_or(ConfigError::Empty)?;
+        let file = file.map(real_path).transpose()?.or_else(|| self.default.clone()).ok_or(ConfigError::Empty)?;
         let known = self.trees.iter().position(|known| known.file == file);
         let place = known.unwrap_or(self.trees.len());
         if known.is_none() {
@@ -244,23 +247,27 @@ fn keep_relative(old: Option<&Value>, mut new: Value, directory: Option<&Path>) 
         keep(old.get(name), map.get_mut(name));
     }
     if let (Some(old), Some(Value::Object(exec))) = (old.get("exec"), map.get_mut("exec")) {
-        keep(old.get("command"), exec.get_mut("command"));
+        // A bare name is looked up in PATH, and means no file in the directory.
+        let is_path = |command: &&Value| command.as_str().is_some_and(|text| text.contains(std::path::is_separator));
+        keep(old.get("command").filter(is_path), exec.get_mut("command"));
     }
     new
 }
 
-/// The file behind links, so that a link stays a link, also one to a file that is yet to be made.
+/// The file behind links, so that a link stays a link, also one to a file that is yet to be made. An error if they lead in a
+/// circle.
 #[inline]
-fn real_path(file: &Path) -> PathBuf {
+fn real_path(file: &Path) -> Result<PathBuf, ConfigError> {
     let mut file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     for _ in 0..LINKS_MAX {
         if let Ok(real) = std::fs::canonicalize(&file) {
-            return real;
+            return Ok(real);
         }
-        let Ok(target) = std::fs::read_link(&file) else { break };
+        let Ok(target) = std::fs::read_link(&file) else { return Ok(file) };
         file = file.parent().unwrap_or(Path::new("/")).join(target);
     }
-    file
+    let source = io::Error::other("too many links, which lead in a circle");
+    Err(ConfigError::Write { file, source })
 }
 
 /// Puts a new file in place of the old one in one step.
@@ -326,19 +333,29 @@ impl Lock {
             let made = std::fs::create_dir_all(directory);
             made.map_err(|source| ConfigError::Write { file: file.to_owned(), source })?;
         }
-        let start = std::time::Instant::now();
+        let failed = |source| ConfigError::Write { file: file.to_owned(), source };
+        let (mut start, mut first) = (Instant::now(), None);
         loop {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(_) => return Ok(Lock { path }),
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(ConfigError::Write { file: file.to_owned(), source: error });
-                }
-                Err(_) if is_stale(&path) => {
-                    tracing::warn!(lock = %path.display(), "removing a lock that its process has left behind");
-                    let _ = std::fs::remove_file(&path);
-                }
-                Err(_) if start.elapsed() > LOCK_WAIT => return Err(ConfigError::Locked { file: file.to_owned() }),
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                Err(_) => {}
+            }
+            let modified = std::fs::metadata(&path).and_then(|metadata| metadata.modified()).ok();
+            let first_modified = *first.get_or_insert(modified);
+            if start.elapsed() <= LOCK_WAIT {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            // The clock of a file server may differ from ours, and then the locks of those who live seem old as well: but theirs
+            // come and go.
+            if first_modified != modified || !modified.is_some_and(is_old) {
+                return Err(ConfigError::Locked { file: file.to_owned() });
+            }
+            tracing::warn!(lock = %path.display(), "removing a lock that its process has left behind");
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => (start, first) = (Instant::now(), None),
             }
         }
     }
@@ -352,9 +369,7 @@ impl Drop for Lock {
 }
 
 #[inline]
-fn is_stale(lock: &Path) -> bool {
-    let modified = std::fs::metadata(lock).and_then(|metadata| metadata.modified());
+fn is_old(modified: SystemTime) -> bool {
     // One of the future is of a clock that was wrong, and would be waited for until that time comes.
-    let age = |time| SystemTime::now().duration_since(time).unwrap_or_else(|ahead| ahead.duration());
-    modified.is_ok_and(|time| age(time) > LOCK_STALE)
+    SystemTime::now().duration_since(modified).unwrap_or_else(|ahead| ahead.duration()) > LOCK_STALE
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::transport::{TransportError, TransportErrorKind};
 
-/// Nobody is made to wait longer than this; who asks for more is answered by an error that says so.
+/// Nobody is made to wait longer than this at a time; who asks for more is answered by an error that says so.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// How long to wait before the same request is sent again; none if it must not be.

@@ -1,6 +1,7 @@
 //! Changes that go back to the files they belong to.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use kubewright_client::config::{Cluster, ConfigError, Environment, Kubeconfig, LoadingRules};
@@ -153,6 +154,41 @@ fn a_lock_is_respected_unless_its_process_is_long_gone() {
 
 // KC-9
 #[test]
+fn locks_of_a_file_server_whose_clock_is_wrong_are_respected() {
+    let directory = Directory::new();
+    let file = directory.write("config", SECOND);
+    let lock = directory.write("config.lock", "");
+    let is_over = AtomicBool::new(false);
+    for is_ahead in [true, false] {
+        let (first, done) = (SystemTime::now(), &is_over);
+        let skew = Duration::from_secs(600);
+        let touch = |lock: &std::path::Path, since: Duration| {
+            let time = if is_ahead { first + skew } else { first - skew } + since;
+            std::fs::File::options().write(true).open(lock).and_then(|file| file.set_modified(time))
+        };
+        touch(&lock, Duration::ZERO).expect("it is ours");
+        done.store(false, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            // Others write in turn, each with a lock of its own.
+            scope.spawn(|| {
+                for turn in 1.. {
+                    if done.load(Ordering::Relaxed) || touch(&lock, Duration::from_millis(turn * 50)).is_err() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            let kubeconfig = Kubeconfig { current_context: Some("x".into()), ..Kubeconfig::default() };
+            let written = kubeconfig.write(&file);
+            done.store(true, Ordering::Relaxed);
+            assert!(matches!(written, Err(ConfigError::Locked { .. })), "{written:?}");
+        });
+        assert_eq!(directory.read("config"), SECOND);
+    }
+}
+
+// KC-9
+#[test]
 fn a_link_stays_a_link_also_to_a_file_that_is_yet_to_be_made() {
     let directory = Directory::new();
     let (first, second) = (directory.path("first"), directory.path("second"));
@@ -167,6 +203,13 @@ fn a_link_stays_a_link_also_to_a_file_that_is_yet_to_be_made() {
     let circle = directory.path("circle");
     std::os::unix::fs::symlink(&circle, &circle).expect("links can be made");
     LoadingRules::explicit(&circle).edit(edit).expect_err("it leads nowhere");
+    let other = directory.path("other");
+    std::os::unix::fs::symlink(directory.path("round"), &other).expect("links can be made");
+    std::os::unix::fs::symlink(&other, directory.path("round")).expect("links can be made");
+    for link in [circle, other] {
+        Kubeconfig::default().write(&link).expect_err("it leads nowhere");
+        assert!(std::fs::symlink_metadata(&link).expect("it is there").is_symlink(), "{}", link.display());
+    }
 }
 
 // KC-9
@@ -199,6 +242,23 @@ fn a_program_is_named_as_it_was() {
     rules.edit(edit).expect("it can be written");
     let text = directory.read("config");
     assert!(text.contains("\"./bin/login\"") && text.contains("provideClusterInfo: true"), "{text}");
+}
+
+// KC-3, KC-9
+#[test]
+fn a_program_of_the_path_is_not_that_of_the_directory() {
+    let directory = Directory::new();
+    let exec = "{command: login, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}";
+    directory.write("config", format!("users:\n- {{name: jane, user: {{exec: {exec}}}}}\n"));
+    let rules = LoadingRules::explicit(directory.path("config"));
+    let command = |kubeconfig: &mut Kubeconfig| -> String {
+        let exec = kubeconfig.users.get_mut("jane").and_then(|user| user.exec.as_mut()).expect("it is there");
+        let wanted = directory.path("login").to_string_lossy().into_owned();
+        exec.command.replace(wanted).unwrap_or_default()
+    };
+    rules.edit(|kubeconfig| assert_eq!(command(kubeconfig), "login")).expect("it can be written");
+    let mut again = rules.load().expect("we wrote it");
+    assert_eq!(command(&mut again), directory.path("login").to_string_lossy());
 }
 
 // KC-9
