@@ -139,6 +139,16 @@ impl Client {
         self.set(|settings| settings.timeout = Some(timeout))
     }
 
+    /// As [`request_timeout`](Self::request_timeout), unless the client has one already, and never sooner than its
+    /// [`answer_timeout`](Self::answer_timeout): for who uses the client of somebody else and must not wait for ever.
+    #[must_use]
+    pub fn default_request_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| {
+            let least = settings.answer_timeout.unwrap_or_default();
+            settings.timeout.get_or_insert(timeout.max(least));
+        })
+    }
+
     /// Gives up on an attempt whose answer has not begun after so long. Neither a wait for the rate limit counts nor one that the server
     /// has asked for, nor how long the answer takes then. Never by default.
     #[must_use]

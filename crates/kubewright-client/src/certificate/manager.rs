@@ -33,7 +33,7 @@ const LEAST_PAUSE: Duration = Duration::from_secs(1);
 /// The clock is looked at so often at least: it may be set, and a machine may sleep.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// How long a server may take to begin an answer, unless the client says otherwise: a certificate may run out meanwhile.
+/// How long a server may take to answer, to the last byte, unless the client says otherwise: a certificate may run out meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type ClientFor = dyn Fn(Option<&IssuedCertificate>) -> Result<Client, ConfigError> + Send + Sync;
@@ -288,10 +288,7 @@ impl Shared {
         let Some(template) = self.template.borrow().clone() else { return Ok(()) };
         let key = self.options.key()?;
         let request = template.request(&key)?;
-        let mut client = (self.client_for)(self.current().as_deref())?;
-        if client.settings().answer_timeout.is_none() {
-            client = client.answer_timeout(PATIENCE);
-        }
+        let client = (self.client_for)(self.current().as_deref())?.default_request_timeout(PATIENCE);
         let usages: Vec<Str> = match &self.options.usages {
             Some(usages) => usages.clone(),
             None => key.client_usages().iter().map(|usage| Str::from_static(usage)).collect(),

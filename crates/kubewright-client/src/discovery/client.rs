@@ -44,10 +44,7 @@ impl Client {
     #[doc(alias = "NewDiscoveryClientForConfig")]
     #[inline]
     pub fn discovery(&self) -> DiscoveryClient {
-        let mut client = self.clone();
-        if client.settings().timeout.is_none() {
-            client = client.request_timeout(TIMEOUT);
-        }
+        let client = self.clone().default_request_timeout(TIMEOUT);
         DiscoveryClient { client, aggregated: true, peers: true, documents: Arc::default() }
     }
 }

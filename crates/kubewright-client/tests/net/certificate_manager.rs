@@ -12,6 +12,7 @@ use kubewright_client::certificate::{
 };
 use kubewright_client::config::CertificateSource;
 use kubewright_client::credentials::{ClientCertificate, KeySource};
+use kubewright_client::transport::{Body, ResponseFuture};
 use kubewright_client::{Api, Client, Secret};
 use kubewright_core::Time;
 use kubewright_core::options::WatchOptions;
@@ -401,4 +402,32 @@ async fn a_server_that_does_not_answer_is_asked_again_before_the_certificate_run
     bench.signer.next().await;
     assert!(begin.elapsed() < HOUR, "{:?}", begin.elapsed());
     assert_eq!(bench.failures().len(), 1);
+}
+
+// CM-1
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_end_is_not_waited_for() {
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let client = Client::over(move |_: http::Request<bytes::Bytes>| -> ResponseFuture {
+        *count.lock().expect("no panic") += 1;
+        let head = http::Response::builder().status(201).header("content-type", "application/json");
+        let answer = head.body(Body::new(futures_util::stream::pending())).expect("well formed");
+        Box::pin(async { Ok(answer) })
+    });
+    for (limit, patience) in [(None, 60), (Some(5), 5), (Some(600), 600)] {
+        *asked.lock().expect("no panic") = 0;
+        let client =
+            limit.into_iter().fold(client.clone(), |client, limit| client.request_timeout(Duration::from_secs(limit)));
+        let options = ManagerOptions::new(SIGNER).clock(simulated());
+        let client_for = move |_: Option<&IssuedCertificate>| Ok(client.clone());
+        let template = Some(CertificateTemplate::new("jane"));
+        let manager = CertificateManager::new(client_for, template, MemoryStore::default(), options).expect("fine");
+        let task = tokio::spawn(async move { manager.run().await });
+        sleep(Duration::from_secs(patience - 1)).await;
+        assert_eq!(*asked.lock().expect("no panic"), 1, "{limit:?}");
+        sleep(Duration::from_secs(4)).await;
+        assert_eq!(*asked.lock().expect("no panic"), 2, "{limit:?}");
+        task.abort();
+    }
 }

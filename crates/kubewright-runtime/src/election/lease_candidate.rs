@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_secs(5 * 60);
 /// How soon it is tried again after an error. The control plane waits a few seconds for an answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a server may take to answer, before it is asked again.
+/// How long a server may take to answer, before it is asked again, unless the client says otherwise.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const GROUP: &str = "coordination.k8s.io";
@@ -48,7 +48,7 @@ impl LeaseCandidate {
         binary_version: impl Into<Str>,
         emulation_version: impl Into<Str>,
     ) -> Self {
-        let client = client.clone().request_timeout(PATIENCE).add_user_agent("leader-election");
+        let client = client.clone().default_request_timeout(PATIENCE).add_user_agent("leader-election");
         let resource = GroupVersionResource::from_static(GROUP, VERSION, "leasecandidates");
         LeaseCandidate {
             candidates: client.dynamic(resource).namespace(key.namespace().clone()),

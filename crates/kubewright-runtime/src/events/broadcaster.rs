@@ -22,7 +22,8 @@ use super::series::{self, SeriesCache, Step};
 use super::sink::Sink;
 use crate::random::{self, Random};
 
-/// How long a server may take to begin an answer, before it is asked again: one who never does would hold up all events.
+/// How long a server may take to answer, to the last byte, before it is asked again, unless the client says otherwise: one who
+/// never does would hold up all events.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How many bytes of a note the newer API takes. It refuses events with longer ones.
 const NOTE_MAX: usize = 1024;
@@ -75,14 +76,15 @@ pub struct EventBroadcaster {
 }
 
 impl EventBroadcaster {
-    /// Starts the task.
+    /// Starts the task. A server that does not answer within a minute is asked again, or after the client's own
+    /// [time-out](Client::request_timeout).
     #[doc(alias = "NewBroadcaster")]
     #[doc(alias = "StartRecordingToSink")]
     #[inline]
     pub fn start(client: &Client, options: EventOptions) -> Self {
         let (sender, receiver) = mpsc::channel(options.queue);
         let stop = CancellationToken::new();
-        let client = client.clone().answer_timeout(PATIENCE);
+        let client = client.clone().default_request_timeout(PATIENCE);
         let sink = Sink { client, random: Random::new(None), hurry: stop.clone() };
         let writer = Writer { sink, correlator: Correlator::new(), series: SeriesCache::new() };
         let task = tokio::spawn(writer.run(receiver, stop.clone()));

@@ -245,18 +245,38 @@ async fn what_is_too_long_for_the_newer_api_is_shortened() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_is_asked_again() {
     // EV-6: in Go, no event is written any more.
-    let server = server().await;
+    for begins in [false, true] {
+        let server = server().await;
+        let recorded = [(None, 71.0), (Some(5.0), 16.0), (Some(300.0), 311.0)];
+        for (index, (limit, within)) in recorded.into_iter().enumerate() {
+            let client = silent_at_first(&server, begins);
+            let client = limit.into_iter().fold(client, |client, limit| client.request_timeout(seconds(limit)));
+            let broadcaster = EventBroadcaster::start(&client, EventOptions::default());
+            let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
+            let reason = format!("Lost{index}");
+            recorder.normal(&config_map("web"), reason.clone(), "and found");
+            // The pause before the second try is ten seconds at the most.
+            sleep(seconds(within - 11.5)).await;
+            assert_eq!(core_events_of(&server, &reason).await, 0, "{limit:?}");
+            sleep(seconds(11.5)).await;
+            assert_eq!(core_events_of(&server, &reason).await, 1, "{limit:?}");
+            broadcaster.shutdown(seconds(5.0)).await;
+        }
+    }
+}
+
+/// A server whose first answer to a create never comes, or `begins` and never goes on.
+fn silent_at_first(server: &RunningServer, begins: bool) -> Client {
     let (behind, silences) = (server.client(), AtomicUsize::new(1));
-    let client = Client::over(move |request: http::Request<bytes::Bytes>| -> ResponseFuture {
+    Client::over(move |request: http::Request<bytes::Bytes>| -> ResponseFuture {
         if request.method() != http::Method::POST || silences.swap(0, Ordering::Relaxed) == 0 {
             return behind.transport().send(request);
         }
-        Box::pin(std::future::pending())
-    });
-    let broadcaster = EventBroadcaster::start(&client, EventOptions::default());
-    let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
-    recorder.normal(&config_map("web"), "Lost", "and found");
-    sleep(seconds(71.0)).await;
-    assert_eq!(core_events_of(&server, "Lost").await, 1);
-    broadcaster.shutdown(seconds(5.0)).await;
+        if !begins {
+            return Box::pin(std::future::pending());
+        }
+        let head = http::Response::builder().status(201).header("content-type", "application/json");
+        let answer = head.body(Body::new(futures_util::stream::pending())).unwrap();
+        Box::pin(async { Ok(answer) })
+    })
 }
