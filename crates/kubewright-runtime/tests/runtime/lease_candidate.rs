@@ -93,3 +93,26 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
     stop.cancel();
     running.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_keeps_the_time_out_of_its_client() {
+    // LE-14
+    for (limit, patience) in [(None, 10.0), (Some(3.0), 3.0), (Some(60.0), 60.0)] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        let client = Client::over(move |_: http::Request<bytes::Bytes>| -> ResponseFuture {
+            count.fetch_add(1, Ordering::Relaxed);
+            Box::pin(std::future::pending())
+        });
+        let client = limit.into_iter().fold(client, |client, limit| client.request_timeout(seconds(limit)));
+        let candidate =
+            LeaseCandidate::new(&client, ObjectKey::namespaced("default", "me"), "lock", "1.36.0", "1.35.0");
+        let running = tokio::spawn(async move { candidate.run(&CancellationToken::new()).await });
+        sleep(seconds(patience)).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "{limit:?}");
+        // It pauses for a second.
+        sleep(seconds(1.5)).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "{limit:?}");
+        running.abort();
+    }
+}
