@@ -62,6 +62,16 @@ pub(crate) fn update(
 ) -> Result<(), Rejection> {
     strategy::carry_over(resource, old, new);
     defaulting::apply(resource, new);
+    // What an earlier server stored may lack defaults of today, and nobody changes them by a change of something else.
+    let completed;
+    let old = if matches!(part, Part::Main | Part::Ephemeral | Part::Resize) && !resource.is_custom() {
+        let mut before = old.clone();
+        defaulting::apply(resource, &mut before);
+        completed = before;
+        &completed
+    } else {
+        old
+    };
     strategy::prepare_update(resource, old, new, part);
     let mut causes = validation::update(resource, old, new, part);
     if causes.is_empty() && part == Part::Main {

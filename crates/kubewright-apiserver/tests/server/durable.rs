@@ -7,10 +7,10 @@ use kubewright_apiserver::{ApiServer, RunningServer};
 use crate::client::{CONFIG_MAPS, Client, config_map, text};
 
 /// A directory of its own, gone when it is dropped.
-struct Directory(PathBuf);
+pub struct Directory(pub PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("kubewright-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         Directory(path)
@@ -23,7 +23,8 @@ impl Drop for Directory {
     }
 }
 
-async fn start(directory: &Directory) -> (RunningServer, Client) {
+/// A server that keeps its objects there.
+pub async fn start(directory: &Directory) -> (RunningServer, Client) {
     let server = ApiServer::in_memory().data(&directory.0).start().await.expect("the directory can be used");
     let client = Client::over(server.connect()).await;
     (server, client)

@@ -22,6 +22,7 @@ mod strangers;
 mod subresources;
 mod tables;
 mod transport;
+mod upgrading;
 mod validation;
 mod validation_access;
 mod validation_cluster;
