@@ -71,3 +71,62 @@ async fn what_lacks_the_defaults_of_today_can_be_changed() {
     let (code, refused) = client.call("PATCH", &format!("{PODS}/p"), r#"{"spec":{"hostname":"h"}}"#).await;
     assert_eq!(code, 422, "{refused}");
 }
+
+#[tokio::test]
+async fn what_was_wrong_before_there_was_a_rule_may_stay() {
+    let directory = Directory::new("lenient");
+    let (server, mut client) = start(&directory).await;
+    let expression = r#"[{"matchExpressions":[{"key":"k","operator":"In","values":["good"]}]}]"#;
+    let spec = format!(
+        r#"{{"hostnameOverride":"host","containers":[{{"name":"c","image":"i"}}],"affinity":{{"nodeAffinity":
+        {{"requiredDuringSchedulingIgnoredDuringExecution":{{"nodeSelectorTerms":{expression}}}}}}}}}"#
+    );
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let volumes = "/api/v1/persistentvolumes";
+    for (path, object) in [
+        (PODS, format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"o"}},"spec":{spec}}}"#)),
+        (
+            deployments,
+            format!(
+                r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"o"}},"spec":{{"selector":{{"matchLabels":
+                {{"a":"b"}}}},"template":{{"metadata":{{"labels":{{"a":"b"}}}},"spec":{spec}}}}}}}"#
+            ),
+        ),
+        (
+            volumes,
+            format!(
+                r#"{{"apiVersion":"v1","kind":"PersistentVolume","metadata":{{"name":"o"}},"spec":{{"capacity":{{"storage":"1Gi"}},
+                "accessModes":["ReadWriteOnce"],"hostPath":{{"path":"/a"}},"nodeAffinity":{{"required":{{"nodeSelectorTerms":{expression}}}}}}}}}"#
+            ),
+        ),
+    ] {
+        let (code, made) = client.call("POST", path, &object).await;
+        assert_eq!(code, 201, "{made}");
+    }
+    drop(client);
+    server.stop().await;
+    let labels = (r#"["good"]"#, r#"["not/good"]"#);
+    rewrite(&directory, "persistentvolumes", &[labels]);
+    for resource in ["pods", "deployments"] {
+        rewrite(&directory, resource, &[labels, (r#""hostnameOverride":"host""#, r#""hostnameOverride":"Host""#)]);
+    }
+
+    let (_server, mut client) = start(&directory).await;
+    for path in [PODS, deployments, volumes] {
+        let (code, changed) = client.call("PATCH", &format!("{path}/o"), r#"{"metadata":{"labels":{"x":"y"}}}"#).await;
+        assert_eq!(code, 200, "{changed}");
+        assert!(changed.to_string().contains("not/good"), "{changed}");
+    }
+    let deployment = format!("{deployments}/o");
+    let merge = "application/merge-patch+json";
+    let template = |spec: &str| format!(r#"{{"spec":{{"template":{{"spec":{{{spec}}}}}}}}}"#);
+    let terms = expression.replace("good", "worse/still");
+    let other = template(&format!(
+        r#""affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":{{"nodeSelectorTerms":{terms}}}}}}}"#
+    ));
+    let (code, changed) = client.call_with(merge, "PATCH", &deployment, &other).await;
+    assert_eq!(code, 200, "one such label stands for all: {changed}");
+    let (code, refused) =
+        client.call_with(merge, "PATCH", &deployment, &template(r#""hostnameOverride":"Other""#)).await;
+    assert_eq!(code, 422, "this is a new mistake: {refused}");
+}

@@ -20,7 +20,7 @@ const MANAGER_MAX: usize = 63;
 /// What is wrong with a job.
 pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = if old.is_none() { generated(value) } else { Vec::new() };
-    causes.extend(spec_causes("spec", value.get("spec").unwrap_or(&Value::Null)));
+    causes.extend(spec_causes("spec", value.get("spec").unwrap_or(&Value::Null), old.and_then(|old| old.get("spec"))));
     causes.extend(selection(value));
     let Some(old) = old else {
         causes.extend(host_name(value));
@@ -161,7 +161,8 @@ pub(super) fn cron_job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let policy = tree::text(value, &["spec", "concurrencyPolicy"]);
     causes.extend(number::one_of("spec.concurrencyPolicy", policy, &["Allow", "Forbid", "Replace"]));
     let template = tree::get(value, &["spec", "jobTemplate", "spec"]).unwrap_or(&Value::Null);
-    causes.extend(spec_causes("spec.jobTemplate.spec", template));
+    let before = old.and_then(|old| tree::get(old, &["spec", "jobTemplate", "spec"]));
+    causes.extend(spec_causes("spec.jobTemplate.spec", template, before));
     if let Some(selector) = template.get("selector") {
         let why = "`selector` will be auto-generated";
         causes.push(StatusCause::invalid("spec.jobTemplate.spec.selector", selector, why));
@@ -179,8 +180,8 @@ pub(super) fn cron_job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the specification of a job at `field`.
-fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
+/// What is wrong with the specification of a job at `field` that takes the place of `old`.
+fn spec_causes(field: &str, spec: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     const COUNTS: [&str; 7] = [
         "parallelism",
         "completions",
@@ -211,7 +212,9 @@ fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes.extend(job_policy::failure(&format!("{field}.podFailurePolicy"), spec));
     causes.extend(job_policy::success(&format!("{field}.successPolicy"), spec));
     causes.extend(job_policy::replacement(&format!("{field}.podReplacementPolicy"), spec));
-    causes.extend(pod::template(&format!("{field}.template"), spec.get("template").unwrap_or(&Value::Null)));
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    let before = old.and_then(|old| old.get("template"));
+    causes.extend(pod::changed_template(&format!("{field}.template"), template, before));
     let field = format!("{field}.template.spec.restartPolicy");
     // The pods of a job end, so they are not always started again.
     match tree::text(spec, &["template", "spec", "restartPolicy"]) {

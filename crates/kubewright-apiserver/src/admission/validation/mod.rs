@@ -28,6 +28,7 @@ mod flow_fixed;
 mod job;
 mod job_policy;
 mod job_status;
+mod leniency;
 mod metadata;
 mod mount;
 mod namespace;
@@ -135,8 +136,8 @@ fn content(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<Statu
         ("apps", "statefulsets") => set::stateful(value, old),
         ("apps", "daemonsets") => set::daemon(value, old),
         ("apps", "controllerrevisions") => set::revision(value, old),
-        ("", "replicationcontrollers") => workload::replication_controller(value),
-        ("", "podtemplates") => workload::pod_template(value),
+        ("", "replicationcontrollers") => workload::replication_controller(value, old),
+        ("", "podtemplates") => workload::pod_template(value, old),
         ("", "namespaces") => namespace::namespace(value, old),
         ("", "nodes") => node::node(value, old),
         ("", "endpoints") => endpoints::endpoints(value),

@@ -6,7 +6,7 @@ use kubewright_core::validation::dns1123_subdomain;
 
 use super::claim::ACCESS_MODES;
 use super::metadata::quoted;
-use super::{affinity, capacity, number, text, volume_source};
+use super::{affinity, capacity, leniency, number, text, volume_source};
 use crate::object::{Meta, tree};
 
 /// Sources of volumes of the cluster, in the order in which they are looked for.
@@ -35,11 +35,13 @@ const SOURCES: [&str; 22] = [
     "csi",
 ];
 
-/// What is wrong with a volume.
+/// What is wrong with a volume. What was wrong before with its specification may stay so.
 pub(super) fn volume(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
-    let mut causes = spec_causes("spec", spec, value.name(), false);
+    let causes_of = |spec| spec_causes("spec", spec, value.name(), false);
+    let before = || old.map(|old| causes_of(old.get("spec").unwrap_or(&nothing))).unwrap_or_default();
+    let mut causes = leniency::fresh(causes_of(spec), before);
     let Some(old) = old else { return causes };
     let before = old.get("spec").unwrap_or(&nothing);
     if sources(spec, before) != sources(before, before) {

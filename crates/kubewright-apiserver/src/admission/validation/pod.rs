@@ -6,25 +6,17 @@ use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value,
 
 use super::metadata::{annotations, quoted};
 use super::{
-    affinity, annotation, claim, container, dns, metadata, number, pod_resources, pod_update, security, system, text,
-    volume,
+    affinity, annotation, claim, container, dns, leniency, metadata, number, pod_resources, pod_update, security,
+    system, text, volume,
 };
 use crate::object::tree;
 
-/// What is wrong with a pod.
+/// What is wrong with a pod. What was wrong before with its specification may stay so.
 pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
     let mut causes = annotation::of_pod(value, old);
-    causes.extend(spec_causes("spec", spec, Some(value)));
-    if tree::text(spec, &["serviceAccountName"]).is_empty() {
-        causes.extend(tokens_of_nobody(spec));
-    }
-    for list in ["containers", "initContainers"] {
-        for (index, container) in tree::items(spec, &[list]).iter().enumerate() {
-            causes.extend(container::padded_image(&format!("spec.{list}[{index}]"), container));
-        }
-    }
+    causes.extend(leniency::fresh(whole(value), || old.map(whole).unwrap_or_default()));
     match old {
         Some(old) => {
             causes.extend(annotation::changes(value, old));
@@ -42,6 +34,28 @@ pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         }
     }
     causes
+}
+
+/// What is wrong with the specification of a pod that is no template.
+fn whole(pod: &Value) -> Vec<StatusCause> {
+    let nothing = Value::default();
+    let spec = pod.get("spec").unwrap_or(&nothing);
+    let mut causes = spec_causes("spec", spec, Some(pod));
+    if tree::text(spec, &["serviceAccountName"]).is_empty() {
+        causes.extend(tokens_of_nobody(spec));
+    }
+    for list in ["containers", "initContainers"] {
+        for (index, container) in tree::items(spec, &[list]).iter().enumerate() {
+            causes.extend(container::padded_image(&format!("spec.{list}[{index}]"), container));
+        }
+    }
+    causes
+}
+
+/// What is wrong with a template of pods at `field` that takes the place of `old`. What was wrong with that may stay so.
+pub(super) fn changed_template(field: &str, template: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    let before = || old.map(|old| self::template(field, old)).unwrap_or_default();
+    leniency::fresh(self::template(field, template), before)
 }
 
 /// What is wrong with a template of pods at `field`.

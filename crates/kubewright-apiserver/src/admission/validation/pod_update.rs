@@ -5,7 +5,7 @@ use kubewright_core::meta::v1::StatusCause;
 
 use super::super::defaulting::pod::quality_of_service;
 use super::metadata::quoted;
-use super::{container, pod};
+use super::{container, leniency, pod};
 use crate::object::{text_map, tree};
 
 /// What a container can get more or less of while it runs.
@@ -26,7 +26,9 @@ pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
             if tree::text(container, &["image"]).is_empty() {
                 causes.push(StatusCause::required(format!("{field}.image"), ""));
             }
-            causes.extend(container::padded_image(&field, container));
+            if lists[1][index].get("image") != container.get("image") {
+                causes.extend(container::padded_image(&field, container));
+            }
         }
     }
     match deadline(new, old) {
@@ -60,7 +62,7 @@ pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
 /// What is wrong with the containers by which somebody looks into a pod: there may be more of them, and no others.
 pub(super) fn ephemeral(new: &Value, old: &Value) -> Vec<StatusCause> {
     let containers = |pod| tree::items(pod, &["spec", "ephemeralContainers"]);
-    let mut causes = content(new);
+    let mut causes = content(new, old);
     for before in containers(old) {
         let name = tree::text(before, &["name"]);
         let what = match containers(new).iter().find(|now| tree::text(now, &["name"]) == name) {
@@ -76,7 +78,7 @@ pub(super) fn ephemeral(new: &Value, old: &Value) -> Vec<StatusCause> {
 
 /// What is wrong with what the containers of a pod may use from now on.
 pub(super) fn resize(new: &Value, old: &Value) -> Vec<StatusCause> {
-    let mut causes = content(new);
+    let mut causes = content(new, old);
     if quality_of_service(new) != quality_of_service(old) {
         let why = "Pod QOS Class may not change as a result of resizing";
         causes.push(StatusCause::invalid("spec", quoted(quality_of_service(new)), why));
@@ -129,8 +131,9 @@ fn other_amounts(pod: &Value) -> Vec<Value> {
     others.collect()
 }
 
-fn content(pod: &Value) -> Vec<StatusCause> {
-    pod::spec_causes("spec", pod.get("spec").unwrap_or(&Value::Null), Some(pod))
+fn content(new: &Value, old: &Value) -> Vec<StatusCause> {
+    let causes = |pod: &Value| pod::spec_causes("spec", pod.get("spec").unwrap_or(&Value::Null), Some(pod));
+    leniency::fresh(causes(new), || causes(old))
 }
 
 enum Deadline {

@@ -167,7 +167,7 @@ pub(super) fn daemon(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes: Vec<_> = chosen.into_iter().flat_map(|one| selector::selector("spec.selector", one)).collect();
     causes.extend(workload::chosen(value).and_then(|chosen| workload::matched(&chosen, template)));
     causes.extend(chosen.and_then(|selector| workload::empty_selector(selector, "daemonset")));
-    causes.extend(pod::template("spec.template", template));
+    causes.extend(workload::changed_template(template, old));
     causes.extend(workload::lasting("spec.template.spec", template, "DaemonSet"));
     causes.extend(workload::not_negative(value, &["minReadySeconds"]));
     causes.extend(daemon_update(spec.get("updateStrategy").unwrap_or(&nothing)));

@@ -10,7 +10,7 @@ use crate::object::{text_map, tree};
 /// What is wrong with a deployment.
 pub(super) fn deployment(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = not_negative(value, &["replicas"]);
-    causes.extend(selected_template(value, "deployment"));
+    causes.extend(selected_template(value, old, "deployment"));
     let strategy = tree::get(value, &["spec", "strategy"]).cloned().unwrap_or_default();
     match tree::text(&strategy, &["type"]) {
         "Recreate" if strategy.get("rollingUpdate").is_some() => {
@@ -44,13 +44,13 @@ pub(super) fn shown_strategy(strategy: &Value) -> String {
 /// What is wrong with a replica set.
 pub(super) fn replica_set(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = not_negative(value, &["replicas", "minReadySeconds"]);
-    causes.extend(selected_template(value, "deployment"));
+    causes.extend(selected_template(value, old, "deployment"));
     causes.extend(old.and_then(|old| number::immutable(value, old, &["spec", "selector"])));
     causes
 }
 
 /// What is wrong with the oldest of them, whose selector is just labels.
-pub(super) fn replication_controller(value: &Value) -> Vec<StatusCause> {
+pub(super) fn replication_controller(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = not_negative(value, &["minReadySeconds"]);
     let wanted = text_map(tree::get(value, &["spec", "selector"]));
     if wanted.is_empty() {
@@ -66,14 +66,20 @@ pub(super) fn replication_controller(value: &Value) -> Vec<StatusCause> {
     if wanted.iter().any(|(key, value)| given.get(key) != Some(value)) {
         causes.push(unmatched(labels));
     }
-    causes.extend(pod::template("spec.template", template));
+    causes.extend(changed_template(template, old));
     causes.extend(lasting("spec.template.spec", template, "ReplicationController"));
     causes
 }
 
 /// What is wrong with a template that stands alone.
-pub(super) fn pod_template(value: &Value) -> Vec<StatusCause> {
-    pod::template("template", value.get("template").unwrap_or(&Value::Null))
+pub(super) fn pod_template(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    let before = old.and_then(|old| old.get("template"));
+    pod::changed_template("template", value.get("template").unwrap_or(&Value::Null), before)
+}
+
+/// What is wrong with the template of a workload.
+pub(super) fn changed_template(template: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    pod::changed_template("spec.template", template, old.and_then(|old| tree::get(old, &["spec", "template"])))
 }
 
 /// What is wrong with the status of a deployment.
@@ -155,14 +161,14 @@ fn rolling_update(field: &str, strategy: &Value) -> Vec<StatusCause> {
 }
 
 /// The rules of a selector and of the template whose pods it must select.
-fn selected_template(value: &Value, kind: &str) -> Vec<StatusCause> {
+fn selected_template(value: &Value, old: Option<&Value>, kind: &str) -> Vec<StatusCause> {
     let mut causes = selector(value, kind);
     let nothing = Value::default();
     let template = tree::get(value, &["spec", "template"]).unwrap_or(&nothing);
     match chosen(value) {
         Some(chosen) => {
             causes.extend(matched(&chosen, template));
-            causes.extend(pod::template("spec.template", template));
+            causes.extend(changed_template(template, old));
             causes.extend(lasting("spec.template.spec", template, "ReplicaSet"));
         }
         None => {
