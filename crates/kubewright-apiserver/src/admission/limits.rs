@@ -21,7 +21,7 @@ pub(crate) fn set_defaults(registry: &Registry, resource: &Resource, namespace: 
     let mut notes = Vec::new();
     let ranges = all(registry, namespace);
     if !ranges.is_empty() {
-        // What a container may use at the most is what it asks for, before anybody else says what it asks for.
+        // What a container or a pod may use at the most is what it asks for, before anybody else says what it asks for.
         defaulting::pod::pod_requests(pod);
     }
     for range in ranges {

@@ -135,6 +135,20 @@ async fn a_container_asks_for_its_own_limit_before_what_a_range_says() {
 }
 
 #[tokio::test]
+async fn a_pod_asks_for_its_own_limit_before_what_a_range_says() {
+    let (_server, mut client) = server().await;
+    let range = r#"{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[{"type":"Container",
+        "defaultRequest":{"cpu":"100m","memory":"128Mi"}}]}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/limitranges", range).await.0, 201);
+    let amounts = r#""resources":{"limits":{"cpu":"1","memory":"1Gi"}}"#;
+    let pod = pod("p", "{}").replacen(r#""spec":{"#, &format!(r#""spec":{{{amounts},"#), 1);
+    let (code, made) = client.call("POST", PODS, &pod).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(text(&made, "spec/resources/requests"), r#"{"cpu":"1","memory":"1Gi"}"#, "{made}");
+    assert_eq!(text(&made, "status/qosClass"), "Guaranteed", "{made}");
+}
+
+#[tokio::test]
 async fn sidecars_and_overhead_count() {
     let (_server, mut client) = server().await;
     let range = r#"{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[{"type":"Pod",

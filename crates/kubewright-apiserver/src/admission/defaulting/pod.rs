@@ -37,10 +37,11 @@ fn host_ports(spec: &mut Value) {
     }
 }
 
-/// Fills in what the containers of a pod ask for.
+/// Fills in what a pod and its containers ask for.
 pub(in super::super) fn pod_requests(pod: &mut Value) {
     if let Some(spec) = tree::field_mut(pod, "spec") {
         requests(spec);
+        pod_amounts::complete(spec);
     }
 }
 
