@@ -248,6 +248,11 @@ fn with_part(part: Part, old: &Value, new: &Value) -> Value {
                 }
             }
         }
+        // What the pod asks for as a whole. Who leaves it out means it, and is refused.
+        match tree::get(new, &["spec", "resources"]) {
+            Some(resources) => tree::set(spec, &["resources"], resources.clone()),
+            None => drop(tree::remove(spec, &["resources"])),
+        }
     }
     match new.resource_version() {
         "" => drop(pod.remove_meta("resourceVersion")),

@@ -310,6 +310,34 @@ async fn parts_of_a_pod_are_checked_and_completed() {
 }
 
 #[tokio::test]
+async fn a_pod_as_a_whole_gets_more_or_less() {
+    let (_server, mut client) = server().await;
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}],
+        "resources":{"limits":{"cpu":"2","hugepages-2Mi":"2Mi"},"requests":{"cpu":"1","hugepages-2Mi":"2Mi"}}}}"#;
+    let (code, made) = client.call("POST", PODS, pod).await;
+    assert_eq!(code, 201, "{made}");
+    let resize = format!("{PODS}/p/resize");
+    let pages = r#"{"spec":{"resources":{"limits":{"hugepages-2Mi":"4Mi"},"requests":{"hugepages-2Mi":"4Mi"}}}}"#;
+    for (patch, why) in [
+        (pages, "spec: Forbidden: only cpu and memory resources are mutable"),
+        (
+            r#"{"spec":{"resources":{"limits":{"cpu":null}}}}"#,
+            "spec.resources.limits: Forbidden: resource limits cannot be removed",
+        ),
+        (r#"{"spec":{"resources":null}}"#, "spec.resources.requests: Forbidden: resource requests cannot be removed"),
+    ] {
+        let (code, refused) = client.call("PATCH", &resize, patch).await;
+        assert_eq!(code, 422, "{patch}: {refused}");
+        assert!(text(&refused, "message").contains(why), "{patch}: {refused}");
+    }
+    let more = r#"{"spec":{"resources":{"limits":{"cpu":"4"},"requests":{"cpu":"3"}}}}"#;
+    let (code, resized) = client.call("PATCH", &resize, more).await;
+    assert_eq!((code, text(&resized, "metadata/generation").as_str()), (200, "2"), "{resized}");
+    assert_eq!(text(&resized, "spec/resources/requests/cpu"), "3", "{resized}");
+    assert_eq!(text(&resized, "spec/resources/limits/cpu"), "4", "{resized}");
+}
+
+#[tokio::test]
 async fn an_eviction_of_another_pod_takes_nothing() {
     let (_server, mut client) = server().await;
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";

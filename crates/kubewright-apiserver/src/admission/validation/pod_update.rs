@@ -76,7 +76,7 @@ pub(super) fn ephemeral(new: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with what the containers of a pod may use from now on.
+/// What is wrong with what a pod and its containers may use from now on.
 pub(super) fn resize(new: &Value, old: &Value) -> Vec<StatusCause> {
     let mut causes = content(new, old);
     if quality_of_service(new) != quality_of_service(old) {
@@ -96,13 +96,16 @@ pub(super) fn resize(new: &Value, old: &Value) -> Vec<StatusCause> {
             }
         }
     }
+    if let Some((now, before)) = new.get("spec").zip(old.get("spec")) {
+        causes.extend(removed("spec.resources", now, before));
+    }
     if other_amounts(new) != other_amounts(old) {
         causes.push(StatusCause::forbidden("spec", "only cpu and memory resources are mutable"));
     }
     causes
 }
 
-/// A container that had a limit, or asked for something, goes on to do so.
+/// A container or a pod that had a limit, or asked for something, goes on to do so.
 fn removed(field: &str, now: &Value, before: &Value) -> Vec<StatusCause> {
     let is_gone = |kind: &str, name: &str| {
         let get = |container| tree::get(container, &["resources", kind, name]);
@@ -114,10 +117,11 @@ fn removed(field: &str, now: &Value, before: &Value) -> Vec<StatusCause> {
     gone.map(complain).collect()
 }
 
-/// What containers have that cannot change while they run.
+/// What containers and the pod itself have that cannot change while they run.
 fn other_amounts(pod: &Value) -> Vec<Value> {
     let containers = ["containers", "initContainers"].into_iter().flat_map(|list| tree::items(pod, &["spec", list]));
-    let resources = containers.map(|container| container.get("resources").cloned().unwrap_or_default());
+    let all = containers.chain(pod.get("spec"));
+    let resources = all.map(|one| one.get("resources").cloned().unwrap_or_else(|| tree::map([])));
     let others = resources.map(|mut resources| {
         for kind in ["limits", "requests"] {
             RESIZABLE.iter().for_each(|name| drop(tree::remove(&mut resources, &[kind, name])));
