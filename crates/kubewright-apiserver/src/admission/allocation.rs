@@ -36,7 +36,7 @@ pub(super) fn create(registry: &Registry, resource: &Resource, value: &mut Value
     }
     let taken = Taken::read(registry, None);
     let mut causes = taken.give_address(value);
-    causes.extend(taken.give_ports(value));
+    causes.extend(taken.give_ports(value, Sharing::OnePerNumber));
     causes
 }
 
@@ -50,33 +50,42 @@ pub(super) fn update(registry: &Registry, resource: &Resource, old: &Value, new:
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             tree::remove(new, &["spec", field]);
         }
-        return Taken::read(registry, Some(old.uid())).give_ports(new);
+        return Taken::read(registry, Some(old.uid())).give_ports(new, Sharing::None);
     }
     let (address, before) = (tree::text(new, &["spec", "clusterIP"]), tree::text(old, &["spec", "clusterIP"]));
     if address != before && !address.is_empty() && !before.is_empty() {
         let shown = format!("[{address:?}]");
         return vec![StatusCause::invalid("spec.clusterIPs[0]", shown, "may not change once set")];
     }
-    let is_same = |field: &str| tree::get(new, &["spec", field]) == tree::get(old, &["spec", field]);
-    if is_same("ipFamilies") && tree::text(new, &["spec", "ipFamilyPolicy"]) == "SingleStack" {
+    let [same_families, same_policy] = ["ipFamilies", "ipFamilyPolicy"]
+        .map(|field| tree::get(new, &["spec", field]) == tree::get(old, &["spec", field]));
+    if same_families && tree::text(new, &["spec", "ipFamilyPolicy"]) == "SingleStack" {
         // Who wants one family now means the first.
         let first = tree::items(new, &["spec", "ipFamilies"]).first().cloned();
         tree::set(new, &["spec", "ipFamilies"], Vec::from_iter(first));
-    } else if !is_same("ipFamilies") || !is_same("ipFamilyPolicy") {
+    }
+    // Without a selector a Service may have families that the cluster has not.
+    let [selects, selected] =
+        [&*new, old].map(|service| !text_map(tree::get(service, &["spec", "selector"])).is_empty());
+    if !same_families || !same_policy || selects != selected {
         let causes = families(new);
         if !causes.is_empty() {
             return causes;
         }
     }
-    // Ports that the request leaves out stay what they were.
+    // Ports that the request leaves out stay what they were, unless it gives them to others.
     let ports: Vec<Value> = tree::items(old, &["spec", "ports"]).to_vec();
+    let used = node_ports(new);
     let spec = tree::object(new, &["spec"]);
     if let Some(Value::Array(list)) = spec.get_mut("ports") {
         for port in list.iter_mut().filter(|port| tree::int(port, &["nodePort"]).unwrap_or_default() == 0) {
             let same =
                 |have: &&Value| have.get("port") == port.get("port") && have.get("protocol") == port.get("protocol");
-            if let Some(number) =
-                ports.iter().find(same).and_then(|have| tree::int(have, &["nodePort"])).filter(|n| *n != 0)
+            if let Some(number) = ports
+                .iter()
+                .find(same)
+                .and_then(|have| tree::int(have, &["nodePort"]))
+                .filter(|n| *n != 0 && !used.contains(n))
             {
                 tree::set(port, &["nodePort"], number);
             }
@@ -88,7 +97,7 @@ pub(super) fn update(registry: &Registry, resource: &Resource, old: &Value, new:
     }
     let taken = Taken::read(registry, Some(old.uid()));
     let mut causes = taken.give_address(new);
-    causes.extend(taken.give_ports(new));
+    causes.extend(taken.give_ports(new, Sharing::None));
     causes
 }
 
@@ -121,6 +130,14 @@ fn families(service: &Value) -> Vec<StatusCause> {
         StatusCause::invalid(format!("spec.ipFamilies[{index}]"), family, "not configured on this cluster")
     }));
     causes
+}
+
+/// Which ports of a Service get the same port on all nodes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// Those of the same number, each for a protocol of its own.
+    OnePerNumber,
+    None,
 }
 
 /// What other Services have.
@@ -191,7 +208,7 @@ impl Taken {
             .find(|address| !self.addresses.contains(&address.to_string()))
     }
 
-    fn give_ports(&self, service: &mut Value) -> Vec<StatusCause> {
+    fn give_ports(&self, service: &mut Value, sharing: Sharing) -> Vec<StatusCause> {
         let kind = tree::text(service, &["spec", "type"]).to_owned();
         let has_node_ports = match &*kind {
             "NodePort" => true,
@@ -200,17 +217,12 @@ impl Taken {
             }
             _ => false,
         };
-        let asked_ports = tree::items(service, &["spec", "ports"]).iter().map(|port| tree::int(port, &["nodePort"]));
-        let mut given: HashSet<i64> =
-            asked_ports.chain([tree::int(service, &["spec", HEALTH_PORT])]).flatten().collect();
+        let mut given = node_ports(service);
+        given.extend(tree::int(service, &["spec", HEALTH_PORT]));
         let mut causes = Vec::new();
-        // A port is the same on all nodes for each protocol, if nobody wants it otherwise.
-        let mut node_port_of = HashMap::new();
-        for port in tree::items(service, &["spec", "ports"]) {
-            let numbers = tree::int(port, &["port"]).zip(tree::int(port, &["nodePort"]));
-            if let Some((number, on_nodes)) = numbers.filter(|(_, on_nodes)| *on_nodes != 0) {
-                node_port_of.entry(number).or_insert(on_nodes);
-            }
+        let mut shared = Shared::default();
+        if sharing == Sharing::OnePerNumber {
+            tree::items(service, &["spec", "ports"]).iter().for_each(|port| shared.note(port));
         }
         let ports = match tree::object(service, &["spec"]).get_mut("ports") {
             Some(Value::Array(ports)) => ports.iter_mut().enumerate().collect(),
@@ -225,12 +237,13 @@ impl Taken {
             if asked != 0 {
                 causes.extend(self.complaint(&format!("spec.ports[{index}].nodePort"), asked));
             } else if has_node_ports {
-                let number = tree::int(port, &["port"]).unwrap_or_default();
-                let known = node_port_of.get(&number).copied();
+                let known = shared.of(port);
                 let Some(free) = known.or_else(|| self.free_port(&given)) else { continue };
-                node_port_of.insert(number, free);
                 given.insert(free);
                 tree::set(port, &["nodePort"], free);
+                if sharing == Sharing::OnePerNumber {
+                    shared.note(port);
+                }
             }
         }
         causes.extend(self.give_health_port(service, &given));
@@ -272,6 +285,38 @@ impl Taken {
         let mut all = (0..count).map(|step| FIRST_PORT + (start + step) % count);
         all.find(|port| !self.ports.contains(port) && !given.contains(port))
     }
+}
+
+/// A port is the same on all nodes for each protocol, if nobody wants it otherwise.
+#[derive(Default)]
+struct Shared {
+    /// By number.
+    on_nodes: HashMap<i64, i64>,
+    /// Protocols of ports on nodes that are in use.
+    used: HashSet<(String, i64)>,
+}
+
+impl Shared {
+    fn note(&mut self, port: &Value) {
+        let numbers = tree::int(port, &["port"]).zip(tree::int(port, &["nodePort"]));
+        if let Some((number, on_nodes)) = numbers.filter(|(_, on_nodes)| *on_nodes != 0) {
+            self.on_nodes.entry(number).or_insert(on_nodes);
+            self.used.insert((tree::text(port, &["protocol"]).to_owned(), on_nodes));
+        }
+    }
+
+    /// The port on nodes that others of this number have, and this one can have as well.
+    fn of(&self, port: &Value) -> Option<i64> {
+        let on_nodes = self.on_nodes.get(&tree::int(port, &["port"])?).copied()?;
+        let protocol = tree::text(port, &["protocol"]).to_owned();
+        (!self.used.contains(&(protocol, on_nodes))).then_some(on_nodes)
+    }
+}
+
+/// The ports on all nodes that a Service asks for.
+fn node_ports(service: &Value) -> HashSet<i64> {
+    let ports = tree::items(service, &["spec", "ports"]).iter();
+    ports.filter_map(|port| tree::int(port, &["nodePort"]).filter(|number| *number != 0)).collect()
 }
 
 /// Whether one of the ports of a Service has this number on all nodes.

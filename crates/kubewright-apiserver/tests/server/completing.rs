@@ -160,3 +160,64 @@ async fn a_port_is_the_same_on_nodes_for_each_protocol() {
     assert_eq!(numbers[0], numbers[1], "{made}");
     assert_eq!(numbers[2..], [30_080, 30_080], "{made}");
 }
+
+fn node_ports(service: &Value) -> Vec<i64> {
+    let ports = service.get("spec").and_then(|spec| spec.get("ports")).and_then(Value::as_array).unwrap();
+    ports.iter().map(|port| port.get("nodePort").and_then(Value::as_i64).expect("it has one")).collect()
+}
+
+#[tokio::test]
+async fn no_protocol_has_a_port_on_nodes_twice() {
+    let (_server, mut client) = server().await;
+    let path = format!("{CORE}/services");
+    let service = |name: &str, ports: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"{name}"}},"spec":{{"type":"NodePort","ports":[{ports}]}}}}"#
+        )
+    };
+    let clashing = r#"{"name":"a","port":80},{"name":"b","port":80,"protocol":"UDP","nodePort":30090},
+        {"name":"c","port":81,"nodePort":30090}"#;
+    let (code, made) = client.call("POST", &path, &service("new", clashing)).await;
+    assert_eq!(code, 201, "{made}");
+    let numbers = node_ports(&made);
+    assert!(numbers[0] != 30_090 && numbers[1..] == [30_090, 30_090], "{made}");
+
+    // One that was there gives its port away, and gets another.
+    let first = r#"{"name":"a","port":80,"nodePort":30091}"#;
+    assert_eq!(client.call("POST", &path, &service("old", first)).await.0, 201);
+    let given = r#"{"name":"a","port":80},{"name":"b","port":81,"nodePort":30091}"#;
+    let (code, changed) = client.call("PUT", &format!("{path}/old"), &service("old", given)).await;
+    assert_eq!(code, 200, "{changed}");
+    let numbers = node_ports(&changed);
+    assert!(numbers[0] != 30_091 && numbers[1] == 30_091, "{changed}");
+
+    // What comes later shares nothing.
+    let before = r#"{"name":"a","port":53,"protocol":"UDP","nodePort":30092}"#;
+    assert_eq!(client.call("POST", &path, &service("dns", before)).await.0, 201);
+    let more = format!(r#"{before},{{"name":"b","port":53}}"#);
+    let (code, changed) = client.call("PUT", &format!("{path}/dns"), &service("dns", &more)).await;
+    assert_eq!(code, 200, "{changed}");
+    let numbers = node_ports(&changed);
+    assert!(numbers[0] == 30_092 && numbers[1] != 30_092, "{changed}");
+}
+
+#[tokio::test]
+async fn who_selects_pods_has_families_of_the_cluster() {
+    let (_server, mut client) = server().await;
+    for (name, families, why) in [
+        ("dual", r#""ipFamilyPolicy":"RequireDualStack""#, "this cluster is not configured for dual-stack services"),
+        ("other", r#""ipFamilyPolicy":"SingleStack","ipFamilies":["IPv6"]"#, "not configured on this cluster"),
+    ] {
+        let service = format!(
+            r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"{name}"}},"spec":{{"clusterIP":"None",{families},"ports":[{{"port":80}}]}}}}"#
+        );
+        let (code, made) = client.call("POST", &format!("{CORE}/services"), &service).await;
+        assert_eq!(code, 201, "nobody asks where there is no selector: {made}");
+        let path = format!("{CORE}/services/{name}");
+        let (code, refused) = client.call("PATCH", &path, r#"{"spec":{"selector":{"a":"b"}}}"#).await;
+        assert_eq!(code, 422, "{refused}");
+        assert!(refused.to_string().contains(why), "{refused}");
+        let (code, changed) = client.call("PATCH", &path, r#"{"metadata":{"labels":{"a":"b"}}}"#).await;
+        assert_eq!(code, 200, "{changed}");
+    }
+}
