@@ -99,6 +99,7 @@ async fn who_sends_too_much_hears_so_also_after_the_last_byte() {
     server.stop().await;
 }
 
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn clients_that_leave_without_a_word_are_noticed() {
     let address = "127.0.0.1:0".parse().expect("an address");

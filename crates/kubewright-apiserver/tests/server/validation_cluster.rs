@@ -365,24 +365,46 @@ async fn what_every_server_has_is_as_it_is() {
     let exempt = |shares: i32| format!(r#"{{"type":"Exempt","exempt":{{"nominalConcurrencyShares":{shares}}}}}"#);
     let schema =
         |level: &str| format!(r#"{{"priorityLevelConfiguration":{{"name":"{level}"}},"matchingPrecedence":1,{all}}}"#);
+    let catch_all = |precedence: i32| {
+        let everybody = r#"{"kind":"Group","group":{"name":"system:unauthenticated"}},{"kind":"Group","group":{"name":"system:authenticated"}}"#;
+        let all = all.replace(r#"{"kind":"Group","group":{"name":"system:masters"}}"#, everybody);
+        format!(
+            r#"{{"priorityLevelConfiguration":{{"name":"catch-all"}},"matchingPrecedence":{precedence},"distinguisherMethod":{{"type":"ByUser"}},{all}}}"#
+        )
+    };
     for (plural, kind, name, right, wrong, why) in [
         (
             "flowschemas",
             "FlowSchema",
             "exempt",
             schema("exempt"),
-            Some(schema("other")),
+            schema("other"),
             "spec of 'exempt' must equal the fixed value",
+        ),
+        (
+            "flowschemas",
+            "FlowSchema",
+            "catch-all",
+            catch_all(10_000),
+            catch_all(9_000),
+            "spec of 'catch-all' must equal the fixed value",
         ),
         (
             "prioritylevelconfigurations",
             "PriorityLevelConfiguration",
             "catch-all",
             limited(5),
-            Some(limited(6)),
+            limited(6),
             "spec of 'catch-all' must equal the fixed value",
         ),
-        ("prioritylevelconfigurations", "PriorityLevelConfiguration", "exempt", exempt(0), None, ""),
+        (
+            "prioritylevelconfigurations",
+            "PriorityLevelConfiguration",
+            "exempt",
+            exempt(0),
+            limited(5),
+            "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value",
+        ),
     ] {
         let object = |spec: &str| {
             format!(
@@ -392,10 +414,8 @@ async fn what_every_server_has_is_as_it_is() {
         let path = format!("{flow}/{plural}");
         let (code, made) = client.call("POST", &path, &object(&right)).await;
         assert_eq!(code, 201, "{made}");
-        if let Some(wrong) = wrong {
-            let (code, refused) = client.call("PUT", &format!("{path}/{name}"), &object(&wrong)).await;
-            assert!(code == 422 && text(&refused, "message").ends_with(why), "{refused}");
-        }
+        let (code, refused) = client.call("PUT", &format!("{path}/{name}"), &object(&wrong)).await;
+        assert!(code == 422 && text(&refused, "message").contains(why), "{refused}");
     }
     let path = format!("{flow}/prioritylevelconfigurations/exempt");
     let (code, changed) = client.call("PATCH", &path, r#"{"spec":{"exempt":{"lendablePercent":50}}}"#).await;
