@@ -1,10 +1,11 @@
 //! Endpoints that somebody wrote by hand, for a service without a selector, as slices: for clients that read nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kubewright_api::core::v1::{EndpointAddress, EndpointSubset, Endpoints as EndpointsObject};
+use kubewright_api::core::v1::{EndpointAddress, EndpointSubset, Endpoints as EndpointsObject, ObjectReference};
 use kubewright_api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use kubewright_client::Api;
 use kubewright_core::{GroupVersionKind, Map, Object, ObjectKey, Str, owner};
@@ -32,11 +33,22 @@ const ROOM: usize = 1000;
 #[derive(Default)]
 struct Mirrored {
     /// By the type of their addresses and their ports, which all endpoints of a slice share.
-    slices: BTreeMap<(&'static str, Vec<Port>), Vec<Endpoint>>,
+    slices: BTreeMap<(&'static str, Vec<Port>), Unique>,
     invalid: usize,
     /// Invalid ones included.
     skipped: usize,
 }
+
+/// Endpoints of a slice, no two of which are the same, ready or not.
+#[derive(Default)]
+struct Unique {
+    all: Vec<Endpoint>,
+    /// Where each one is. Who writes many subsets with the same ports writes many addresses, so that nobody looks through them all.
+    places: HashMap<Identity, usize>,
+}
+
+/// Address, name of the host, node, and what is there.
+type Identity = (Str, Option<Str>, Option<Str>, Option<[Option<Str>; 7]>);
 
 /// Name, protocol, number and protocol of the application.
 type Port = (Str, Option<Str>, i32, Option<Str>);
@@ -152,20 +164,28 @@ impl Mirrored {
             let type_ = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
             let slice = self.slices.entry((type_, ports.clone())).or_default();
             let endpoint = endpoint(address, ip, is_ready);
-            match slice.iter_mut().find(|have| are_one(have, &endpoint)) {
-                Some(have) => *have = endpoint,
-                None => slice.push(endpoint),
-            }
+            slice.put(endpoint);
             added += 1;
         }
         self.skipped += total - added;
     }
 
     fn into_slices(self, endpoints: &EndpointsObject) -> impl Iterator<Item = EndpointSlice> {
-        self.slices.into_iter().map(|((type_, ports), mut all)| {
-            all.truncate(ROOM);
-            slice(endpoints, type_, ports, all)
-        })
+        self.slices.into_iter().map(|((type_, ports), unique)| slice(endpoints, type_, ports, unique.all))
+    }
+}
+
+impl Unique {
+    /// Adds an endpoint while there is room, or replaces the one that is the same.
+    fn put(&mut self, endpoint: Endpoint) {
+        match self.places.entry(identity(&endpoint)) {
+            Entry::Occupied(place) => self.all[*place.get()] = endpoint,
+            Entry::Vacant(place) if self.all.len() < ROOM => {
+                place.insert(self.all.len());
+                self.all.push(endpoint);
+            }
+            Entry::Vacant(_) => {}
+        }
     }
 }
 
@@ -191,12 +211,23 @@ fn endpoint(address: &EndpointAddress, ip: IpAddr, is_ready: bool) -> Endpoint {
     }
 }
 
-/// Whether two endpoints are the same, ready or not.
-fn are_one(one: &Endpoint, other: &Endpoint) -> bool {
-    one.addresses == other.addresses
-        && one.hostname == other.hostname
-        && one.target_ref == other.target_ref
-        && one.node_name == other.node_name
+/// What makes an endpoint the same as another, ready or not.
+fn identity(endpoint: &Endpoint) -> Identity {
+    let of_target = |target: &ObjectReference| {
+        [
+            &target.kind,
+            &target.namespace,
+            &target.name,
+            &target.uid,
+            &target.api_version,
+            &target.resource_version,
+            &target.field_path,
+        ]
+        .map(Clone::clone)
+    };
+    let address = endpoint.addresses.first().cloned().unwrap_or_default();
+    let target = endpoint.target_ref.as_ref().map(|target| of_target(target));
+    (address, endpoint.hostname.clone(), endpoint.node_name.clone(), target)
 }
 
 fn slice(endpoints: &EndpointsObject, type_: &str, ports: Vec<Port>, all: Vec<Endpoint>) -> EndpointSlice {
@@ -289,5 +320,22 @@ mod tests {
         assert_eq!(sizes, [("IPv4", 1000), ("IPv6", 1)]);
         let last = slices[1].endpoints[0].conditions.as_ref().unwrap();
         assert_eq!(last.ready, Some(false), "the last word counts");
+    }
+
+    #[test]
+    fn many_subsets_with_the_same_ports_take_no_longer_than_their_addresses() {
+        let subset = |number: usize| {
+            let ips = (0..ROOM).map(|last| format!("10.{number}.{}.{}", last / 250, last % 250));
+            EndpointSubset { addresses: addresses(ips), ..Default::default() }
+        };
+        let mut endpoints = EndpointsObject::default();
+        let again = addresses(["10.0.0.7".to_owned()]);
+        let last = EndpointSubset { not_ready_addresses: again, ..Default::default() };
+        endpoints.subsets = (0..180).map(subset).chain([last]).collect();
+        let start = std::time::Instant::now();
+        let slices: Vec<_> = Mirrored::of(&endpoints).into_slices(&endpoints).collect();
+        assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+        assert_eq!((slices.len(), slices[0].endpoints.len()), (1, ROOM));
+        assert_eq!(slices[0].endpoints[7].conditions.as_ref().unwrap().ready, Some(false), "the last word counts");
     }
 }
