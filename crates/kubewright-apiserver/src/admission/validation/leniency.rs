@@ -14,7 +14,8 @@ pub(super) fn fresh(mut causes: Vec<StatusCause>, before: impl FnOnce() -> Vec<S
     let before = before();
     // One label that no node can have stands for all of them.
     let had_labels = before.iter().any(is_about_required_label);
-    causes.retain(|cause| !before.contains(cause) && !(had_labels && is_about_required_label(cause)));
+    let was_so = |cause: &StatusCause| before.contains(cause) || (had_labels && is_about_required_label(cause));
+    causes.retain(|cause| !was_so(cause));
     causes
 }
 
