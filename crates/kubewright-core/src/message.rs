@@ -34,31 +34,45 @@ pub trait Message: Send + Sync + 'static {
     }
 }
 
-/// Gives a type a loop of its own over the fields of protobuf: its table, and the numbers of its fields that have a length and of those that
-/// are numbers. For the few types that most of what a cluster sends consists of.
+/// Gives a type a loop of its own over the fields of protobuf: its table, the numbers of its fields that have a length and of those that
+/// are numbers, and of either those that few objects set and Go writes nevertheless, as zero. Where a field lies, what it is and which flags it has is known when the loop is compiled, and nothing that the processor
+/// is asked; whatever is not listed, or is written in another way, is left to the loop of all types. For the few types that most of what
+/// a cluster sends consists of.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! own_loop {
-    ($table:ident, [$($value:literal),*], [$($number:literal),*]) => {
+    ($table:ident, [$($value:literal),*], [$($number:literal),*], [$($empty:literal),*], [$($zero:literal),*]) => {
         #[inline]
         fn decode_fields(
             &mut self,
             bytes: &[u8],
             decoder: &mut $crate::Decoder,
         ) -> Option<Result<(), $crate::DecodeError>> {
+            use $crate::protobuf::{decode_number, decode_other, decode_value, name_number, take_bytes, take_varint};
             let mut decode = || {
                 let mut rest = bytes;
                 while !rest.is_empty() {
                     let start = rest;
-                    let tag = $crate::protobuf::take_tag(&mut rest)?;
-                    match tag >> 3 {
-                        $($value => $crate::protobuf::decode_own(
-                            self, &$table.numbers[$value], 2, (tag, start), &mut rest, decoder,
-                        )?,)*
-                        $($number => $crate::protobuf::decode_own(
-                            self, &$table.numbers[$number], 0, (tag, start), &mut rest, decoder,
-                        )?,)*
-                        _ => $crate::protobuf::decode_other(self, start, &mut rest, decoder)?,
+                    let tag = take_varint(&mut rest)?;
+                    let done = if tag & 7 == 2 {
+                        match (take_bytes(&mut rest), tag >> 3) {
+                            $((Ok(value), $value) => {
+                                decode_value(self, &$table.numbers[$value], value, start, &mut rest, decoder)
+                            })*
+                            $((Ok([]), $empty) => Ok(()),)*
+                            _ => Ok(decode_other(self, start, &mut rest, decoder)?),
+                        }
+                    } else if tag & 7 == 0 {
+                        match (take_varint(&mut rest), tag >> 3) {
+                            $((Ok(value), $number) => decode_number(self, &$table.numbers[$number], value, decoder),)*
+                            $((Ok(0), $zero) => Ok(()),)*
+                            _ => Ok(decode_other(self, start, &mut rest, decoder)?),
+                        }
+                    } else {
+                        Ok(decode_other(self, start, &mut rest, decoder)?)
+                    };
+                    if let Err(error) = done {
+                        return Err(name_number(error, self.scheme(), tag));
                     }
                 }
                 Ok(())

@@ -110,21 +110,26 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     }
 }
 
-/// The loop of a type that has its own: the numbers of fields that have a length in protobuf, and of those that are numbers. Others are
-/// taken as those of other types are, and so are the fields that few objects set and nobody writes if they are not set. (Managed fields
-/// are rare in memory only.)
+/// The loop of a type that has its own; see `own_loop!`. Fields that few objects set have no code there unless Go writes them as zero.
+/// (Managed fields are rare in memory only.)
 fn write_own_loop(out: &mut String, ty: &Type) {
-    let (mut values, mut integers) = (Vec::new(), Vec::new());
-    let is_usual = |field: &&Field| !field.rare || tables::is_absent_if_zero(field) || tables::is_managed_fields(field);
-    for field in ty.fields.iter().filter(is_usual) {
+    let [mut values, mut integers, mut empty, mut zero] = [const { Vec::new() }; 4];
+    for field in &ty.fields {
         let [number] = field.numbers[..] else { continue };
-        match shape(field) {
-            "Bool" | "OptBool" | "Int32" | "OptInt32" | "Int64" | "OptInt64" => integers.push(number),
-            "Scalar" if !matches!(&field.ty, FieldType::Scalar(scalar) if scalar.ends_with("time")) => {}
-            _ => values.push(number),
+        let is_integer = matches!(shape(field), "Bool" | "OptBool" | "Int32" | "OptInt32" | "Int64" | "OptInt64");
+        let is_time = matches!(&field.ty, FieldType::Scalar(scalar) if scalar.ends_with("time"));
+        if field.rare && !tables::is_managed_fields(field) {
+            if tables::is_absent_if_zero(field) {
+                if is_integer { &mut zero } else { &mut empty }.push(number);
+            }
+        } else if is_integer {
+            integers.push(number);
+        } else if is_time || shape(field) != "Scalar" {
+            values.push(number);
         }
     }
-    let _ = writeln!(out, "own_loop!({}, {values:?}, {integers:?});", names::constant(&ty.name));
+    let table = names::constant(&ty.name);
+    let _ = writeln!(out, "own_loop!({table}, {values:?}, {integers:?}, {empty:?}, {zero:?});");
 }
 
 /// All types of a file, each with a way to make an empty one.

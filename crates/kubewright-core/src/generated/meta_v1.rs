@@ -980,7 +980,7 @@ impl Message for ObjectMeta {
             _ => Slot::None,
         }
     }
-    own_loop!(OBJECT_META, [1, 2, 3, 4, 5, 6, 8, 11, 12, 13, 14, 17], [7]);
+    own_loop!(OBJECT_META, [1, 2, 3, 5, 6, 8, 11, 12, 13, 14, 17], [7], [4], []);
 }
 message_impls!(ObjectMeta);
 
@@ -1096,7 +1096,7 @@ impl Message for OwnerReference {
             _ => Slot::None,
         }
     }
-    own_loop!(OWNER_REFERENCE, [5, 1, 3, 4], [6, 7]);
+    own_loop!(OWNER_REFERENCE, [5, 1, 3, 4], [6, 7], [], []);
 }
 message_impls!(OwnerReference);
 

@@ -50,9 +50,15 @@ fn decode_numbers(
             }
         };
         let done = if tag & 7 == 2 {
-            decode_value(message, number, start, &mut rest, decoder)
+            match take_bytes(&mut rest) {
+                Ok(value) => decode_value(message, number, value, start, &mut rest, decoder),
+                Err(error) => Err(error),
+            }
         } else if tag & 7 == 0 {
-            decode_number(message, number, &mut rest, decoder)
+            match take_varint(&mut rest) {
+                Ok(value) => decode_number(message, number, value, decoder),
+                Err(error) => Err(error),
+            }
         } else {
             let (wire, after) = take_any(start)?;
             rest = after;
@@ -66,29 +72,6 @@ fn decode_numbers(
         }
     }
     Ok(())
-}
-
-/// Takes a field of one of the types that have a loop of their own, where `number` and `wire` are known when this is compiled: what a
-/// field is, and which flags it has, is then nothing that the processor is asked. Whatever is written in another way is left to the
-/// loop of all types. The field begins with its `tag` at `start`; `rest` is what follows the tag, and then what follows the field.
-#[doc(hidden)]
-#[inline(always)]
-pub fn decode_own<'a, M: Message>(
-    message: &mut M,
-    number: &'static Number,
-    wire: u64,
-    (tag, start): (u64, &'a [u8]),
-    rest: &mut &'a [u8],
-    decoder: &mut Decoder,
-) -> Result<(), DecodeError> {
-    if tag & 7 != wire {
-        return decode_other(message, start, rest, decoder);
-    }
-    let done = match wire {
-        2 => decode_value(message, number, start, rest, decoder),
-        _ => decode_number(message, number, rest, decoder),
-    };
-    done.map_err(|error| name_field(error, message.scheme(), number))
 }
 
 /// Takes one field, as the loop of all types does.
@@ -117,23 +100,17 @@ fn decode_one<'a>(message: &mut dyn Message, start: &'a [u8], decoder: &mut Deco
     Ok(after)
 }
 
-/// Takes the tag that a field begins with.
+/// Takes the value of a field that has a length, and where it is the first item of a list, the items that follow.
 #[doc(hidden)]
 #[inline(always)]
-pub fn take_tag(rest: &mut &[u8]) -> Result<u64, DecodeError> {
-    take_varint(rest)
-}
-
-/// Takes the value of a field that has a length, and where it is the first item of a list, the items that follow.
-#[inline(always)]
-fn decode_value<'a, M: Message + ?Sized>(
+pub fn decode_value<'a, M: Message + ?Sized>(
     message: &mut M,
     number: &Number,
+    value: &[u8],
     start: &'a [u8],
     rest: &mut &'a [u8],
     decoder: &mut Decoder,
 ) -> Result<(), DecodeError> {
-    let value = take_bytes(rest)?;
     if value.is_empty() && number.flags & Flags::ABSENT_IF_ZERO != 0 {
         return Ok(());
     }
@@ -160,6 +137,16 @@ fn decode_value<'a, M: Message + ?Sized>(
     }
 }
 
+/// The error of the field that has this tag.
+#[doc(hidden)]
+#[cold]
+pub fn name_number(error: DecodeError, scheme: &TypeInfo, tag: u64) -> DecodeError {
+    match scheme.numbers.get((tag >> 3) as usize) {
+        Some(number) => name_field(error, scheme, number),
+        None => error,
+    }
+}
+
 #[cold]
 fn name_field(error: DecodeError, scheme: &TypeInfo, number: &Number) -> DecodeError {
     match scheme.fields.get(usize::from(number.target)) {
@@ -169,8 +156,9 @@ fn name_field(error: DecodeError, scheme: &TypeInfo, number: &Number) -> DecodeE
 }
 
 /// A number in as few instructions as the usual one or two bytes need.
+#[doc(hidden)]
 #[inline(always)]
-pub(super) fn take_varint(rest: &mut &[u8]) -> Result<u64, DecodeError> {
+pub fn take_varint(rest: &mut &[u8]) -> Result<u64, DecodeError> {
     match *rest {
         [a @ 0..0x80, after @ ..] => {
             *rest = after;
@@ -195,8 +183,9 @@ fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
 }
 
 /// The bytes that a length stands before.
+#[doc(hidden)]
 #[inline(always)]
-pub(super) fn take_bytes<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
+pub fn take_bytes<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
     let length = take_varint(rest)?;
     let Some((bytes, after)) = rest.split_at_checked(length as usize) else { return Err(DecodeError::truncated()) };
     *rest = after;
@@ -204,14 +193,14 @@ pub(super) fn take_bytes<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], DecodeErro
 }
 
 /// Takes the value of a field that is a number.
+#[doc(hidden)]
 #[inline(always)]
-fn decode_number<M: Message + ?Sized>(
+pub fn decode_number<M: Message + ?Sized>(
     message: &mut M,
     number: &Number,
-    rest: &mut &[u8],
+    value: u64,
     decoder: &mut Decoder,
 ) -> Result<(), DecodeError> {
-    let value = take_varint(rest)?;
     if value == 0 && number.flags & Flags::ABSENT_IF_ZERO != 0 {
         return Ok(());
     }

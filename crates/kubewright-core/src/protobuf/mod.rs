@@ -8,7 +8,7 @@ mod wire;
 
 pub use decode::decode_message;
 #[doc(hidden)]
-pub use decode::{decode_other, decode_own, take_tag};
+pub use decode::{decode_number, decode_other, decode_value, name_number, take_bytes, take_varint};
 pub use encode::{Encoder, encode_message};
 pub(crate) use envelope::type_meta;
 pub use envelope::{Envelope, MAGIC};

@@ -1818,7 +1818,7 @@ impl Message for Container {
             _ => Slot::None,
         }
     }
-    own_loop!(CONTAINER, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 20, 14, 15], [16, 17, 18]);
+    own_loop!(CONTAINER, [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 13, 20, 14, 15], [], [5], [16, 17, 18]);
 }
 message_impls!(Container);
 
@@ -2359,7 +2359,7 @@ impl Message for ContainerState {
             _ => Slot::None,
         }
     }
-    own_loop!(CONTAINER_STATE, [1, 2, 3], []);
+    own_loop!(CONTAINER_STATE, [1, 2, 3], [], [], []);
 }
 message_impls!(ContainerState);
 
@@ -2419,7 +2419,7 @@ impl Message for ContainerStateRunning {
             _ => Slot::None,
         }
     }
-    own_loop!(CONTAINER_STATE_RUNNING, [1], []);
+    own_loop!(CONTAINER_STATE_RUNNING, [1], [], [], []);
 }
 message_impls!(ContainerStateRunning);
 
@@ -2664,7 +2664,7 @@ impl Message for ContainerStatus {
             _ => Slot::None,
         }
     }
-    own_loop!(CONTAINER_STATUS, [1, 2, 3, 6, 7, 8], [4, 5, 9]);
+    own_loop!(CONTAINER_STATUS, [1, 2, 3, 6, 7, 8], [4, 5, 9], [], []);
 }
 message_impls!(ContainerStatus);
 
@@ -3464,7 +3464,7 @@ impl Message for EnvVar {
             _ => Slot::None,
         }
     }
-    own_loop!(ENV_VAR, [1, 2, 3], []);
+    own_loop!(ENV_VAR, [1, 2, 3], [], [], []);
 }
 message_impls!(EnvVar);
 
@@ -8925,7 +8925,7 @@ impl Message for Pod {
             _ => Slot::None,
         }
     }
-    own_loop!(POD, [1, 2, 3], []);
+    own_loop!(POD, [1, 2, 3], [], [], []);
 }
 message_impls!(Pod);
 object_impls!(Pod);
@@ -9313,7 +9313,7 @@ impl Message for PodCondition {
             _ => Slot::None,
         }
     }
-    own_loop!(POD_CONDITION, [1, 2, 3, 4, 5, 6], [7]);
+    own_loop!(POD_CONDITION, [1, 2, 4], [], [3, 5, 6], [7]);
 }
 message_impls!(PodCondition);
 
@@ -10236,7 +10236,7 @@ impl Message for PodSpec {
             _ => Slot::None,
         }
     }
-    own_loop!(POD_SPEC, [1, 2, 3, 6, 8, 9, 10, 14, 16, 17, 19, 22, 24, 31], [4, 11, 12, 13, 25, 30]);
+    own_loop!(POD_SPEC, [1, 2, 3, 6, 8, 9, 10, 14, 19, 22, 31], [4, 25, 30], [16, 17, 24], [11, 12, 13]);
 }
 message_impls!(PodSpec);
 
@@ -10590,7 +10590,7 @@ impl Message for PodStatus {
             _ => Slot::None,
         }
     }
-    own_loop!(POD_STATUS, [1, 2, 3, 4, 11, 5, 16, 6, 12, 7, 8, 9, 14], [17]);
+    own_loop!(POD_STATUS, [1, 2, 5, 16, 6, 12, 7, 8, 9], [17], [3, 4, 11, 14], []);
 }
 message_impls!(PodStatus);
 
@@ -15089,7 +15089,7 @@ impl Message for VolumeMount {
             _ => Slot::None,
         }
     }
-    own_loop!(VOLUME_MOUNT, [1, 3, 4, 6], [2]);
+    own_loop!(VOLUME_MOUNT, [1, 3], [2], [4, 6], []);
 }
 message_impls!(VolumeMount);
 
