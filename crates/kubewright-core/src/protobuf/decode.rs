@@ -87,7 +87,7 @@ pub fn decode_other<'a>(
     Ok(())
 }
 
-/// With the items that follow where it is that of a list, so that they are known again and made room for together.
+/// One field, with the items that follow where it is that of a list, so that they are known again and made room for together.
 #[cold]
 fn decode_one<'a>(message: &mut dyn Message, start: &'a [u8], decoder: &mut Decoder) -> Result<&'a [u8], DecodeError> {
     let after = match take_any(start) {

@@ -10,8 +10,7 @@ use kubewright_client::{Api, Client, Config, Error};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Map, MicroTime, Object, ObjectKey, ResourceVersion, Str};
 use kubewright_runtime::election::{
-    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderCallbacks, LeaderElectionOptions, LeadershipLost, Lock,
-    Record,
+    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderElectionOptions, Lock, Record,
 };
 use kubewright_runtime::{LeaderElector, Leadership};
 use tokio::io::AsyncReadExt;
@@ -20,19 +19,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{eventually, seconds, server};
 
-fn options() -> LeaderElectionOptions {
+pub fn options() -> LeaderElectionOptions {
     LeaderElectionOptions::default().seed(7)
 }
 
-fn elector(client: &Client, identity: &str) -> LeaderElector {
+pub fn elector(client: &Client, identity: &str) -> LeaderElector {
     LeaderElector::new(client, "default", "lock", identity, options()).unwrap()
 }
 
-async fn lease(server: &RunningServer) -> LeaseSpec {
+pub async fn lease(server: &RunningServer) -> LeaseSpec {
     Api::<Lease>::namespaced(&server.client(), "default").get("lock").await.unwrap().spec.unwrap()
 }
 
-async fn put(server: &RunningServer, holder: &str, seconds: i32, transitions: i32) {
+pub async fn put(server: &RunningServer, holder: &str, seconds: i32, transitions: i32) {
     let spec = LeaseSpec {
         holder_identity: Some(holder.into()),
         lease_duration_seconds: Some(seconds),
@@ -48,7 +47,7 @@ async fn put(server: &RunningServer, holder: &str, seconds: i32, transitions: i3
     Api::namespaced(&server.client(), "default").create(&lease).await.unwrap();
 }
 
-async fn acquire(elector: &mut LeaderElector) -> Leadership {
+pub async fn acquire(elector: &mut LeaderElector) -> Leadership {
     elector.acquire(&CancellationToken::new()).await.unwrap()
 }
 
@@ -344,124 +343,6 @@ async fn a_coordinated_candidate_waits_to_be_chosen_and_leaves_at_the_end_of_its
     let start = Instant::now();
     leadership.lost().await;
     assert!(start.elapsed() <= seconds(12.0));
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn add(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-
-    /// Callbacks that write down what happens; the work takes `wind_down` to end.
-    fn callbacks(&self, wind_down: Duration) -> LeaderCallbacks {
-        let [started, stopped, new] = [self.clone(), self.clone(), self.clone()];
-        LeaderCallbacks::new(
-            move |stop| async move {
-                started.add("started");
-                stop.cancelled().await;
-                sleep(wind_down).await;
-                started.add("ended");
-            },
-            move || stopped.add("stopped"),
-        )
-        .on_new_leader(move |leader| new.add(format!("leader {leader}")))
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn callbacks_tell_of_the_beginning_the_end_and_each_new_leader() {
-    // LE-8, LE-9
-    let server = server().await;
-    let (log, stop) = (Log::default(), CancellationToken::new());
-    let running = tokio::spawn({
-        let (elector, callbacks, stop) = (elector(&server.client(), "a"), log.callbacks(seconds(3.0)), stop.clone());
-        async move { elector.run(callbacks, &stop).await }
-    });
-    let other = Log::default();
-    let never = CancellationToken::new();
-    let waiting = tokio::spawn({
-        let client = server.client();
-        let (callbacks, stop) = (other.callbacks(Duration::ZERO), never.clone());
-        async move {
-            sleep(seconds(1.0)).await;
-            elector(&client, "b").run(callbacks, &stop).await
-        }
-    });
-    sleep(seconds(30.0)).await;
-    assert_eq!(log.lines(), ["leader a", "started"]);
-    assert_eq!(other.lines(), ["leader a"]);
-    stop.cancel();
-    assert_eq!(running.await.unwrap(), Ok(()));
-    assert_eq!(log.lines(), ["leader a", "started", "ended", "stopped"]);
-    // Released only after the work had ended, and taken over at the next try.
-    eventually("b leads", async || other.lines() == ["leader a", "leader b", "started"]).await;
-    never.cancel();
-    waiting.await.unwrap().unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_that_never_led_is_told_that_it_stopped() {
-    // LE-9
-    let server = server().await;
-    put(&server, "other", 3600, 0).await;
-    let (log, stop) = (Log::default(), CancellationToken::new());
-    tokio::spawn({
-        let stop = stop.clone();
-        async move {
-            sleep(seconds(10.0)).await;
-            stop.cancel();
-        }
-    });
-    elector(&server.client(), "a").run(log.callbacks(Duration::ZERO), &stop).await.unwrap();
-    assert_eq!(log.lines(), ["leader other", "stopped"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_that_panics_frees_the_lease_and_tells() {
-    // LE-9: a process of Go ends. Here nobody would do the work, for as long as the lease is renewed.
-    let server = server().await;
-    for is_late in [false, true] {
-        let (log, stop) = (Log::default(), CancellationToken::new());
-        let stopped = log.clone();
-        let work = move |stop: CancellationToken| async move {
-            sleep(seconds(5.0)).await;
-            if is_late {
-                stop.cancelled().await;
-            }
-            panic!("as it may");
-        };
-        let callbacks = LeaderCallbacks::new(work, move || stopped.add("stopped"));
-        let (elector, stopping) = (elector(&server.client(), "a"), stop.clone());
-        let running = tokio::spawn(async move { elector.run(callbacks, &stopping).await });
-        sleep(seconds(10.0)).await;
-        stop.cancel();
-        let ended = timeout(seconds(60.0), running).await.expect("it ends").expect_err("it panics");
-        assert!(ended.is_panic());
-        assert_eq!(log.lines(), ["stopped"]);
-        assert_eq!(lease(&server).await.holder_identity.as_deref().unwrap_or_default(), "");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn losing_the_lease_ends_the_run_with_an_error() {
-    // LE-9, LE-10
-    let server = server().await;
-    let log = Log::default();
-    let faults = server.faults().clone();
-    tokio::spawn(async move {
-        sleep(seconds(20.0)).await;
-        faults.inject(Fault::drop_request().resource("leases"));
-    });
-    let stop = CancellationToken::new();
-    let end = elector(&server.client(), "a").run(log.callbacks(Duration::ZERO), &stop).await;
-    assert_eq!(end, Err(LeadershipLost));
-    assert_eq!(log.lines().last().map(String::as_str), Some("stopped"));
 }
 
 #[tokio::test]

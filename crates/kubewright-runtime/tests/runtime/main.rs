@@ -4,6 +4,7 @@ mod chores;
 mod controller;
 mod custom;
 mod election;
+mod election_run;
 mod election_simulation;
 mod events;
 mod frozen;
