@@ -1,5 +1,6 @@
 //! The way of a request: who asks, whether they may, what they want, and the answer.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -83,7 +84,15 @@ impl Service {
             let status = Status::request_entity_too_large("limit is 3145728");
             return Ok(Answer::rejection(status.into(), Wanted::JSON).into_response());
         }
-        self.serve(&Peer::Trusted, Asked::new(request)).await
+        self.trusted(request).await
+    }
+
+    /// Boxed here, so that who calls it does not compile the server once more.
+    fn trusted(
+        &self,
+        request: Request<Bytes>,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send + '_>> {
+        Box::pin(async move { self.serve(&Peer::Trusted, Asked::new(request)).await })
     }
 
     pub(crate) fn faults(&self) -> &Faults {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kubewright_client::task::BoxFuture;
 use kubewright_core::DynamicObject;
 use tokio_util::sync::CancellationToken;
 
@@ -163,26 +164,30 @@ impl Shipped {
     /// # Errors
     /// If it cannot start.
     pub async fn run(self, context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
-        let ended = match self {
-            Shipped::CronJob => cronjob::run(context, stop).await,
-            Shipped::DaemonSet => daemonset::run(context, stop).await,
-            Shipped::Deployment => deployment::run(context, stop).await,
-            Shipped::Disruption => disruption::run(context, stop).await,
-            Shipped::Endpoints => endpoints::run(context, stop).await,
-            Shipped::EphemeralVolumes => ephemeral_volumes::run(context, stop).await,
-            Shipped::Hooks => hooks::run(context, stop).await,
-            Shipped::IngressManager => ingress_manager::run(context, stop).await,
-            Shipped::Job => job::run(context, stop).await,
-            Shipped::Nodes => nodes::run(context, NodeOptions::default(), stop).await,
-            Shipped::ReplicaSet => replicaset::run(context, stop).await,
-            Shipped::ReplicationController => replicaset::run_replication_controllers(context, stop).await,
-            Shipped::RootCaCertPublisher => root_ca_cert_publisher::run(context, stop).await,
-            Shipped::Sample => sample::run(context, stop).await,
-            Shipped::ServiceAccounts => service_accounts::run(context, stop).await,
-            Shipped::StatefulSet => statefulset::run(context, stop).await,
-            Shipped::Volumes => volumes::run(context, stop).await,
-        };
-        unless_stopped(ended, stop)
+        unless_stopped(self.work(context, stop).await, stop)
+    }
+
+    /// Boxed, so that a crate which runs controllers does not compile all of them, and informers of all their kinds, once more.
+    fn work<'a>(self, context: &'a ControllerContext, stop: &'a CancellationToken) -> BoxFuture<'a, Result<(), Error>> {
+        match self {
+            Shipped::CronJob => Box::pin(cronjob::run(context, stop)),
+            Shipped::DaemonSet => Box::pin(daemonset::run(context, stop)),
+            Shipped::Deployment => Box::pin(deployment::run(context, stop)),
+            Shipped::Disruption => Box::pin(disruption::run(context, stop)),
+            Shipped::Endpoints => Box::pin(endpoints::run(context, stop)),
+            Shipped::EphemeralVolumes => Box::pin(ephemeral_volumes::run(context, stop)),
+            Shipped::Hooks => Box::pin(hooks::run(context, stop)),
+            Shipped::IngressManager => Box::pin(ingress_manager::run(context, stop)),
+            Shipped::Job => Box::pin(job::run(context, stop)),
+            Shipped::Nodes => Box::pin(nodes::run(context, NodeOptions::default(), stop)),
+            Shipped::ReplicaSet => Box::pin(replicaset::run(context, stop)),
+            Shipped::ReplicationController => Box::pin(replicaset::run_replication_controllers(context, stop)),
+            Shipped::RootCaCertPublisher => Box::pin(root_ca_cert_publisher::run(context, stop)),
+            Shipped::Sample => Box::pin(sample::run(context, stop)),
+            Shipped::ServiceAccounts => Box::pin(service_accounts::run(context, stop)),
+            Shipped::StatefulSet => Box::pin(statefulset::run(context, stop)),
+            Shipped::Volumes => Box::pin(volumes::run(context, stop)),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod roles;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -190,6 +191,16 @@ impl ApiServer {
     /// # Errors
     /// If the address is taken, a preloaded object is refused, or the directory of objects cannot be used.
     pub async fn start(self) -> Result<RunningServer, StartError> {
+        self.starting().await
+    }
+
+    /// Boxed here, so that a crate which starts a server does not compile all of it once more: what a future awaits is compiled
+    /// by whoever polls it.
+    fn starting(self) -> Pin<Box<dyn Future<Output = Result<RunningServer, StartError>> + Send>> {
+        Box::pin(self.begin())
+    }
+
+    async fn begin(self) -> Result<RunningServer, StartError> {
         let (stop, stopped) = watch::channel(false);
         let options = self.window.map_or_else(StoreOptions::default, |events| StoreOptions::default().window(events));
         let (mut registry, disk) = match &self.data {
