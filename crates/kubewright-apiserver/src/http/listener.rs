@@ -1,5 +1,6 @@
 //! Accepts connections from a socket, with or without TLS.
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use super::Connections;
@@ -20,6 +22,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(3 * 60), Duration::from_secs(15));
 /// How long to wait when the system has no more sockets to give.
 const EXHAUSTED: Duration = Duration::from_millis(50);
+/// How often it is said that there are none: where some are freed now and then, it would be all the time.
+const LAMENT: Duration = Duration::from_secs(60);
 
 /// What a client hears that speaks no TLS where it should.
 const FORGOTTEN: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
@@ -38,14 +42,18 @@ pub(crate) async fn listen(
     let mut connections = Connections::new(service, stop.clone());
     let acceptor = tls.map(TlsAcceptor::from);
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE.0).with_interval(KEEP_ALIVE.1);
+    let mut shortage = Shortage::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stopped| *stopped) => break,
         };
-        let Ok((mut socket, _)) = accepted else {
-            tokio::time::sleep(EXHAUSTED).await;
-            continue;
+        let mut socket = match accepted {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                shortage.wait(&error).await;
+                continue;
+            }
         };
         // Events should arrive when they happen, not when a packet is full.
         let _ = socket.set_nodelay(true);
@@ -73,6 +81,28 @@ pub(crate) async fn listen(
     }
     drop(listener);
     connections.finish().await;
+}
+
+/// Times when no connection can be accepted.
+#[derive(Default)]
+struct Shortage {
+    /// When it was last said.
+    told: Option<Instant>,
+}
+
+impl Shortage {
+    /// Waits until it may be worth trying again.
+    async fn wait(&mut self, error: &io::Error) {
+        // A client that has left again already is nobody's shortage.
+        if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted) {
+            return;
+        }
+        if self.told.is_none_or(|told| told.elapsed() >= LAMENT) {
+            self.told = Some(Instant::now());
+            tracing::error!(%error, "no connection can be accepted, and new clients wait until one can: if too many files are open, raise the limit (ulimit -n)");
+        }
+        tokio::time::sleep(EXHAUSTED).await;
+    }
 }
 
 /// Whether a client speaks HTTP without TLS. It is told so, as by Go's servers: it can read nothing of what TLS would answer.

@@ -1,6 +1,7 @@
 //! The command as its users meet it: as a process.
 
 mod asking;
+mod crowded;
 mod killed;
 mod killed_up;
 mod kubectl;

@@ -48,14 +48,28 @@ pub struct Serving {
 impl Serving {
     /// Starts the command, and waits for its first line.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut serving = Self::begin(arguments);
-        serving.out.read_line(&mut serving.line).expect("it says where it serves");
-        serving
+        Self::begin(arguments).wait_for_line()
+    }
+
+    /// The same with no more than so many open files, sockets included.
+    pub fn start_with_files(limit: u32, arguments: &[&str]) -> Self {
+        let limited = format!(r#"ulimit -n {limit}; exec "$0" "$@""#);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &limited, env!("CARGO_BIN_EXE_kubewright")]);
+        Self::spawn(shell, arguments).wait_for_line()
+    }
+
+    fn wait_for_line(mut self) -> Self {
+        self.out.read_line(&mut self.line).expect("it says where it serves");
+        self
     }
 
     /// Starts the command, which need not say anything on standard output.
     pub fn begin(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubewright"));
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_kubewright")), arguments)
+    }
+
+    fn spawn(mut command: Command, arguments: &[&str]) -> Self {
         command.args(arguments).env_remove("KUBEWRIGHT_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("the command was built");
         let out = BufReader::new(process.stdout.take().expect("piped"));

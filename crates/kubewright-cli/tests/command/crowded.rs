@@ -1,0 +1,37 @@
+//! A server that the system gives no more files.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::process::{PATIENCE, Serving};
+
+/// How many files the server may have open, and how many clients come.
+const FILES: u32 = 40;
+const CLIENTS: usize = 60;
+
+#[test]
+fn a_server_without_more_files_says_so_and_serves_again_when_there_are_some() {
+    let serving = Serving::start_with_files(FILES, &["apiserver", "--http", "--quiet", "--listen", "127.0.0.1:0"]);
+    let address = serving.line.trim().strip_prefix("ready http://").expect("it is ready");
+    let mut known = TcpStream::connect(address).expect("it listens");
+    assert!(is_ready(&mut known));
+    let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    let said = serving.until_it_says("no connection can be accepted");
+    let last = said.last().expect("it was said");
+    assert!(last.contains("Too many open files") && last.contains("ulimit -n"), "{last}");
+    assert!(is_ready(&mut known), "those who are there are served");
+
+    drop(clients);
+    let mut new = TcpStream::connect(address).expect("it listens");
+    assert!(is_ready(&mut new), "and those who come, when others have left");
+}
+
+fn is_ready(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(PATIENCE)).expect("a length of time");
+    stream.set_write_timeout(Some(Duration::from_secs(10))).expect("a length of time");
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").expect("it is there");
+    let mut answer = [0; 1024];
+    let read = stream.read(&mut answer).expect("it answers");
+    answer[..read].starts_with(b"HTTP/1.1 200")
+}
