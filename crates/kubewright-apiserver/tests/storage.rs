@@ -8,7 +8,7 @@ use std::{io, panic, time::Duration};
 use kubewright_apiserver::storage::{
     Entry, EventKind, Key, ListOptions, ReadError, Scope, Store, StoreOptions, WriteError,
 };
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 fn pod(namespace: usize, name: usize) -> Key {
     Key::namespaced("pods", &format!("ns-{namespace}"), &format!("pod-{name:06}"))
@@ -322,6 +322,29 @@ fn the_window_bounds_what_is_alive() {
     assert!(alive.load(Ordering::Relaxed) <= 101);
     drop(store);
     assert_eq!(alive.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn recent_events_are_kept_beyond_the_window() {
+    let age = Duration::from_secs(75);
+    let store = Store::new(StoreOptions::default().window(100).keep_recent(age, 1_000).start_revision(0));
+    let write = |name: u32| store.create(&Key::cluster("configs", name.to_string()), |revision| revision).map(drop);
+    let configs = Scope::resource("configs");
+    (0..500).for_each(|name| write(name).expect("a new name"));
+    assert_eq!(store.usage().events, 500);
+    store.watch(&configs, 1).expect("one who is a moment late misses nothing");
+    (500..2_000).for_each(|name| write(name).expect("a new name"));
+    assert_eq!(store.usage().events, 1_000, "a burst is bounded as well");
+
+    // After a rest they go little by little, and no write has to wait for all of them.
+    sleep(age).await;
+    assert_eq!(store.usage().events, 1_000);
+    write(2_000).expect("a new name");
+    let left = store.usage().events;
+    assert!((900..1_000).contains(&left), "{left}");
+    (2_001..2_100).for_each(|name| write(name).expect("a new name"));
+    assert_eq!(store.usage().events, 100);
+    store.watch(&configs, 1_900).expect_err("it is long ago, and there were others");
 }
 
 #[test]

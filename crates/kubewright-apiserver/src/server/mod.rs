@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 
 use tokio::io::DuplexStream;
@@ -30,6 +31,8 @@ use kubeconfig::Credentials;
 
 /// How much a pipe in memory holds before its writer waits.
 const PIPE_SIZE: usize = 64 << 10;
+/// How old writes may be, and how many there may be, that are remembered for watches and pages beyond a number that is remembered anyway.
+const RECENT: (Duration, usize) = (Duration::from_secs(75), 100 << 10);
 
 /// A server that is to be started.
 ///
@@ -179,7 +182,8 @@ impl ApiServer {
         self
     }
 
-    /// Remembers this many of the latest writes for watches and pages. 10,000 by default.
+    /// Remembers this many of the latest writes for watches and pages. By default 10,000, and those of the last 75 seconds
+    /// up to 102,400, as the real server does for watches.
     #[must_use]
     pub fn history(mut self, events: usize) -> Self {
         self.window = Some(events);
@@ -202,7 +206,10 @@ impl ApiServer {
 
     async fn begin(self) -> Result<RunningServer, StartError> {
         let (stop, stopped) = watch::channel(false);
-        let options = self.window.map_or_else(StoreOptions::default, |events| StoreOptions::default().window(events));
+        let options = match self.window {
+            Some(events) => StoreOptions::default().window(events),
+            None => StoreOptions::default().keep_recent(RECENT.0, RECENT.1),
+        };
         let (mut registry, disk) = match &self.data {
             Some(directory) => {
                 let unusable = |error: OpenError| StartError::Data { message: error.to_string() };

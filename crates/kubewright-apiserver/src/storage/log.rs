@@ -2,7 +2,15 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{Event, EventKind, options::WeightLimit};
+use tokio::time::Instant;
+
+use super::{
+    Event, EventKind,
+    options::{Recent, WeightLimit},
+};
+
+/// So many events are forgotten at most because of their age with each that comes: nobody waits for the end of a long rest.
+const AGED_AT_ONCE: usize = 16;
 
 /// A bounded queue of events without gaps.
 pub(super) struct Log<V> {
@@ -11,18 +19,42 @@ pub(super) struct Log<V> {
     /// The revision of the newest dropped event, or the one the store began with.
     forgotten: u64,
     window: usize,
+    recent: Option<Recent>,
     weight: usize,
     weight_limit: Option<WeightLimit<V>>,
+    /// Ages are counted in seconds from here.
+    begun: Instant,
+    /// When the newest event came.
+    newest: u32,
+    /// How many have been forgotten because of their age since then.
+    aged: usize,
 }
 
 struct Logged<V> {
     event: Arc<Event<V>>,
     weight: usize,
+    /// When it came.
+    second: u32,
 }
 
 impl<V> Log<V> {
-    pub(super) fn new(start_revision: u64, window: usize, weight_limit: Option<WeightLimit<V>>) -> Self {
-        Log { events: VecDeque::new(), forgotten: start_revision, window, weight: 0, weight_limit }
+    pub(super) fn new(
+        start_revision: u64,
+        window: usize,
+        recent: Option<Recent>,
+        weight_limit: Option<WeightLimit<V>>,
+    ) -> Self {
+        Log {
+            events: VecDeque::new(),
+            forgotten: start_revision,
+            window,
+            recent,
+            weight: 0,
+            weight_limit,
+            begun: Instant::now(),
+            newest: 0,
+            aged: 0,
+        }
     }
 
     pub(super) fn forgotten(&self) -> u64 {
@@ -61,16 +93,32 @@ impl<V> Log<V> {
     pub(super) fn push(&mut self, event: Arc<Event<V>>, weight: usize) {
         debug_assert_eq!(event.revision, self.forgotten + 1 + self.events.len() as u64);
         self.weight = self.weight.saturating_add(weight);
-        self.events.push_back(Logged { event, weight });
+        if self.recent.is_some() {
+            self.newest = u32::try_from(self.begun.elapsed().as_secs()).unwrap_or(u32::MAX);
+            self.aged = 0;
+        }
+        self.events.push_back(Logged { event, weight, second: self.newest });
     }
 
     /// Removes the oldest event if the log is over its bounds.
     pub(super) fn pop_surplus(&mut self) -> Option<Arc<Event<V>>> {
         let too_heavy = self.weight_limit.as_ref().is_some_and(|weight| self.weight > weight.limit);
-        if self.events.len() <= 1 || (self.events.len() <= self.window && !too_heavy) {
+        if self.events.len() <= 1 || !(too_heavy || self.is_too_long()) {
             return None;
         }
         self.pop()
+    }
+
+    /// Whether the oldest event is outside of the window, and not recent enough to be kept nevertheless.
+    fn is_too_long(&mut self) -> bool {
+        let length = self.events.len();
+        let Some(recent) = self.recent.filter(|recent| length > self.window && length <= recent.most) else {
+            return length > self.window;
+        };
+        let age = self.events.front().map_or(0, |oldest| self.newest.saturating_sub(oldest.second));
+        let is_aged = age >= recent.seconds && self.aged < AGED_AT_ONCE;
+        self.aged += usize::from(is_aged);
+        is_aged
     }
 
     /// Removes the oldest event.
@@ -78,6 +126,9 @@ impl<V> Log<V> {
         let logged = self.events.pop_front()?;
         self.weight = self.weight.saturating_sub(logged.weight);
         self.forgotten = logged.event.revision;
+        if self.events.capacity() > self.window.saturating_mul(4) && self.events.len() < self.events.capacity() / 4 {
+            self.events.shrink_to(self.events.len() * 2);
+        }
         Some(logged.event)
     }
 }

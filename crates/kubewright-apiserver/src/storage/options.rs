@@ -1,6 +1,6 @@
 //! How much of the past a store keeps, and who else hears of its writes.
 
-use std::io;
+use std::{io, time::Duration};
 
 use super::Event;
 
@@ -13,9 +13,19 @@ pub(super) struct WeightLimit<V> {
     pub(super) weigh: fn(&V) -> usize,
 }
 
+/// Which events are kept beyond the window.
+#[derive(Clone, Copy)]
+pub(super) struct Recent {
+    /// Those that came less than so many seconds before the newest.
+    pub(super) seconds: u32,
+    /// So many in all, window included.
+    pub(super) most: usize,
+}
+
 /// What a store can be told beyond its defaults.
 pub struct StoreOptions<V> {
     pub(super) window: usize,
+    pub(super) recent: Option<Recent>,
     pub(super) weight: Option<WeightLimit<V>>,
     pub(super) start_revision: u64,
     pub(super) journal: Option<Journal<V>>,
@@ -23,7 +33,7 @@ pub struct StoreOptions<V> {
 
 impl<V> Default for StoreOptions<V> {
     fn default() -> Self {
-        StoreOptions { window: 10_000, weight: None, start_revision: 100, journal: None }
+        StoreOptions { window: 10_000, recent: None, weight: None, start_revision: 100, journal: None }
     }
 }
 
@@ -32,6 +42,15 @@ impl<V> StoreOptions<V> {
     #[must_use]
     pub fn window(mut self, events: usize) -> Self {
         self.window = events.max(1);
+        self
+    }
+
+    /// Keeps more events than the window, up to `most` in all, as long as they are younger than `age`, in whole seconds.
+    ///
+    /// Many writes in a short time would otherwise leave those behind who are only a moment late. Off by default.
+    #[must_use]
+    pub fn keep_recent(mut self, age: Duration, most: usize) -> Self {
+        self.recent = Some(Recent { seconds: u32::try_from(age.as_secs()).unwrap_or(u32::MAX), most });
         self
     }
 

@@ -57,7 +57,7 @@ impl<V> Shard<V> {
 impl<V> State<V> {
     pub(super) fn new(options: StoreOptions<V>, objects: impl IntoIterator<Item = (Key, Entry<V>)>) -> Self {
         let revision = options.start_revision;
-        let log = Log::new(revision, options.window, options.weight);
+        let log = Log::new(revision, options.window, options.recent, options.weight);
         let mut state = State { revision, log, shards: BTreeMap::new(), everything: None, journal: options.journal };
         for (key, entry) in objects {
             state.shard_mut(key.resource_str()).objects.insert(key.path().clone(), entry);
