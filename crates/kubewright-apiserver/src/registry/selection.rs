@@ -1,11 +1,12 @@
 //! Which objects a list or a watch is about: by labels, and by the fields that their kind can be selected by.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{FieldSelector, Selector, Value};
 
-use crate::catalog::Resource;
+use crate::catalog::{Custom, Resource};
 use crate::object::{Meta, StoredObject, tree};
 use crate::rejection::Rejection;
 
@@ -51,6 +52,8 @@ const NEW_EVENT_FIELDS: &[&str] = &[
 pub(crate) struct Selection {
     labels: Selector,
     fields: FieldSelector,
+    /// How custom objects are seen that are chosen by fields of their own, which may have defaults.
+    custom: Option<Arc<Custom>>,
 }
 
 impl Selection {
@@ -61,11 +64,13 @@ impl Selection {
             let field = requirement.field.as_str();
             let is_custom =
                 resource.custom.as_ref().is_some_and(|custom| custom.selectable.iter().any(|one| one == field));
-            if !matches!(field, "metadata.name" | "metadata.namespace") && !known.contains(&field) && !is_custom {
+            if !is_name(field) && !known.contains(&field) && !is_custom {
                 return Err(Status::bad_request(unknown_field(resource, known, field)).into());
             }
         }
-        Ok(Selection { labels, fields })
+        let is_about_own = fields.requirements().iter().any(|requirement| !is_name(&requirement.field));
+        let custom = resource.custom.as_ref().filter(|_| is_about_own).cloned().map(Arc::new);
+        Ok(Selection { labels, fields, custom })
     }
 
     /// Whether all objects are chosen.
@@ -86,23 +91,32 @@ impl Selection {
 
     /// Whether only a webhook can say what is chosen: it looks at fields that are elsewhere in another version.
     pub(crate) fn needs_webhook(&self, resource: &Resource) -> bool {
-        let is_name = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
         resource.needs_webhook() && self.fields.requirements().iter().any(|one| !is_name(&one.field))
     }
 
     /// What can be said before objects are in the version of the request: they may be chosen if their labels are.
     pub(crate) fn without_fields(&self) -> Selection {
-        Selection { labels: self.labels.clone(), fields: FieldSelector::default() }
+        Selection { labels: self.labels.clone(), ..Selection::default() }
     }
 
     /// Whether an object is chosen.
     pub(crate) fn matches(&self, object: &StoredObject) -> bool {
-        (self.labels.is_everything() || self.labels.matches(&object.labels))
-            && self.fields.requirements().iter().all(|requirement| {
-                let value = field(&object.value, &requirement.field);
-                (requirement.value == *value) != requirement.negated
-            })
+        (self.labels.is_everything() || self.labels.matches(&object.labels)) && self.has_fields(&object.value)
     }
+
+    fn has_fields(&self, object: &Value) -> bool {
+        let view = self.custom.as_ref().and_then(|custom| custom.view(object));
+        let object = view.as_ref().unwrap_or(object);
+        self.fields
+            .requirements()
+            .iter()
+            .all(|requirement| (requirement.value == *field(object, &requirement.field)) != requirement.negated)
+    }
+}
+
+/// Whether all objects have this field, custom ones as well.
+fn is_name(field: &str) -> bool {
+    matches!(field, "metadata.name" | "metadata.namespace")
 }
 
 fn fields_of(resource: &Resource) -> &'static [&'static str] {

@@ -84,6 +84,36 @@ async fn a_new_schema_shows_old_objects_in_its_light() {
 }
 
 #[tokio::test]
+async fn objects_are_selected_by_defaults_that_are_newer_than_they_are() {
+    let (_server, mut client) = server().await;
+    let with_mode = |default: &str| {
+        let version = version("v1", true, &format!(r#""mode":{{"type":"string"{default}}}"#));
+        version.replace(r#""schema""#, r#""selectableFields":[{"jsonPath":".spec.mode"}],"schema""#)
+    };
+    define(&mut client, &with_mode("")).await;
+    let (_, made) = client.call("POST", WIDGETS, &widget("v1", "{}")).await;
+    let selected = format!("{WIDGETS}?fieldSelector=spec.mode%3Dauto");
+    assert_eq!(text(&client.call("GET", &selected, "").await.1, "items"), "[]");
+    let change = format!(r#"{{"spec":{{"versions":[{}]}}}}"#, with_mode(r#","default":"auto""#));
+    client.call("PATCH", &format!("{DEFINITIONS}/widgets.shop.example.com"), &change).await;
+    let (_, list) = client.call("GET", &selected, "").await;
+    let items = list.get("items").and_then(Value::as_array).expect("a list");
+    assert_eq!((items.len(), text(&items[0], "spec").as_str()), (1, r#"{"mode":"auto"}"#));
+
+    // It has been in the selection since then, and a write that stores the default does not make it another object.
+    let version = text(&made, "metadata/resourceVersion");
+    let (_, changed) = client.call("PATCH", &format!("{WIDGETS}/w"), "{}").await;
+    assert_eq!(text(&changed, "metadata/generation"), "1");
+    assert_ne!(text(&changed, "metadata/resourceVersion"), version, "it is stored as it is seen");
+    let watch = format!("{selected}&watch=1&timeoutSeconds=1&resourceVersion={version}");
+    let event = client.call("GET", &watch, "").await.1;
+    assert_eq!((text(&event, "type"), text(&event, "object/spec/mode")), ("MODIFIED".into(), "auto".into()));
+    // From then on there is nothing to store.
+    let again = client.call("PATCH", &format!("{WIDGETS}/w"), "{}").await.1;
+    assert_eq!(text(&again, "metadata/resourceVersion"), text(&changed, "metadata/resourceVersion"));
+}
+
+#[tokio::test]
 async fn objects_move_to_a_new_storage_version_when_they_are_written() {
     let (_server, mut client) = server().await;
     let (first, second) = (version("v1", true, SIZE), version("v2", false, SIZE));
