@@ -45,6 +45,7 @@ trait Source<T>: Send + Sync {
     fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<T>>>;
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<T>>>;
     fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
+    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
 }
 
 impl<T: Object> Source<T> for Api<T> {
@@ -58,6 +59,10 @@ impl<T: Object> Source<T> for Api<T> {
 
     fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>> {
         Box::new(Api::answer_timeout(*self, timeout))
+    }
+
+    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>> {
+        Box::new(Api::default_answer_timeout(*self, timeout))
     }
 }
 
@@ -73,6 +78,10 @@ impl Source<PartialObjectMetadata> for MetadataApi {
     fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<PartialObjectMetadata>> {
         Box::new(MetadataApi::answer_timeout(*self, timeout))
     }
+
+    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<PartialObjectMetadata>> {
+        Box::new(MetadataApi::default_answer_timeout(*self, timeout))
+    }
 }
 
 impl<T: Object> ListWatch<T> {
@@ -83,7 +92,7 @@ impl<T: Object> ListWatch<T> {
 
     fn over(source: Box<dyn Source<T>>) -> Self {
         ListWatch {
-            source: source.answer_timeout(PATIENCE),
+            source: source.default_answer_timeout(PATIENCE),
             label_selector: Selector::default(),
             field_selector: FieldSelector::default(),
             shard_selector: None,
@@ -112,7 +121,8 @@ impl<T: Object> ListWatch<T> {
         self
     }
 
-    /// How long the server may take to begin an answer until it is asked again. Two minutes by default. In Go it may take for ever, and the
+    /// How long the server may take to begin an answer until it is asked again. By default what the
+    /// [client](kubewright_client::Client::answer_timeout) was told, or else two minutes. In Go it may take for ever, and the
     /// cache with it: the connection lives, and answers pings. Waits for a rate limit, or that the server has asked for, do not count.
     #[must_use]
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {

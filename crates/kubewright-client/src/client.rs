@@ -156,6 +156,14 @@ impl Client {
         self.set(|settings| settings.answer_timeout = Some(timeout))
     }
 
+    /// As [`answer_timeout`](Self::answer_timeout), unless the client has one already.
+    #[must_use]
+    pub fn default_answer_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| {
+            settings.answer_timeout.get_or_insert(timeout);
+        })
+    }
+
     /// Refuses an answer of more bytes than this where it is held whole, counted as they are after decompression: a few of them may
     /// become any number. A gigabyte by default. Lists, watches and streams do not hold theirs whole.
     #[must_use]

@@ -50,6 +50,12 @@ impl MetadataApi {
         MetadataApi(self.0.answer_timeout(timeout))
     }
 
+    /// The same unless its client [has been told already](Client::default_answer_timeout) when to give up.
+    #[must_use]
+    pub fn default_answer_timeout(self, timeout: Duration) -> Self {
+        MetadataApi(self.0.default_answer_timeout(timeout))
+    }
+
     /// The metadata of one object.
     #[doc(alias = "Get")]
     pub async fn get(&self, name: &str) -> Result<PartialObjectMetadata> {

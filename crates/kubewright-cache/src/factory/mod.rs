@@ -284,8 +284,10 @@ impl SharedInformerFactory {
         if state.entry_of.values().any(|entry| entry.name == name) {
             name.extend([" as ", std::any::type_name::<T>()]);
         }
-        let patience = options.reflector.patience;
-        let list_watch = list_watch(namespace).labels(labels).fields(fields).answer_timeout(patience);
+        let mut list_watch = list_watch(namespace).labels(labels).fields(fields);
+        if let Some(patience) = options.reflector.patience {
+            list_watch = list_watch.answer_timeout(patience);
+        }
         let informer_options = options.for_informer(&name, transform).resource(key.resource.clone());
         let source = match through {
             Some(through) => through(list_watch),

@@ -88,7 +88,7 @@ impl<T: Object> Reflector<T> {
 
     /// Reads one page; returns where the next one begins.
     async fn page(&self, options: &ListOptions, whole: &mut Whole<T>) -> Result<Option<Str>, Error> {
-        let patience = self.shared.options.patience;
+        let patience = self.shared.options.patience_or_default();
         let mut items = self.shared.lister_watcher.list(options.clone()).await?;
         while let Some(item) = next_within(patience, &mut items).await {
             consume_budget().await;

@@ -25,7 +25,8 @@ pub struct ReflectorOptions<T> {
     pub(super) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     pub(super) page_size: Option<u32>,
     pub(super) watch_timeout: Duration,
-    pub(crate) patience: Duration,
+    /// Two minutes if it is not said.
+    pub(crate) patience: Option<Duration>,
     pub(super) backoff: Backoff,
     pub(super) retry_internal_errors: Duration,
     pub(super) on_error: Option<ErrorHandler>,
@@ -43,7 +44,7 @@ impl<T> Default for ReflectorOptions<T> {
             should_resync: None,
             page_size: None,
             watch_timeout: SHORTEST_WATCH,
-            patience: PATIENCE,
+            patience: None,
             backoff: Backoff::default(),
             retry_internal_errors: Duration::ZERO,
             on_error: None,
@@ -90,6 +91,10 @@ impl<T> ReflectorOptions<T> {
         }
     }
 
+    pub(super) fn patience_or_default(&self) -> Duration {
+        self.patience.unwrap_or(PATIENCE)
+    }
+
     /// The name in diagnostics. Empty by default.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -133,7 +138,7 @@ impl<T> ReflectorOptions<T> {
     /// [`ListWatch`](crate::ListWatch::answer_timeout).
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.patience = Some(patience);
         self
     }
 

@@ -32,7 +32,7 @@ impl<T: Object> Reflector<T> {
         let options = ListOptions::default()
             .resource_version(version.as_str())
             .resource_version_match(ResourceVersionMatch::Exact);
-        let patience = self.shared.options.patience;
+        let patience = self.shared.options.patience_or_default();
         let mut items = self.shared.lister_watcher.list(options).await?;
         let mut versions = Versions::new();
         while let Some(item) = next_within(patience, &mut items).await {

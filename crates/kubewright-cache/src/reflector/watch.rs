@@ -166,7 +166,7 @@ impl<T: Object> Reflector<T> {
             let event = tokio::select! {
                 event = next(&mut watch.events) => event,
                 () = sleep_until(warn_at) => {
-                    if heard_at.elapsed() >= self.shared.options.patience {
+                    if heard_at.elapsed() >= self.shared.options.patience_or_default() {
                         return Gathered::Closed;
                     }
                     let waited = watch.began.elapsed();

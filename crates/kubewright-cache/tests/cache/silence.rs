@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::ApiServer;
-use kubewright_cache::{ListWatch, Reflector, ReflectorOptions, Store};
+use kubewright_cache::{FactoryOptions, ListWatch, Reflector, ReflectorOptions, SharedInformerFactory, Store};
 use kubewright_client::flowcontrol::TokenBucket;
 use kubewright_client::transport::{Body, ResponseFuture};
 use kubewright_client::{Api, Client};
@@ -83,6 +83,35 @@ async fn a_list_that_is_never_answered_is_asked_for_again() {
     assert_eq!(reflect(&client, 300).await, 1);
     let asked: Vec<u64> = asked.lock().unwrap().iter().map(|(at, _)| *at).collect();
     assert!(asked[0] == 0 && (120..123).contains(&asked[1]) && (240..247).contains(&asked[2]), "{asked:?}");
+}
+
+// RE-22: whoever has told their client knows better.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_has_been_told_when_to_give_up_does_so_for_caches_as_well() {
+    let times = |asked: &Mutex<Vec<(u64, bool)>>| -> Vec<u64> {
+        let asked = asked.lock().unwrap();
+        asked.iter().map(|(at, _)| *at).take(2).collect()
+    };
+    for (seconds, again) in [(5, 5..8), (300, 300..303)] {
+        let (client, asked) = server(Fault::Silence(0..1)).await;
+        assert_eq!(reflect(&client.answer_timeout(Duration::from_secs(seconds)), 400).await, 1);
+        let asked = times(&asked);
+        assert!(asked[0] == 0 && again.contains(&asked[1]), "{asked:?}");
+    }
+    // A factory has its own word only where it was given one.
+    for (options, again) in [
+        (ReflectorOptions::default(), 300..303),
+        (ReflectorOptions::default().patience(Duration::from_secs(60)), 60..63),
+    ] {
+        let (client, asked) = server(Fault::Silence(0..1)).await;
+        let client = client.answer_timeout(Duration::from_secs(300));
+        let factory = SharedInformerFactory::new(&client, FactoryOptions::default().reflector(options));
+        let _maps = factory.informer::<ConfigMap>();
+        factory.start(&CancellationToken::new());
+        factory.wait_for_cache_sync_within(Duration::from_secs(400)).await.expect("it is asked again");
+        let asked = times(&asked);
+        assert!(asked[0] == 0 && again.contains(&asked[1]), "{asked:?}");
+    }
 }
 
 // RE-10, RE-13, RC-4

@@ -102,6 +102,13 @@ impl<T> Api<T> {
         self
     }
 
+    /// The same unless its client [has been told already](Client::default_answer_timeout) when to give up.
+    #[must_use]
+    pub fn default_answer_timeout(mut self, timeout: Duration) -> Self {
+        self.client = self.client.default_answer_timeout(timeout);
+        self
+    }
+
     /// The same resource in this namespace.
     #[must_use]
     #[doc(alias = "Namespace")]
