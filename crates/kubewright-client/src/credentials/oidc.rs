@@ -266,7 +266,10 @@ fn wants_secret_in_body(discovery: &Value) -> bool {
     has("client_secret_post") && !has("client_secret_basic")
 }
 
-/// Whether a token's own date says that it has expired. What is no such token counts as expired.
+/// Whether a token's own date says that it has expired.
+///
+/// One without a date is used until the server refuses it. Go renews it for each request, and asks a provider that gives such tokens
+/// as often as the server.
 fn is_expired(token: &str) -> bool {
     let expiry = || {
         let claims = token.split('.').nth(1)?;
@@ -284,10 +287,10 @@ fn is_expired(token: &str) -> bool {
             .collect();
         text.extend(std::iter::repeat_n('=', text.len().wrapping_neg() % 4));
         let claims = Value::from_json(&ByteString::from_base64(text.as_bytes()).ok()?).ok()?;
-        let seconds = claims.get("exp")?.as_f64()?;
-        SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
+        claims.get("exp")?.as_f64()
     };
-    expiry().is_none_or(|expiry| expiry <= SystemTime::now() + LEEWAY)
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    expiry().is_some_and(|seconds| seconds <= (now + LEEWAY).as_secs_f64())
 }
 
 fn escape(text: &str) -> String {

@@ -134,6 +134,18 @@ async fn a_token_that_is_good_is_used_until_the_server_refuses_it() {
 
 // AU-2
 #[tokio::test]
+async fn a_token_without_a_date_is_used_until_the_server_refuses_it() {
+    // The claims are `{}`.
+    let setting = Setting::new("{\"id_token\":\"e30.e30.undated\"}").await;
+    let transport = setting.config("e30.e30.revoked").connect().expect("fine");
+    for _ in 0..3 {
+        assert!(ask(&transport, get("/")).await.1.contains(".undated\n"));
+    }
+    assert_eq!(setting.heard.lock().expect("no panic").len(), 1, "the provider is not asked for each request");
+}
+
+// AU-2
+#[tokio::test]
 async fn space_around_a_token_does_not_hide_that_it_is_the_refused_one() {
     let setting = Setting::new("{\"id_token\":\" NEW\\n\"}").await;
     let transport = setting.config(&format!("' {} '", token("revoked", 3600))).connect().expect("fine");
