@@ -352,12 +352,26 @@ impl Lock {
             if first_modified != modified || !modified.is_some_and(is_old) {
                 return Err(ConfigError::Locked { file: file.to_owned() });
             }
-            tracing::warn!(lock = %path.display(), "removing a lock that its process has left behind");
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                _ => (start, first) = (Instant::now(), None),
-            }
+            remove_stale(&path, modified)?;
+            (start, first) = (Instant::now(), None);
         }
+    }
+}
+
+/// Removes a lock that was left behind and still is as it was `modified`. One at a time: another who has found it as well would
+/// otherwise remove the lock that the first has taken since.
+#[inline]
+fn remove_stale(path: &Path, modified: Option<SystemTime>) -> Result<(), ConfigError> {
+    let _turn = Lock::take(path)?;
+    if std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok() != modified {
+        return Ok(());
+    }
+    tracing::warn!(lock = %path.display(), "removing a lock that its process has left behind");
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(ConfigError::Write { file: path.to_owned(), source })
+        }
+        _ => Ok(()),
     }
 }
 

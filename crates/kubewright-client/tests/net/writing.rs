@@ -1,7 +1,7 @@
 //! Changes that go back to the files they belong to.
 
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use kubewright_client::config::{Cluster, ConfigError, Environment, Kubeconfig, LoadingRules};
@@ -150,6 +150,30 @@ fn a_lock_is_respected_unless_its_process_is_long_gone() {
     std::fs::File::options().write(true).open(&lock).and_then(|file| file.set_modified(far_ahead)).expect("it is ours");
     kubeconfig.write(&file).expect("the lock is stale");
     assert!(!lock.exists());
+}
+
+// KC-9
+#[test]
+fn a_lock_that_was_left_behind_is_removed_by_one_of_those_who_find_it() {
+    let directory = Directory::new();
+    let file = directory.write("config", SECOND);
+    let lock = directory.write("config.lock", "");
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(&lock).and_then(|file| file.set_modified(long_ago)).expect("it is ours");
+    let (holders, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let edit = |kubeconfig: &mut Kubeconfig| {
+        most.fetch_max(holders.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(5));
+        kubeconfig.current_context = Some("x".into());
+        holders.fetch_sub(1, Ordering::SeqCst);
+    };
+    let write = || LoadingRules::explicit(&file).edit(edit).is_ok();
+    let written = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..64).map(|_| scope.spawn(write)).collect();
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).filter(|is_done| *is_done).count()
+    });
+    assert!(written > 0 && most.load(Ordering::SeqCst) == 1, "{written} have written, {most:?} at once");
+    assert!(!lock.exists() && !directory.path("config.lock.lock").exists());
 }
 
 // KC-9
