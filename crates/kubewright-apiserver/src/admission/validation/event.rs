@@ -1,46 +1,164 @@
 //! Events, which belong where the object is that they are about.
+//!
+//! Those of both groups are stored in the form of the core group, and checked in it. One with an `eventTime` is of the newer kind, whichever
+//! group it comes through; the newer group takes no others, and lets only the series of an event change.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
+use kubewright_core::validation::qualified_name;
+use kubewright_core::{MicroTime, Value};
 
 use super::metadata::quoted;
-use super::number;
+use super::text;
 use crate::object::{Meta, tree};
+
+/// How long the texts of an event may be, and what it says in words.
+const TEXT_MAX: usize = 128;
+const NOTE_MAX: usize = 1024;
+
+/// The fields of the two structures in an event as the server shows its own types.
+const REFERENCE: [(&str, &str, &str); 7] = [
+    ("Kind", "kind", "\"\""),
+    ("Namespace", "namespace", "\"\""),
+    ("Name", "name", "\"\""),
+    ("UID", "uid", "\"\""),
+    ("APIVersion", "apiVersion", "\"\""),
+    ("ResourceVersion", "resourceVersion", "\"\""),
+    ("FieldPath", "fieldPath", "\"\""),
+];
+const SOURCE: [(&str, &str, &str); 2] = [("Component", "component", "\"\""), ("Host", "host", "\"\"")];
 
 /// What is wrong with an event of the core group.
 pub(super) fn core(value: &Value) -> Vec<StatusCause> {
-    let about = tree::text(value, &["involvedObject", "namespace"]);
-    let is_there = match about {
-        "" => value.namespace() == "default",
-        about => value.namespace() == about,
-    };
-    let why = "does not match event.namespace";
-    let cause = || StatusCause::invalid("involvedObject.namespace", quoted(about), why);
-    (!is_there).then(cause).into_iter().collect()
+    any(value, "reportingComponent")
 }
 
 /// What is wrong with an event of the newer group, given in the form of the core group.
 pub(super) fn newer(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-    if old.is_some() {
-        return Vec::new();
+    let mut causes = any(value, "reportingController");
+    if old.is_none_or(|old| old.get("series") != value.get("series")) {
+        causes.extend(series(value));
     }
-    let mut causes = core(value);
-    if tree::text(value, &["eventTime"]).is_empty() {
-        causes.push(StatusCause::required("eventTime", ""));
+    match old {
+        Some(old) => causes.extend(changes(value, old)),
+        None => causes.extend(news(value)),
     }
-    for (field, name) in [
-        ("reportingComponent", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
-        ("action", "action"),
-        ("reason", "reason"),
+    causes
+}
+
+/// What is wrong with any event. The one who reports it is called differently in the two groups.
+fn any(value: &Value, reporter: &str) -> Vec<StatusCause> {
+    let (about, namespace) = (tree::text(value, &["involvedObject", "namespace"]), value.namespace());
+    let is_newer = set(value, "eventTime").is_some();
+    let is_there = match (about, is_newer) {
+        ("", false) => namespace == "default",
+        (about, false) => namespace == about,
+        ("", true) => matches!(namespace, "default" | "kube-system"),
+        (_, true) => true,
+    };
+    let mut causes = Vec::new();
+    if !is_there {
+        let why = "does not match event.namespace";
+        causes.push(StatusCause::invalid("involvedObject.namespace", quoted(about), why));
+    }
+    if !is_newer {
+        return causes;
+    }
+    for (field, name, max) in [
+        ("reportingComponent", reporter, usize::MAX),
+        ("reportingInstance", "reportingInstance", TEXT_MAX),
+        ("action", "action", TEXT_MAX),
+        ("reason", "reason", TEXT_MAX),
+        ("message", "message", NOTE_MAX),
     ] {
-        if tree::text(value, &[field]).is_empty() {
+        let said = tree::text(value, &[field]);
+        if said.is_empty() && field != "message" {
             causes.push(StatusCause::required(name, ""));
         }
+        if field == "reportingComponent" {
+            causes.extend(text::kept(name, said, qualified_name));
+        }
+        if said.len() > max {
+            causes.push(StatusCause::invalid(name, quoted(""), &format!("can have at most {max} characters")));
+        }
     }
-    causes.extend(
-        number::one_of("type", tree::text(value, &["type"]), &["Normal", "Warning"])
-            .map(|_| StatusCause::invalid("type", quoted(""), "has invalid value: ")),
-    );
     causes
+}
+
+/// What is wrong with how often an event has happened.
+fn series(value: &Value) -> Vec<StatusCause> {
+    let Some(series) = set(value, "series") else { return Vec::new() };
+    let mut causes = Vec::new();
+    if tree::int(series, &["count"]).unwrap_or_default() < 2 {
+        causes.push(StatusCause::invalid("series.count", quoted(""), "should be at least 2"));
+    }
+    if set(series, "lastObservedTime").is_none() {
+        causes.push(StatusCause::required("series.lastObservedTime", ""));
+    }
+    causes
+}
+
+/// What is wrong with an event as one that the newer group makes.
+fn news(value: &Value) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    if set(value, "eventTime").is_none() {
+        causes.push(StatusCause::required("eventTime", ""));
+    }
+    let kind = tree::text(value, &["type"]);
+    if !matches!(kind, "Normal" | "Warning") {
+        causes.push(StatusCause::invalid("type", quoted(""), &format!("has invalid value: {kind}")));
+    }
+    let outdated = ["firstTimestamp", "lastTimestamp", "count", "source"].into_iter();
+    let outdated = outdated.filter(|field| set(value, field).is_some());
+    causes.extend(outdated.map(|field| StatusCause::invalid(field, quoted(""), "needs to be unset")));
+    causes
+}
+
+/// What must not change through the newer group.
+fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
+    // The order of the real server, which looks at the reason twice.
+    let fields = [
+        ("involvedObject", "involvedObject"),
+        ("reason", "reason"),
+        ("message", "message"),
+        ("source", "source"),
+        ("firstTimestamp", "firstTimestamp"),
+        ("lastTimestamp", "lastTimestamp"),
+        ("count", "count"),
+        ("reason", "reason"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingComponent", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ];
+    let is_same = |field: &str| match (set(value, field), set(old, field)) {
+        (Some(Value::String(new)), Some(Value::String(before))) if field == "eventTime" => {
+            new.parse::<MicroTime>().is_ok_and(|new| before.parse() == Ok(new))
+        }
+        (new, before) => new == before,
+    };
+    let shown = |field: &str| match (field, value.get(field)) {
+        ("involvedObject", object) => text::internal(object.unwrap_or(&Value::Null), &REFERENCE),
+        ("related", Some(object)) => text::internal(object, &REFERENCE),
+        ("source", source) => text::internal(source.unwrap_or(&Value::Null), &SOURCE),
+        ("count", count) => count.cloned().unwrap_or(Value::Int(0)).to_string(),
+        ("firstTimestamp" | "lastTimestamp" | "eventTime" | "related", other) => {
+            other.cloned().unwrap_or_default().to_string()
+        }
+        (field, _) => quoted(tree::text(value, &[field])),
+    };
+    let changed = fields.into_iter().filter(|(field, _)| !is_same(field));
+    changed.map(|(field, name)| StatusCause::invalid(name, shown(field), "field is immutable")).collect()
+}
+
+/// The value of a field that says something: not one by which Go shows that it was left out.
+fn set<'v>(value: &'v Value, field: &str) -> Option<&'v Value> {
+    let is_zero = |value: &Value| match value {
+        Value::Null | Value::Int(0) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Object(fields) => fields.iter().all(|(_, field)| field.as_str() == Some("")),
+        _ => false,
+    };
+    value.get(field).filter(|value| !is_zero(value))
 }

@@ -165,7 +165,7 @@ fn name_complaints(resource: &Resource, name: &str) -> Vec<String> {
         ("", "services") => in_characters(dns1123_label(name)),
         // Nobody cares what these are called, as long as they can be asked for.
         ("rbac.authorization.k8s.io", _)
-        | ("" | "events.k8s.io", "events")
+        | ("", "events")
         | ("policy", "poddisruptionbudgets")
         | ("certificates.k8s.io", "certificatesigningrequests")
         | ("apiregistration.k8s.io", "apiservices") => path_segment(name),
