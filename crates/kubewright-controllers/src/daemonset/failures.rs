@@ -1,5 +1,6 @@
-//! How long a pod that has failed is left before another takes its place: longer each time on the same node, since a node that
-//! refuses a pod would refuse the next one as quickly. One that has succeeded is replaced at once.
+//! How long a pod that has failed is left before another takes its place: the first on a node not at all, others until some time after the
+//! one before, longer each time, since a node that refuses a pod would refuse the next one as quickly. One that has succeeded is
+//! replaced at once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use kubewright_api::core::v1::Pod;
 use kubewright_core::{Object, ObjectKey, Str};
 use tokio::time::Instant;
 
-/// The first wait, and the longest.
+/// How far apart two pods of a node go at first, and at the most.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15 * 60));
 
 /// The pods of daemon sets that have failed, by the key of the set, which one worker has in hand at a time: who finds that it is gone
@@ -28,10 +29,12 @@ struct Record {
     last_of_node: HashMap<String, Failure>,
 }
 
+/// The last pod of a node that was given up.
 #[derive(Debug)]
 struct Failure {
     pod: Str,
     at: Instant,
+    /// How long another is left after that.
     wait: Duration,
 }
 
@@ -44,18 +47,20 @@ impl Failures {
             *record = Record { uid: set.uid().into(), ..Record::default() };
         }
         // A node that was fine for twice as long as the longest wait begins anew.
-        let before =
-            record.last_of_node.get(node).filter(|failure| now.duration_since(failure.at) < failure.wait + 2 * WAITS.1);
-        let failure = match before {
-            Some(failure) if failure.pod == pod.uid() => Failure { pod: failure.pod.clone(), ..*failure },
-            before => {
-                let wait = before.map_or(WAITS.0, |failure| (2 * failure.wait).min(WAITS.1));
-                Failure { pod: pod.uid().into(), at: now, wait }
+        let before = record.last_of_node.get(node).filter(|failure| now.duration_since(failure.at) <= 2 * WAITS.1);
+        if let Some(failure) = before {
+            // It was to go, and may still be there: the cache is late, or the server has not done it.
+            if failure.pod == pod.uid() {
+                return None;
             }
-        };
-        let left = (failure.at + failure.wait).saturating_duration_since(now);
-        record.last_of_node.insert(node.to_owned(), failure);
-        (!left.is_zero()).then_some(left)
+            let left = (failure.at + failure.wait).saturating_duration_since(now);
+            if !left.is_zero() {
+                return Some(left);
+            }
+        }
+        let wait = before.map_or(WAITS.0, |failure| (2 * failure.wait).min(WAITS.1));
+        record.last_of_node.insert(node.to_owned(), Failure { pod: pod.uid().into(), at: now, wait });
+        None
     }
 
     /// Forgets a set that is gone.
@@ -79,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_pod_of_a_node_that_fails_is_left_for_longer() {
+    async fn the_first_pod_of_a_node_that_fails_goes_at_once_and_others_ever_later() {
         let failures = Failures::default();
         let mut set = DaemonSet::default();
         let pod = |uid: &str| {
@@ -88,22 +93,28 @@ mod tests {
             pod
         };
         let seconds = Duration::from_secs;
-        assert_eq!(failures.wait(&set, "node", &pod("a")), Some(seconds(1)));
-        tokio::time::sleep(seconds(1)).await;
         assert_eq!(failures.wait(&set, "node", &pod("a")), None);
-        assert_eq!(failures.wait(&set, "node", &pod("b")), Some(seconds(2)));
-        assert_eq!(failures.wait(&set, "other", &pod("c")), Some(seconds(1)));
+        assert_eq!(failures.wait(&set, "node", &pod("a")), None, "it still is to go");
+        assert_eq!(failures.wait(&set, "node", &pod("b")), Some(seconds(1)));
+        assert_eq!(failures.wait(&set, "other", &pod("c")), None);
+        tokio::time::sleep(seconds(1)).await;
+        assert_eq!(failures.wait(&set, "node", &pod("b")), None);
+        assert_eq!(failures.wait(&set, "node", &pod("d")), Some(seconds(2)));
+        // One that has run for a while goes at once as well.
+        tokio::time::sleep(seconds(60)).await;
+        assert_eq!(failures.wait(&set, "node", &pod("d")), None);
+        assert_eq!(failures.wait(&set, "node", &pod("e")), Some(seconds(4)));
         for number in 0..20 {
-            failures.wait(&set, "node", &pod(&number.to_string()));
+            tokio::time::sleep(WAITS.1).await;
+            assert_eq!(failures.wait(&set, "node", &pod(&number.to_string())), None);
         }
-        assert_eq!(failures.wait(&set, "node", &pod("d")), Some(WAITS.1));
-        tokio::time::sleep(4 * WAITS.1).await;
-        assert_eq!(failures.wait(&set, "node", &pod("e")), Some(seconds(1)));
-        failures.wait(&set, "node", &pod("f"));
+        assert_eq!(failures.wait(&set, "node", &pod("f")), Some(WAITS.1));
+        tokio::time::sleep(3 * WAITS.1).await;
+        assert_eq!(failures.wait(&set, "node", &pod("f")), None);
+        assert_eq!(failures.wait(&set, "node", &pod("g")), Some(seconds(1)), "it was fine for long");
         set.metadata.uid = Some("another".into());
-        assert_eq!(failures.wait(&set, "node", &pod("g")), Some(seconds(1)), "one that was deleted had its name");
-        failures.wait(&set, "node", &pod("h"));
+        assert_eq!(failures.wait(&set, "node", &pod("h")), None, "one that was deleted had its name");
         failures.forget(&set.key());
-        assert_eq!(failures.wait(&set, "node", &pod("i")), Some(seconds(1)));
+        assert_eq!(failures.wait(&set, "node", &pod("i")), None);
     }
 }

@@ -111,13 +111,8 @@ async fn a_pod_that_has_ended_is_replaced() {
         ("Succeeded", "Normal", "SucceededDaemonPod", "will try to delete it"),
     ] {
         cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
-        let mut pod = cluster.pods().await.remove(0);
-        pod.status.as_mut().unwrap().phase = Some(phase.into());
-        cluster.api::<Pod>().update_status(&pod).await.unwrap();
-        let ended = Instant::now();
-        cluster.until_pods(|pods| pods.len() == 1 && pods[0].uid() != pod.uid()).await;
-        // One that fails is left for longer each time, and one that does not is no reason to wait.
-        assert_eq!(ended.elapsed() < Duration::from_secs(1), phase == "Succeeded", "{phase}");
+        let (pod, ended) = end_pod(&cluster, phase).await;
+        assert!(ended.elapsed() < Duration::from_secs(1), "{phase}: {:?}", ended.elapsed());
         cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
         let event = cluster.until_told("DaemonSet", reason).await;
         assert_eq!(event.type_.as_deref(), Some(type_));
@@ -127,4 +122,29 @@ async fn a_pod_that_has_ended_is_replaced() {
         assert_eq!(event.message.as_deref(), Some(&*message));
     }
     cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_fail_again_and_again_are_replaced_ever_later() {
+    let cluster = Cluster::with_nodes(1).await;
+    cluster.create(&daemon_set("agent")).await;
+    cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
+    let start = Instant::now();
+    let mut replaced = Vec::new();
+    for _ in 0..4 {
+        end_pod(&cluster, "Failed").await;
+        replaced.push(start.elapsed().as_secs());
+    }
+    assert_eq!(replaced, [0, 1, 3, 7]);
+    cluster.stop().await;
+}
+
+/// Has the only pod end in this phase, and waits for another. Gives the one that ended, and when.
+async fn end_pod(cluster: &Cluster, phase: &str) -> (Pod, Instant) {
+    let mut pod = cluster.pods().await.remove(0);
+    pod.status.get_or_insert_default().phase = Some(phase.into());
+    cluster.api::<Pod>().update_status(&pod).await.unwrap();
+    let ended = Instant::now();
+    cluster.until_pods(|pods| pods.len() == 1 && pods[0].uid() != pod.uid()).await;
+    (pod, ended)
 }
