@@ -1,11 +1,14 @@
 //! Sockets, tokens and certificates.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
 use kubewright_apiserver::{ApiServer, Tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use crate::client::{CONFIG_MAPS, Client};
 
@@ -115,4 +118,20 @@ async fn clients_that_leave_without_a_word_are_noticed() {
     });
     let timer = of_server.expect("it is there")[5].to_owned();
     assert!(timer.starts_with("02:"), "{timer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_kept_for_the_next_request_as_long_as_by_gos_servers() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    let mut stream = server.connect();
+    let mut answer = [0; 1024];
+    for rest in [0, 85] {
+        tokio::time::sleep(Duration::from_secs(rest)).await;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("it is open");
+        let read = stream.read(&mut answer).await.expect("it is open");
+        assert!(answer[..read].starts_with(b"HTTP/1.1 200"), "after {rest} s: {:?}", &answer[..read]);
+    }
+    let start = Instant::now();
+    assert_eq!(stream.read(&mut answer).await.expect("it ends in order"), 0);
+    assert!((90..100).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
