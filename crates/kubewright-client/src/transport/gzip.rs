@@ -74,7 +74,7 @@ impl Gunzip {
                     let Some(length) = header_length(header)? else { break };
                     // What was known before was no whole header, so that its end is in the input.
                     input = &input[input.len() - (header.len() - length)..];
-                    self.part = Part::Text(InflateState::new_boxed(DataFormat::Raw), Hasher::new(), 0);
+                    self.part = Part::Text(Box::new(InflateState::new(DataFormat::Raw)), Hasher::new(), 0);
                 }
                 Part::Text(state, checksum, length) => {
                     let start = text.len();
