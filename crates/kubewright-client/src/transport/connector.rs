@@ -1,13 +1,14 @@
 //! New connections: sockets, proxies, TLS, and the choice of protocol.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
@@ -147,37 +148,81 @@ async fn dial(host: &str, port: u16, observer: Option<&TransportObserver>) -> io
     if let Some(observer) = observer {
         observer.resolved(host, started.elapsed());
     }
-    let stream = match addresses[..] {
-        // The usual case needs no tasks, which other threads would be woken for.
-        [only] => TcpStream::connect(only).await?,
-        _ => connect_to_first(addresses).await?,
-    };
+    let stream = connect_to_first(addresses).await?;
     stream.set_nodelay(true)?;
     let keep_alive = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
     socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
     Ok(stream)
 }
 
-/// Tries each address a little after the one before.
+/// Tries each address a little after the one before. Without tasks, which other threads would be woken for.
 async fn connect_to_first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let mut attempts = JoinSet::new();
-    for (place, address) in (0..).zip(addresses) {
-        let attempt: BoxFuture<'static, io::Result<TcpStream>> = Box::pin(async move {
+    let attempt = |(place, address)| -> BoxFuture<'static, io::Result<TcpStream>> {
+        Box::pin(async move {
             // Even a sleep of nothing lasts until the clock's next millisecond.
             if place > 0 {
                 tokio::time::sleep(NEXT_ADDRESS * place).await;
             }
             TcpStream::connect(address).await
-        });
-        attempts.spawn(attempt);
-    }
+        })
+    };
+    let mut attempts: Vec<_> = (0..).zip(addresses).map(attempt).collect();
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    while let Some(attempt) = attempts.join_next().await {
-        match attempt {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => last = error,
-            Err(_) => {}
+    while !attempts.is_empty() {
+        let next = poll_fn(|context| {
+            for place in 0..attempts.len() {
+                if let Poll::Ready(connected) = attempts[place].as_mut().poll(context) {
+                    drop(attempts.swap_remove(place));
+                    return Poll::Ready(connected);
+                }
+            }
+            Poll::Pending
+        });
+        match next.await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    /// An address that answers nobody: its queue of connections is full. It stays so while the sockets live.
+    fn silent() -> (SocketAddr, Vec<Socket>) {
+        let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let listener = socket();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let waiting = (0..8).map(|_| {
+            let waiting = socket();
+            waiting.set_nonblocking(true).unwrap();
+            let _ = waiting.connect(&address);
+            waiting
+        });
+        let sockets = waiting.collect::<Vec<_>>().into_iter().chain([listener]).collect();
+        (address.as_socket().unwrap(), sockets)
+    }
+
+    #[tokio::test]
+    async fn the_first_address_that_answers_is_taken() {
+        let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let answering = listener.local_addr().unwrap();
+        let (silent, _sockets) = silent();
+        for addresses in [vec![answering], vec![refusing, answering], vec![silent, refusing, answering]] {
+            let stream = tokio::time::timeout(Duration::from_secs(10), connect_to_first(addresses)).await;
+            assert_eq!(stream.unwrap().unwrap().peer_addr().unwrap(), answering);
+        }
+        let refused = connect_to_first(vec![refusing, refusing]).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(connect_to_first(Vec::new()).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }
