@@ -202,14 +202,16 @@ impl<F: Field + Default> Field for BTreeMap<String, F> {
         let Value::Object(map) = value else {
             return Err(FieldError::new("", format!("expected a map, found {}", value.kind())));
         };
-        let entry = |(key, value): (kubewright_core::Str, Value)| {
+        // Collecting would sort, which is a hundred times the code for maps of a few entries.
+        let mut entries = BTreeMap::new();
+        for (key, value) in map {
             let field = match value {
                 Value::Null => F::default(),
                 value => F::read(value).map_err(|error| error.within(&key))?,
             };
-            Ok((key.as_str().to_owned(), field))
-        };
-        map.into_iter().map(entry).collect()
+            entries.insert(key.as_str().to_owned(), field);
+        }
+        Ok(entries)
     }
 
     fn write(&self) -> Option<Value> {
