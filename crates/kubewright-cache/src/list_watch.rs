@@ -67,14 +67,17 @@ impl<T: Object> Source<T> for Api<T> {
 }
 
 impl Source<PartialObjectMetadata> for MetadataApi {
+    #[inline]
     fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<PartialObjectMetadata>>> {
         Box::pin(self.list_stream(options))
     }
 
+    #[inline]
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<PartialObjectMetadata>>> {
         Box::pin(MetadataApi::watch(self, options))
     }
 
+    #[inline]
     fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<PartialObjectMetadata>> {
         Box::new(MetadataApi::answer_timeout(*self, timeout))
     }

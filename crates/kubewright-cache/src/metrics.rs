@@ -29,6 +29,7 @@ pub struct Metrics {
 impl Metrics {
     /// Adds the metrics of informers to `registry`; call it once for each.
     #[must_use]
+    #[inline]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register_collector(Box::new(metrics.clone()));
@@ -46,6 +47,7 @@ impl Metrics {
         informers.push(Arc::downgrade(&informer));
     }
 
+    #[inline]
     fn samples(&self) -> Vec<(Labels, Sample)> {
         let mut names = HashSet::new();
         let mut informers = self.working();
@@ -71,6 +73,7 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
+    #[inline]
     fn pairs(&self) -> Vec<(&'static str, &str)> {
         let mut pairs = vec![("name", self.name.as_str())];
         if let Some(GroupVersionResource { group, version, resource }) = &self.resource {
@@ -114,6 +117,7 @@ impl Durations {
         self.sum += duration;
     }
 
+    #[inline]
     fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let buckets: Vec<(f64, u64)> = BOUNDS.into_iter().chain([f64::MAX]).zip(self.counts).collect();
         let count = self.counts.iter().sum();
@@ -122,6 +126,7 @@ impl Durations {
 }
 
 /// A version as a number that a gauge can hold exactly: its last 15 digits; 0 if it is no number.
+#[inline]
 fn gauge_of(version: &ResourceVersion) -> u64 {
     let text = version.as_str();
     text.get(text.len().saturating_sub(15)..).and_then(|digits| digits.parse().ok()).unwrap_or(0)
@@ -162,6 +167,7 @@ const METRICS: [(&str, &str, MetricType, Encode); 7] = [
 ];
 
 impl Collector for Metrics {
+    #[inline]
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let samples = self.samples();
         if samples.is_empty() {

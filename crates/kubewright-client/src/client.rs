@@ -107,6 +107,7 @@ impl Client {
     /// Slows down by itself after errors that the server gives no advice about. Off by default.
     #[doc(alias = "URLBackoff")]
     #[must_use]
+    #[inline]
     pub fn back_off_on_errors(self, backoff: ErrorBackoff) -> Self {
         self.set(|settings| settings.backoff = Some(Arc::new(backoff)))
     }
@@ -128,6 +129,7 @@ impl Client {
     /// Sends a request again at most so often when the server asks for it. 10 by default.
     #[doc(alias = "MaxRetries")]
     #[must_use]
+    #[inline]
     pub fn retries(self, retries: u32) -> Self {
         self.set(|settings| settings.retries = retries)
     }
@@ -135,6 +137,7 @@ impl Client {
     /// Gives up on a request after so long, retries included; a watch or a stream only if it does not begin by then.
     /// Never by default.
     #[must_use]
+    #[inline]
     pub fn request_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.timeout = Some(timeout))
     }
@@ -142,6 +145,7 @@ impl Client {
     /// As [`request_timeout`](Self::request_timeout), unless the client has one already, and never sooner than its
     /// [`answer_timeout`](Self::answer_timeout): for who uses the client of somebody else and must not wait for ever.
     #[must_use]
+    #[inline]
     pub fn default_request_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| {
             let least = settings.answer_timeout.unwrap_or_default();
@@ -167,12 +171,14 @@ impl Client {
     /// Refuses an answer of more bytes than this where it is held whole, counted as they are after decompression: a few of them may
     /// become any number. A gigabyte by default. Lists, watches and streams do not hold theirs whole.
     #[must_use]
+    #[inline]
     pub fn answer_limit(self, bytes: usize) -> Self {
         self.set(|settings| settings.answer_limit = bytes)
     }
 
     /// Asks in the name of somebody else, which the server must allow. As oneself by default.
     #[must_use]
+    #[inline]
     pub fn impersonate(self, who: Impersonation) -> Self {
         self.set(|settings| settings.impersonation = Some(Arc::new(who)))
     }
@@ -180,6 +186,7 @@ impl Client {
     /// Adds `/part` to the name by which the server knows this client, so that its logs tell the parts of a program apart.
     #[doc(alias = "AddUserAgent")]
     #[must_use]
+    #[inline]
     pub fn add_user_agent(self, part: &str) -> Self {
         let visible = |c: char| if c.is_ascii_graphic() { c } else { '_' };
         let part: String = part.chars().map(visible).collect();
@@ -192,6 +199,7 @@ impl Client {
     /// Speaks JSON only. By default built-in types are sent and asked for as protobuf, with JSON where the server has
     /// no other.
     #[must_use]
+    #[inline]
     pub fn json_only(self) -> Self {
         self.set(|settings| settings.json_only = true)
     }
@@ -202,6 +210,7 @@ impl Client {
     }
 
     /// The namespace of requests that name none: the one of the kubeconfig's context, or of the pod.
+    #[inline]
     pub fn default_namespace(&self) -> &str {
         &self.settings.default_namespace
     }

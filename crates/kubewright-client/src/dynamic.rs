@@ -23,6 +23,7 @@ impl Client {
     /// ```
     #[doc(alias = "DynamicClient")]
     #[doc(alias = "NewForConfig")]
+    #[inline]
     pub fn dynamic(&self, resource: GroupVersionResource) -> Api<DynamicObject> {
         Api::new(self, resource, Scope::Cluster)
     }

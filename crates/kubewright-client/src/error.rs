@@ -34,7 +34,7 @@ pub enum Error {
 /// Asks the same question of the server's answer, if it gave one.
 macro_rules! questions {
     ($($(#[$meta:meta])* $name:ident),* $(,)?) => {
-        $($(#[$meta])* pub fn $name(&self) -> bool {
+        $($(#[$meta])* #[inline] pub fn $name(&self) -> bool {
             self.status().is_some_and(Status::$name)
         })*
     };
@@ -107,12 +107,14 @@ impl Error {
 
     /// Whether it took too long, by the server's word or by our clock; a write may still take effect.
     #[doc(alias = "IsTimeout")]
+    #[inline]
     pub fn is_timeout(&self) -> bool {
         self.is_of(TransportErrorKind::Timeout) || self.status().is_some_and(Status::is_timeout)
     }
 
     /// Whether no connection came about: the server has not seen the request.
     #[doc(alias = "IsConnectionRefused")]
+    #[inline]
     pub fn is_connection_refused(&self) -> bool {
         self.is_of(TransportErrorKind::Connect)
     }
@@ -120,6 +122,7 @@ impl Error {
     /// Whether the connection broke: the server may or may not have done its work.
     #[doc(alias = "IsConnectionReset")]
     #[doc(alias = "IsProbableEOF")]
+    #[inline]
     pub fn is_disconnected(&self) -> bool {
         self.is_of(TransportErrorKind::Disconnected)
     }
@@ -130,6 +133,7 @@ impl Error {
     /// conflicts, which need another read first, and for all that only somebody else can mend. A request that is
     /// not idempotent may have been done already where [`is_disconnected`](Self::is_disconnected) or
     /// [`is_timeout`](Self::is_timeout) hold.
+    #[inline]
     pub fn is_retriable(&self) -> bool {
         match self {
             Error::Status(status) => {
@@ -161,12 +165,14 @@ impl Error {
 }
 
 impl From<Box<Status>> for Error {
+    #[inline]
     fn from(status: Box<Status>) -> Self {
         Error::Status(status)
     }
 }
 
 impl From<Status> for Error {
+    #[inline]
     fn from(status: Status) -> Self {
         Error::Status(Box::new(status))
     }

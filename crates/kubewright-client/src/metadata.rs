@@ -25,6 +25,7 @@ pub struct MetadataApi(Api<PartialObjectMetadata>);
 impl Client {
     /// The metadata of the objects of any resource: those of the cluster or of all namespaces, until one is named.
     #[doc(alias = "MetadataClient")]
+    #[inline]
     pub fn metadata(&self, resource: GroupVersionResource) -> MetadataApi {
         MetadataApi(Api::new(self, resource, Scope::Cluster).form(Form::Metadata))
     }
@@ -46,6 +47,7 @@ impl MetadataApi {
 
     /// The same resource through a client that [gives up](Client::answer_timeout) on answers which do not begin.
     #[must_use]
+    #[inline]
     pub fn answer_timeout(self, timeout: Duration) -> Self {
         MetadataApi(self.0.answer_timeout(timeout))
     }
@@ -106,6 +108,7 @@ impl MetadataApi {
 }
 
 /// The metadata of an answer, also where a server knows no other form than the whole object.
+#[inline]
 fn metadata_in(answer: Response) -> Result<PartialObjectMetadata> {
     match answer.encoding() {
         Encoding::Protobuf => answer.into(),

@@ -138,6 +138,7 @@ impl<T: Object> Pager<T> {
 }
 
 /// The options of the page after the one that has this metadata; none after the last.
+#[inline]
 fn following(options: &ListOptions, metadata: &ListMeta) -> Option<ListOptions> {
     let token = metadata.continue_.clone().filter(|token| !token.is_empty())?;
     Some(ListOptions {

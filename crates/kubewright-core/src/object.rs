@@ -152,6 +152,7 @@ impl<'a> StringMap<'a> {
     }
 
     /// How many entries there are.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             StringMap::Map(map) => map.len(),
@@ -167,6 +168,7 @@ impl<'a> StringMap<'a> {
     }
 
     /// Keys and values in key order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let (ours, theirs, encoded) = match *self {
             StringMap::Map(map) => (Some(map), None, None),

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A random uid, as version 4 of RFC 9562 has it.
+#[inline]
 pub(crate) fn uuid() -> String {
     // Two states, because one has no more than 64 bits to give.
     let [high, low] = [Random::new(None).next(), Random::new(None).next()];
@@ -19,12 +20,14 @@ pub(crate) struct Random(AtomicU64);
 
 impl Random {
     /// The sequence of this seed, or one that nobody can foretell.
+    #[inline]
     pub(crate) fn new(seed: Option<u64>) -> Self {
         // Each state of the hasher is keyed anew, so that its hash of nothing is as good as random.
         Random(AtomicU64::new(seed.unwrap_or_else(|| RandomState::new().hash_one(0u8))))
     }
 
     /// The next number of the sequence: SplitMix64.
+    #[inline]
     pub(crate) fn next(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -34,6 +37,7 @@ impl Random {
     }
 
     /// A number from 0 up to 1.
+    #[inline]
     pub(crate) fn unit(&self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -51,6 +51,7 @@ pub struct Metrics {
 impl Metrics {
     /// Adds the metrics of queues to `registry`; call it once for each.
     #[must_use]
+    #[inline]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register_collector(Box::new(metrics.clone()));
@@ -64,6 +65,7 @@ impl Metrics {
         queues.push(Arc::downgrade(&queue));
     }
 
+    #[inline]
     fn samples(&self) -> Vec<(Labels, Sample)> {
         let queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let mut samples: Vec<(Labels, Sample)> = Vec::new();
@@ -124,6 +126,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    #[inline]
     fn merge(&mut self, other: &Self) {
         self.depth += other.depth;
         self.unfinished += other.unfinished;
@@ -150,11 +153,13 @@ impl Durations {
         self.sum += u128::from(nanoseconds);
     }
 
+    #[inline]
     fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
         self.sum += other.sum;
     }
 
+    #[inline]
     fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let bounds = BOUNDS.iter().map(|&bound| seconds(bound)).chain([f64::MAX]);
         let buckets: Vec<(f64, u64)> = bounds.zip(self.counts).collect();
@@ -163,6 +168,7 @@ impl Durations {
     }
 }
 
+#[inline]
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
@@ -205,6 +211,7 @@ const METRICS: [(&str, &str, MetricType, Encode); 7] = [
 ];
 
 impl Collector for Metrics {
+    #[inline]
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let samples = self.samples();
         if samples.is_empty() {

@@ -32,6 +32,7 @@ struct Draft {
 
 impl Drafts {
     /// What `bytes` are, as differences to a draft: the one in use, or themselves where they have too little in common with it.
+    #[inline]
     pub(super) fn differences(&mut self, bytes: &[u8]) -> (&[u8], Arc<[u8]>) {
         self.differences.clear();
         if let Some(draft) = &self.current {
@@ -50,6 +51,7 @@ impl Drafts {
 }
 
 impl Draft {
+    #[inline]
     fn new(bytes: &[u8]) -> Self {
         let mut places = vec![0; TABLE].into_boxed_slice();
         for (at, word) in bytes.windows(SHORTEST).take(LONGEST).enumerate() {
@@ -58,6 +60,7 @@ impl Draft {
         Draft { bytes: bytes.into(), places }
     }
 
+    #[inline]
     fn write_differences(&self, bytes: &[u8], out: &mut Vec<u8>) {
         // Up to where all is written; where the draft goes on if the next piece follows the last; where to look.
         let (mut written, mut expected, mut at) = (0, 0, 0);
@@ -95,6 +98,7 @@ fn hash(word: &[u8]) -> usize {
 }
 
 /// Bytes that are new, and after them `same` from the draft, `jump` away from where it would go on.
+#[inline]
 fn write_step(out: &mut Vec<u8>, new: &[u8], same: usize, jump: i64) {
     write_number(out, new.len() as u64);
     out.extend_from_slice(new);
@@ -104,6 +108,7 @@ fn write_step(out: &mut Vec<u8>, new: &[u8], same: usize, jump: i64) {
     }
 }
 
+#[inline]
 fn write_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -113,6 +118,7 @@ fn write_number(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Appends what was written as `differences` to `draft`.
+#[inline]
 pub(super) fn restore(mut differences: &[u8], draft: &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
     let mut expected = 0;
     while !differences.is_empty() {
@@ -133,6 +139,7 @@ pub(super) fn restore(mut differences: &[u8], draft: &[u8], out: &mut Vec<u8>) -
     Ok(())
 }
 
+#[inline]
 fn read_number(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -147,6 +154,7 @@ fn read_number(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
 }
 
 /// What nothing but a fault of this file can be the cause of.
+#[inline]
 fn damaged() -> DecodeError {
     DecodeError::new("the differences of a compact object do not fit its draft")
 }

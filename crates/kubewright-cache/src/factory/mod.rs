@@ -156,6 +156,7 @@ pub struct InformerState {
 }
 
 impl fmt::Display for Unsynced {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         let Some(health) = &self.health else { return f.write_str(" (not started)") };
@@ -373,6 +374,7 @@ impl SharedInformerFactory {
     }
 
     /// Which informers in use have not synced, and why.
+    #[inline]
     pub fn unsynced(&self) -> Vec<Unsynced> {
         let state = self.shared.state();
         let unsynced = state
@@ -386,6 +388,7 @@ impl SharedInformerFactory {
     }
 
     /// The informers in use and how they are doing, by name.
+    #[inline]
     pub fn informers(&self) -> Vec<InformerState> {
         let state = self.shared.state();
         let in_use = state.entry_of.values().filter(|entry| entry.lease.strong_count() > 0);
@@ -442,6 +445,7 @@ fn name_of(key: &Key) -> String {
 }
 
 impl fmt::Debug for SharedInformerFactory {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = self.shared.state().entry_of.values().map(|entry| entry.name.clone()).collect();
         f.debug_struct("SharedInformerFactory").field("informers", &names).finish()

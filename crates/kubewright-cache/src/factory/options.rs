@@ -45,6 +45,7 @@ impl FactoryOptions {
     /// Only objects with such labels.
     #[must_use]
     #[doc(alias = "WithTweakListOptions")]
+    #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
         self.label_selector = selector;
         self
@@ -52,6 +53,7 @@ impl FactoryOptions {
 
     /// Only objects with such fields.
     #[must_use]
+    #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.field_selector = selector;
         self
@@ -82,6 +84,7 @@ impl FactoryOptions {
 
     /// Tells of what goes wrong in any reflector.
     #[must_use]
+    #[inline]
     pub fn on_error(mut self, handler: ErrorHandler) -> Self {
         self.on_error = Some(handler);
         self
@@ -90,6 +93,7 @@ impl FactoryOptions {
     /// How reflectors work: back-off, page size, how long watches last, patience (also with answers that do not begin), streaming lists. What is about objects of one type, or
     /// about one informer, is passed over: name, resync, transform, expected kind and handler of errors.
     #[must_use]
+    #[inline]
     pub fn reflector(mut self, options: ReflectorOptions<()>) -> Self {
         self.reflector = options;
         self
@@ -112,6 +116,7 @@ impl FactoryOptions {
     /// Shows all informers in these metrics.
     #[must_use]
     #[doc(alias = "WithInformerName")]
+    #[inline]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
@@ -185,6 +190,7 @@ impl<T> Scoped<T> {
 
     /// Only objects with such labels.
     #[must_use]
+    #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
         self.label_selector = Some(selector);
         self
@@ -192,6 +198,7 @@ impl<T> Scoped<T> {
 
     /// Only objects with such fields.
     #[must_use]
+    #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.field_selector = Some(selector);
         self

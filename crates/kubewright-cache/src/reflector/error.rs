@@ -50,6 +50,7 @@ impl ReflectorError {
     }
 
     /// Whether the user may not list or watch.
+    #[inline]
     pub fn is_forbidden(&self) -> bool {
         matches!(self, ReflectorError::List(error) | ReflectorError::Watch(error) if error.is_forbidden())
     }

@@ -60,6 +60,7 @@ impl Numbers {
         }
     }
 
+    #[inline]
     pub(super) fn has(&self, number: u32) -> bool {
         let part = match self {
             Numbers::Few(count, few) => &few[..usize::from(*count)],
@@ -70,6 +71,7 @@ impl Numbers {
     }
 
     /// All numbers in order: the first part, and the parts after it.
+    #[inline]
     pub(super) fn split(&self) -> (&[u32], &[Arc<Vec<u32>>]) {
         match self {
             Numbers::Few(count, few) => (&few[..usize::from(*count)], &[]),
@@ -79,6 +81,7 @@ impl Numbers {
     }
 
     /// All numbers in order, as slices.
+    #[inline]
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u32]> {
         let (first, rest) = self.split();
         std::iter::once(first).chain(rest.iter().map(|run| run.as_slice())).filter(|part| !part.is_empty())

@@ -40,6 +40,7 @@ impl Query {
 
     /// The intersection.
     #[must_use]
+    #[inline]
     pub fn and(self, other: Query) -> Self {
         match self {
             Query::All(mut queries) => {
@@ -52,6 +53,7 @@ impl Query {
 
     /// The union.
     #[must_use]
+    #[inline]
     pub fn or(self, other: Query) -> Self {
         match self {
             Query::Any(mut queries) => {
@@ -63,6 +65,7 @@ impl Query {
     }
 
     /// The names of all indices that are asked.
+    #[inline]
     pub(super) fn names(&self) -> Vec<&Str> {
         match self {
             Query::Index { name, .. } => vec![name],

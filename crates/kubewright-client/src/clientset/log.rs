@@ -40,6 +40,7 @@ pub struct LogOptions {
 impl LogOptions {
     /// Of this container.
     #[must_use]
+    #[inline]
     pub fn container(mut self, name: impl Into<Str>) -> Self {
         self.container = Some(name.into());
         self
@@ -47,6 +48,7 @@ impl LogOptions {
 
     /// Follows the log as it is written.
     #[must_use]
+    #[inline]
     pub fn follow(mut self) -> Self {
         self.follow = true;
         self
@@ -54,6 +56,7 @@ impl LogOptions {
 
     /// That of the container's previous run.
     #[must_use]
+    #[inline]
     pub fn previous(mut self) -> Self {
         self.previous = true;
         self
@@ -61,6 +64,7 @@ impl LogOptions {
 
     /// Begins each line with its time.
     #[must_use]
+    #[inline]
     pub fn timestamps(mut self) -> Self {
         self.timestamps = true;
         self
@@ -68,11 +72,13 @@ impl LogOptions {
 
     /// Only so many lines from the end.
     #[must_use]
+    #[inline]
     pub fn tail_lines(mut self, lines: u32) -> Self {
         self.tail_lines = Some(lines.into());
         self
     }
 
+    #[inline]
     fn parameters(&self) -> impl Iterator<Item = (&'static str, String)> + use<> {
         let flag = |set: bool| set.then(|| "true".to_owned());
         let number = |value: Option<i64>| value.map(|value| value.to_string());
@@ -93,6 +99,7 @@ impl LogOptions {
 impl Api<Pod> {
     /// The log of a container, whole.
     #[doc(alias = "GetLogs")]
+    #[inline]
     pub async fn logs(&self, name: &str, options: &LogOptions) -> Result<String> {
         let request = self.subresource_request(Method::GET, name, "log");
         let request = options.parameters().fold(request, |request, (key, value)| request.parameter(key, value));
@@ -101,6 +108,7 @@ impl Api<Pod> {
 
     /// The log of a container as it comes; with [`LogOptions::follow`] until the container ends.
     #[doc(alias = "GetLogs")]
+    #[inline]
     pub async fn log_stream(&self, name: &str, options: &LogOptions) -> Result<LogStream> {
         let request = self.subresource_request(Method::GET, name, "log");
         let request = options.parameters().fold(request, |request, (key, value)| request.parameter(key, value));
@@ -122,6 +130,7 @@ impl LogStream {
     /// The next line without its end, or `None` after the last. What is no text is replaced. Cancel safe.
     ///
     /// A line of any length is held until it is complete; for logs of strangers, read the bytes.
+    #[inline]
     pub async fn line(&mut self) -> Result<Option<String>> {
         loop {
             let found = self.line[self.searched..].iter().position(|byte| *byte == b'\n');
@@ -147,6 +156,7 @@ impl LogStream {
 impl Stream for LogStream {
     type Item = Result<Bytes, TransportError>;
 
+    #[inline]
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if !self.line.is_empty() {
             self.searched = 0;
@@ -159,6 +169,7 @@ impl Stream for LogStream {
 }
 
 impl fmt::Debug for LogStream {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogStream").field("ended", &self.ended).finish_non_exhaustive()
     }

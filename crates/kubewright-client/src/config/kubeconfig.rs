@@ -100,12 +100,14 @@ impl Kubeconfig {
     }
 
     /// The whole as YAML, credentials included.
+    #[inline]
     pub fn to_yaml(&self) -> String {
         let mut text = String::new();
         yaml::write(&self.to_tree(), &mut text);
         text
     }
 
+    #[inline]
     pub(super) fn to_tree(&self) -> Value {
         let mut map = self.unknown.clone();
         map.insert("apiVersion", "v1".into());

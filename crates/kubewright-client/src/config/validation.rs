@@ -11,6 +11,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// Names everything that is wrong: file, entry and field. [`ConfigError::Empty`] if there is nothing at all.
+    #[inline]
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.is_empty() {
             return Err(ConfigError::Empty);
@@ -32,11 +33,13 @@ impl Kubeconfig {
     }
 
     /// Whether nothing is configured.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty() && self.users.is_empty() && self.contexts.is_empty() && self.current_context.is_none()
     }
 }
 
+#[inline]
 fn check_context(config: &Kubeconfig, name: &str, context: &Context, errors: &mut Vec<ConfigError>) {
     let mut check = Check { file: &context.origin, entry: format!("contexts[{name:?}]"), errors };
     match &context.cluster {
@@ -58,6 +61,7 @@ fn check_context(config: &Kubeconfig, name: &str, context: &Context, errors: &mu
 }
 
 /// Whether a text is a DNS label, as names of namespaces are.
+#[inline]
 fn is_label(text: &str) -> bool {
     let ends_well = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     text.len() <= 63
@@ -66,6 +70,7 @@ fn is_label(text: &str) -> bool {
         && ends_well(text.chars().last())
 }
 
+#[inline]
 pub(super) fn check_cluster(name: &str, cluster: &Cluster, errors: &mut Vec<ConfigError>) {
     let mut check = Check { file: &cluster.origin, entry: format!("clusters[{name:?}]"), errors };
     match &cluster.server {
@@ -90,6 +95,7 @@ pub(super) fn check_cluster(name: &str, cluster: &Cluster, errors: &mut Vec<Conf
     check.readable("certificate-authority", &cluster.certificate_authority);
 }
 
+#[inline]
 pub(super) fn check_user(name: &str, user: &AuthInfo, errors: &mut Vec<ConfigError>) {
     let mut check = Check { file: &user.origin, entry: format!("users[{name:?}]"), errors };
     let has_token = user.token.is_some() || user.token_file.is_some();
@@ -126,6 +132,7 @@ pub(super) fn check_user(name: &str, user: &AuthInfo, errors: &mut Vec<ConfigErr
     }
 }
 
+#[inline]
 fn check_exec(exec: &ExecConfig, check: &mut Check<'_>) {
     if exec.command.is_none() {
         check.fail("exec.command", "is not given");
@@ -153,17 +160,20 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    #[inline]
     fn fail(&mut self, field: &str, problem: impl Into<String>) {
         let (file, entry) = (self.file.clone(), self.entry.clone());
         self.errors.push(EntryError { file, entry, field: field.to_owned(), problem: problem.into() }.into());
     }
 
+    #[inline]
     fn not_both(&mut self, one: (&str, bool), other: (&str, bool)) {
         if one.1 && other.1 {
             self.fail(one.0, format!("makes no sense together with {}; choose one", other.0));
         }
     }
 
+    #[inline]
     fn readable(&mut self, field: &str, path: &Option<PathBuf>) {
         if let Some(Err(error)) = path.as_deref().map(open) {
             let path = path.as_deref().unwrap_or(Path::new(""));
@@ -172,6 +182,7 @@ impl Check<'_> {
     }
 }
 
+#[inline]
 fn open(path: &Path) -> std::io::Result<()> {
     std::fs::File::open(path).map(drop)
 }

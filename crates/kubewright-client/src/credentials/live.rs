@@ -41,6 +41,7 @@ impl LiveCertificate {
     ///
     /// # Errors
     /// If they are no PEM, or do not belong together. What was shown before is shown on.
+    #[inline]
     pub fn set(&self, certificate: &[u8], key: &Secret<ByteString>) -> Result<(), ConfigError> {
         let identity = Identity::from_pem(certificate, key.expose(), "the live client certificate")?;
         identity.check()?;
@@ -58,15 +59,18 @@ impl LiveCertificate {
     }
 
     /// Whether there is one at the moment.
+    #[inline]
     pub fn is_set(&self) -> bool {
         self.current.borrow().is_some()
     }
 
+    #[inline]
     pub(crate) fn current(&self) -> Option<Arc<Identity>> {
         self.current.borrow().clone()
     }
 
     /// Tells of each change from now on.
+    #[inline]
     pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<Identity>>> {
         self.current.subscribe()
     }
@@ -79,6 +83,7 @@ impl Default for LiveCertificate {
 }
 
 impl fmt::Debug for LiveCertificate {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LiveCertificate").field(&self.current.borrow()).finish()
     }

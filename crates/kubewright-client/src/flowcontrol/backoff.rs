@@ -38,6 +38,7 @@ struct Entry {
 impl<K: Hash + Eq> Backoff<K> {
     /// Pauses from `initial` to `maximum`.
     #[doc(alias = "NewBackOffWithJitter")]
+    #[inline]
     pub fn new(initial: Duration, maximum: Duration) -> Self {
         Backoff { initial, maximum, jitter: 0.0, expires_after: maximum.saturating_mul(2), entry_of: HashMap::new() }
     }
@@ -123,6 +124,7 @@ pub struct ErrorBackoff {
 
 impl ErrorBackoff {
     /// Pauses from `initial` to `maximum`.
+    #[inline]
     pub fn new(initial: Duration, maximum: Duration) -> Self {
         ErrorBackoff { failures: Mutex::new(Backoff::new(initial, maximum)) }
     }

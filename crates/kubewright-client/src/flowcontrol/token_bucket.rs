@@ -61,6 +61,7 @@ impl TokenBucket {
 
     /// Takes a token if there is one.
     #[doc(alias = "TryAccept")]
+    #[inline]
     pub fn try_accept(&self) -> bool {
         self.refilled(|tokens| {
             let there = *tokens >= 1.0;

@@ -22,6 +22,7 @@ impl Path {
     }
 
     /// The path as it is, to which subresources are still added.
+    #[inline]
     pub(super) fn set_absolute(&mut self, path: &str) -> Result<(), String> {
         let path = path.trim_end_matches('/');
         if !path.is_empty() && !path.starts_with('/') {
@@ -43,6 +44,7 @@ impl Path {
         set_once(&mut self.resource, "resource", resource.to_lowercase().into())
     }
 
+    #[inline]
     pub(super) fn set_name(&mut self, name: Str) -> Result<(), String> {
         if name.is_empty() {
             return Err("resource name may not be empty".to_owned());
@@ -51,6 +53,7 @@ impl Path {
         set_once(&mut self.name, "resource name", name)
     }
 
+    #[inline]
     pub(super) fn push_subresource(&mut self, subresource: Str) -> Result<(), String> {
         check_segment("subresource", &subresource)?;
         self.subresources.push(subresource);
@@ -81,6 +84,7 @@ impl Path {
         self.resource.clone().map(|resource| self.group_version.with_resource(resource))
     }
 
+    #[inline]
     pub(super) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }

@@ -99,6 +99,7 @@ impl<'a> Request<'a> {
 
     /// Goes to this path, whatever the resource.
     #[doc(alias = "AbsPath")]
+    #[inline]
     pub fn absolute_path(mut self, path: &str) -> Self {
         let set = self.path.set_absolute(path);
         self.note(set);
@@ -163,6 +164,7 @@ impl<'a> Request<'a> {
 
     /// Sets a header.
     #[doc(alias = "SetHeader")]
+    #[inline]
     pub fn header(mut self, name: HeaderName, value: &str) -> Self {
         match HeaderValue::from_str(value) {
             Ok(value) => drop(self.headers.insert(name, value)),
@@ -185,6 +187,7 @@ impl<'a> Request<'a> {
     }
 
     /// Sends a patch.
+    #[inline]
     pub fn patch(mut self, patch: Patch) -> Self {
         let content_type = patch.content_type();
         self.payload = Payload::Bytes { content_type: Some(content_type), bytes: patch.into_body().into() };
@@ -193,6 +196,7 @@ impl<'a> Request<'a> {
 
     /// Sends an object, in protobuf where type and server have it and else in JSON.
     #[doc(alias = "Body")]
+    #[inline]
     pub fn object<'b>(self, object: &'b dyn Encode) -> Request<'b>
     where
         'a: 'b,
@@ -221,6 +225,7 @@ impl<'a> Request<'a> {
     }
 
     /// Asks in the name of somebody else, this once.
+    #[inline]
     pub fn impersonate(mut self, who: &Impersonation) -> Self {
         let applied = who.replace(&mut self.headers).map_err(|error| error.to_string());
         self.note(applied);
@@ -244,6 +249,7 @@ impl<'a> Request<'a> {
         self
     }
 
+    #[inline]
     pub(crate) fn refuse(mut self, problem: Option<String>) -> Self {
         self.note(problem.map_or(Ok(()), Err));
         self
@@ -293,6 +299,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// When the request is invalid.
+    #[inline]
     pub fn into_http(self) -> Result<http::Request<Bytes>> {
         let json_only = self.client.settings().json_only;
         Ok(self.prepare(false)?.build(json_only).0)

@@ -58,11 +58,13 @@ impl Response {
 
     /// The body as it came.
     #[doc(alias = "Raw")]
+    #[inline]
     pub fn bytes(self) -> Bytes {
         self.body
     }
 
     /// The body as text; what is no text is replaced.
+    #[inline]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -113,6 +115,7 @@ impl Response {
         status_in(self.encoding(), &self.body)
     }
 
+    #[inline]
     fn check(&self) -> Result<()> {
         if self.body.is_empty() {
             let what = self.resource.as_ref().map(|resource| format!(", of {resource}")).unwrap_or_default();

@@ -42,6 +42,7 @@ pub fn log_warning(warning: &Warning) {
 /// Logs each warning once, however often it comes.
 #[doc(alias = "NewWarningWriter")]
 #[doc(alias = "Deduplicate")]
+#[inline]
 pub fn log_warnings_once() -> impl Fn(&Warning) + Send + Sync + 'static {
     let told = Mutex::new(HashSet::new());
     move |warning| {

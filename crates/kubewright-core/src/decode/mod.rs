@@ -113,6 +113,7 @@ impl Decoder {
     /// Collects unknown and duplicate fields for [`take_findings`](Self::take_findings), instead of
     /// passing over the former and failing on the latter.
     #[must_use]
+    #[inline]
     pub fn report_findings(mut self) -> Self {
         self.findings = Some(Vec::new());
         self.repeats = None;
@@ -173,6 +174,7 @@ impl Decoder {
     }
 
     /// Decodes a message inside of another, for [`Scalar`](crate::message::Scalar)s that hold messages.
+    #[inline]
     pub fn nested_message(&mut self, message: &mut dyn Message, bytes: &[u8]) -> Result<(), DecodeError> {
         protobuf::decode_message(message, bytes, self)
     }

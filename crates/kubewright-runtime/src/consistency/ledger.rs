@@ -37,6 +37,7 @@ impl Ledger {
 
     /// Notes a write of `key`; one of the same object before it counts no more. But a deletion does not undo what came before it: the
     /// cache that has no such object may be one that has yet to hear of its creation.
+    #[inline]
     pub(crate) fn note(&self, key: &ObjectKey, write: Write) {
         self.change(|state| {
             let writes = state.writes_of.entry(key.clone()).or_default();
@@ -72,6 +73,7 @@ impl Ledger {
     }
 
     /// The writes of `key` that have not been seen.
+    #[inline]
     pub(crate) fn writes_of(&self, key: &ObjectKey) -> Vec<Write> {
         self.change(|state| state.writes_of.get(key).cloned().unwrap_or_default())
     }

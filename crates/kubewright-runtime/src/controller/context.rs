@@ -35,6 +35,7 @@ pub(super) struct Means {
 }
 
 impl Context {
+    #[inline]
     pub(super) fn new(inner: Inner) -> Self {
         Context { inner: Arc::new(inner) }
     }
@@ -115,6 +116,7 @@ impl Context {
 }
 
 impl fmt::Debug for Context {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Context");
         shown.field("key", &self.inner.key).field("attempt", &self.inner.attempt);

@@ -70,6 +70,7 @@ pub struct Failing {
 
 impl RelationHealth {
     /// Whether it follows changes.
+    #[inline]
     pub fn is_healthy(&self) -> bool {
         let follows = |health: &Health| {
             !matches!(health.state, HealthState::Absent | HealthState::Stopped) && health.failures == 0
@@ -80,11 +81,13 @@ impl RelationHealth {
 
 impl ControllerHealth {
     /// Whether it works, all that it watches is followed, and no feed is broken.
+    #[inline]
     pub fn is_healthy(&self) -> bool {
         self.is_working && self.broken_feeds.is_empty() && self.relations.iter().all(RelationHealth::is_healthy)
     }
 
     /// Whether it reconciles its main kind by a complete cache. Other relations that fail do not count.
+    #[inline]
     pub fn is_ready(&self) -> bool {
         self.is_working && self.relations.iter().filter(|relation| relation.is_main).all(|relation| relation.has_synced)
     }

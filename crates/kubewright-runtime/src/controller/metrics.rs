@@ -37,6 +37,7 @@ impl ControllerMetrics {
 
     /// Adds the metrics to `registry`, once for each.
     #[must_use]
+    #[inline]
     pub fn register(registry: &mut Registry) -> Self {
         let queues = kubewright_workqueue::Metrics::register(registry);
         let time = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);

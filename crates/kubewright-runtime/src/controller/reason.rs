@@ -46,6 +46,7 @@ pub enum Change {
 }
 
 impl fmt::Display for Reason {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let change = match self.change {
             Change::Listed => "listed",
@@ -107,6 +108,7 @@ impl Reasons {
 }
 
 impl fmt::Display for Reasons {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, reason) in self.iter().enumerate() {
             let separator = if index > 0 { ", " } else { "" };

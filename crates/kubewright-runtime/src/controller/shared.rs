@@ -208,6 +208,7 @@ pub struct ControllerHandle {
 
 impl ControllerHandle {
     /// The name of the controller.
+    #[inline]
     pub fn name(&self) -> &str {
         &self.shared.name
     }
@@ -218,6 +219,7 @@ impl ControllerHandle {
     }
 
     /// Asks for a reconcile of `key` after so long.
+    #[inline]
     pub fn request_after(&self, key: ObjectKey, source: impl Into<Str>, delay: Duration) {
         let reason = Reason { source: source.into(), object: None, change: Change::Requested };
         self.shared.enqueue(key, reason, AddOptions::new().after(delay));
@@ -234,6 +236,7 @@ impl ControllerHandle {
     }
 
     /// Whether nothing runs, nothing waits, and nothing is planned within `horizon`.
+    #[inline]
     pub fn is_idle(&self, horizon: Duration) -> bool {
         let view = self.shared.queue.view(1);
         let now = tokio::time::Instant::now();
