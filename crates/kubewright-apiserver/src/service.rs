@@ -24,6 +24,9 @@ use crate::request::{Asked, RequestInfo, selected_name};
 use crate::routes;
 use crate::storage::Disk;
 
+/// A future of which nothing is known but what comes of it.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// The API server as a function from requests to answers, without any connection.
 ///
 /// A handle: clones are the same server.
@@ -88,10 +91,7 @@ impl Service {
     }
 
     /// Boxed here, so that who calls it does not compile the server once more.
-    fn trusted(
-        &self,
-        request: Request<Bytes>,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send + '_>> {
+    fn trusted(&self, request: Request<Bytes>) -> BoxFuture<'_, io::Result<Response<Body>>> {
         Box::pin(async move { self.serve(&Peer::Trusted, Asked::new(request)).await })
     }
 

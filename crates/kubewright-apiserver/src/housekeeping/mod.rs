@@ -9,9 +9,11 @@ mod content;
 mod garbage;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kubewright_core::Value;
 use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::admission::{accounts, quota};
 use crate::object::Meta;
@@ -19,8 +21,13 @@ use crate::registry::Registry;
 use crate::storage::{EventKind, Key, ListOptions, Scope};
 use garbage::Garbage;
 
+/// How often to look for writes that have become too old to be remembered: each write does as well.
+const AGEING: Duration = Duration::from_secs(30);
+
 /// Tidies up until told to stop.
 pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>) {
+    let mut ageing = interval(AGEING);
+    ageing.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut garbage = Garbage::default();
         let Ok(page) = registry.store.list(&Scope::everything(), ListOptions::default()) else { return };
@@ -36,6 +43,10 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
         loop {
             let event = tokio::select! {
                 event = watcher.next() => event,
+                _ = ageing.tick() => {
+                    registry.store.age();
+                    continue;
+                }
                 _ = stop.wait_for(|stopped| *stopped) => return,
             };
             // Too slow for the log: look at everything again.

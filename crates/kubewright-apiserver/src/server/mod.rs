@@ -9,7 +9,6 @@ mod roles;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -24,14 +23,14 @@ use crate::faults::Faults;
 use crate::housekeeping;
 use crate::http::{self, Connections, Crowd, MAX_IN_FLIGHT};
 use crate::registry::Registry;
-use crate::service::Service;
+use crate::service::{BoxFuture, Service};
 use crate::storage::{Disk, OpenError, StoreOptions};
 use certificates::Certificates;
 use kubeconfig::Credentials;
 
 /// How much a pipe in memory holds before its writer waits.
 const PIPE_SIZE: usize = 64 << 10;
-/// How old writes may be, and how many there may be, that are remembered for watches and pages beyond a number that is remembered anyway.
+/// Beyond the writes that are always remembered: until when others are, and how many in all.
 const RECENT: (Duration, usize) = (Duration::from_secs(75), 100 << 10);
 
 /// A server that is to be started.
@@ -182,8 +181,9 @@ impl ApiServer {
         self
     }
 
-    /// Remembers this many of the latest writes for watches and pages. By default 10,000, and those of the last 75 seconds
-    /// up to 102,400, as the real server does for watches.
+    /// Remembers this many of the latest writes for watches and pages, and no others. By default these are 10,000, and beyond that those
+    /// of the last 75 seconds up to 102,400, as in the real server's cache of watches. With either, what was replaced or deleted takes
+    /// no more than 64 MiB as JSON.
     #[must_use]
     pub fn history(mut self, events: usize) -> Self {
         self.window = Some(events);
@@ -200,7 +200,7 @@ impl ApiServer {
 
     /// Boxed here, so that a crate which starts a server does not compile all of it once more: what a future awaits is compiled
     /// by whoever polls it.
-    fn starting(self) -> Pin<Box<dyn Future<Output = Result<RunningServer, StartError>> + Send>> {
+    fn starting(self) -> BoxFuture<'static, Result<RunningServer, StartError>> {
         Box::pin(self.begin())
     }
 

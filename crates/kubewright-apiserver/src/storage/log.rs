@@ -9,7 +9,7 @@ use super::{
     options::{Recent, WeightLimit},
 };
 
-/// So many events are forgotten at most because of their age with each that comes: nobody waits for the end of a long rest.
+/// So many events are forgotten at once at most because of their age: nobody waits for the end of a long rest.
 const AGED_AT_ONCE: usize = 16;
 
 /// A bounded queue of events without gaps.
@@ -24,8 +24,8 @@ pub(super) struct Log<V> {
     weight_limit: Option<WeightLimit<V>>,
     /// Ages are counted in seconds from here.
     begun: Instant,
-    /// When the newest event came.
-    newest: u32,
+    /// What the clock said last.
+    now: u32,
     /// How many have been forgotten because of their age since then.
     aged: usize,
 }
@@ -52,7 +52,7 @@ impl<V> Log<V> {
             weight: 0,
             weight_limit,
             begun: Instant::now(),
-            newest: 0,
+            now: 0,
             aged: 0,
         }
     }
@@ -93,11 +93,16 @@ impl<V> Log<V> {
     pub(super) fn push(&mut self, event: Arc<Event<V>>, weight: usize) {
         debug_assert_eq!(event.revision, self.forgotten + 1 + self.events.len() as u64);
         self.weight = self.weight.saturating_add(weight);
+        self.look_at_the_clock();
+        self.events.push_back(Logged { event, weight, second: self.now });
+    }
+
+    /// Lets events grow older.
+    pub(super) fn look_at_the_clock(&mut self) {
         if self.recent.is_some() {
-            self.newest = u32::try_from(self.begun.elapsed().as_secs()).unwrap_or(u32::MAX);
+            self.now = u32::try_from(self.begun.elapsed().as_secs()).unwrap_or(u32::MAX);
             self.aged = 0;
         }
-        self.events.push_back(Logged { event, weight, second: self.newest });
     }
 
     /// Removes the oldest event if the log is over its bounds.
@@ -115,7 +120,7 @@ impl<V> Log<V> {
         let Some(recent) = self.recent.filter(|recent| length > self.window && length <= recent.most) else {
             return length > self.window;
         };
-        let age = self.events.front().map_or(0, |oldest| self.newest.saturating_sub(oldest.second));
+        let age = self.events.front().map_or(0, |oldest| self.now.saturating_sub(oldest.second));
         let is_aged = age >= recent.seconds && self.aged < AGED_AT_ONCE;
         self.aged += usize::from(is_aged);
         is_aged

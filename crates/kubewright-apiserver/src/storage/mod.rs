@@ -43,11 +43,11 @@
 //! # The window
 //!
 //! The log keeps the newest 10,000 events ([`StoreOptions::window`]) and, if told how to weigh a
-//! value, no more superseded values than a weight ([`StoreOptions::window_weight`]). It does not
+//! value, no more superseded values than a weight ([`StoreOptions::window_weight`]). These it does not
 //! forget by time: the bound is there for memory, and an idle server that still honours an hour
 //! old continue token costs nothing and behaves the same on a slow machine. But a burst of writes
 //! would run through the window in seconds and leave behind whoever reads page by page, so
-//! that more can be kept of what is recent ([`StoreOptions::keep_recent`]).
+//! that more can be kept while it is recent ([`StoreOptions::keep_recent`]).
 //!
 //! What is lost is known for each resource, so a busy resource does not end the watches of a quiet
 //! one: [`Compacted`] means that an event of the resource asked for is really missing. (A resource

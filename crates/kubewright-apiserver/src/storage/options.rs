@@ -47,7 +47,9 @@ impl<V> StoreOptions<V> {
 
     /// Keeps more events than the window, up to `most` in all, as long as they are younger than `age`, in whole seconds.
     ///
-    /// Many writes in a short time would otherwise leave those behind who are only a moment late. Off by default.
+    /// Many writes in a short time would otherwise leave those behind who are only a moment late. Each write looks for
+    /// what has become too old, and [`Store::age`](super::Store::age) where there are none. The bound by weight holds for them as well. Off
+    /// by default.
     #[must_use]
     pub fn keep_recent(mut self, age: Duration, most: usize) -> Self {
         self.recent = Some(Recent { seconds: u32::try_from(age.as_secs()).unwrap_or(u32::MAX), most });

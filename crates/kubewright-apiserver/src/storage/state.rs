@@ -94,6 +94,12 @@ impl<V> State<V> {
         Ok(Aftermath { wake, _dropped: self.trim() })
     }
 
+    /// Forgets some of what has become too old since the last write.
+    pub(super) fn age(&mut self) -> Vec<Arc<Event<V>>> {
+        self.log.look_at_the_clock();
+        self.trim()
+    }
+
     /// Forgets what is outside of the window.
     fn trim(&mut self) -> Vec<Arc<Event<V>>> {
         self.forget(Log::pop_surplus)
@@ -149,10 +155,10 @@ impl<V> State<V> {
         if scope.path().is_empty() {
             return Ok(shard.topic.subscribe());
         }
-        let narrow = shard.narrow.entry(scope.path().clone()).or_insert_with(|| {
-            let concerned = |revision: &u64| self.log.get(*revision).is_some_and(|event| scope.contains(&event.key));
-            Topic::new(oldest, shard.topic.after(oldest).filter(concerned).collect())
-        });
+        // Few watchers want more than what is new, and everybody waits while the past is searched.
+        let narrow = shard.narrow.entry(scope.path().clone()).or_insert_with(|| Topic::since(self.revision, oldest));
+        let concerns = |revision| self.log.get(revision).is_some_and(|event| scope.contains(&event.key));
+        narrow.reach_back(from, &shard.topic, concerns);
         Ok(narrow.subscribe())
     }
 

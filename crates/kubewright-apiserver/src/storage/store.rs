@@ -99,6 +99,18 @@ impl<V> Store<V> {
         let _events = self.write().compact();
     }
 
+    /// Forgets what has become too old since the last write, where more is kept of what is
+    /// [recent](StoreOptions::keep_recent). Others can read and write meanwhile.
+    pub fn age(&self) {
+        loop {
+            // Bound to a name, so that the lock is free again when they are dropped.
+            let forgotten = self.write().age();
+            if forgotten.is_empty() {
+                return;
+            }
+        }
+    }
+
     /// The current value of a key.
     pub fn get(&self, key: &Key) -> Option<Entry<V>> {
         self.read().get(key).cloned()

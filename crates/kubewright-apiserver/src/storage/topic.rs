@@ -10,8 +10,9 @@ const SMALL: usize = 64;
 
 /// The retained events of one scope, by revision, and its watchers.
 pub(super) struct Topic {
-    /// Invariant: ascending, and each one is in the log.
+    /// Invariant: ascending, each one is in the log, and none of the scope after `since` is missing that the log has.
     revisions: VecDeque<u64>,
+    since: u64,
     /// No event of this scope after this revision has been dropped from the log.
     forgotten: u64,
     watchers: usize,
@@ -21,7 +22,23 @@ pub(super) struct Topic {
 impl Topic {
     /// A topic of the given revisions that has lost none after `forgotten`.
     pub(super) fn new(forgotten: u64, revisions: VecDeque<u64>) -> Self {
-        Topic { revisions, forgotten, watchers: 0, changes: Arc::default() }
+        Topic { revisions, since: forgotten, forgotten, watchers: 0, changes: Arc::default() }
+    }
+
+    /// A topic of what is to come after `since`. The log has lost none of its scope after `forgotten`.
+    pub(super) fn since(since: u64, forgotten: u64) -> Self {
+        Topic { since, ..Topic::new(forgotten, VecDeque::new()) }
+    }
+
+    /// Learns of earlier revisions, for a watcher that wants all after `from`: those of its scope that `wider` has, which `concern` it.
+    pub(super) fn reach_back(&mut self, from: u64, wider: &Topic, concern: impl Fn(u64) -> bool) {
+        if from < self.since {
+            let until = wider.revisions.partition_point(|revision| *revision <= self.since);
+            let start = wider.revisions.partition_point(|revision| *revision <= from);
+            let earlier = wider.revisions.range(start..until).rev().copied();
+            earlier.filter(|revision| concern(*revision)).for_each(|revision| self.revisions.push_front(revision));
+            self.since = from;
+        }
     }
 
     pub(super) fn forgotten(&self) -> u64 {
@@ -87,6 +104,17 @@ mod tests {
         assert_eq!(topic.after(3).collect::<Vec<_>>(), [4, 7, 9]);
         assert_eq!(topic.after(7).collect::<Vec<_>>(), [9]);
         assert_eq!(topic.after(100).len(), 0);
+    }
+
+    #[test]
+    fn a_topic_knows_as_much_of_the_past_as_somebody_wants() {
+        let wider = Topic::new(0, (1..=20).collect());
+        let mut topic = Topic::since(20, 0);
+        for (from, known) in [(20, vec![]), (12, vec![15]), (14, vec![15]), (4, vec![5, 10, 15]), (3, vec![5, 10, 15])]
+        {
+            topic.reach_back(from, &wider, |revision| revision < 20 && revision % 5 == 0);
+            assert_eq!(topic.after(0).collect::<Vec<_>>(), known);
+        }
     }
 
     #[test]
