@@ -65,6 +65,7 @@ fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> 
     let resource = |(index, version): (usize, &Value)| {
         let mut resource = resource(definition, &group, &names, version);
         if let Some(custom) = &mut resource.custom {
+            let custom = Arc::make_mut(custom);
             custom.schema = Arc::clone(&schemas[index]);
             custom.storage_version = format!("{group}/{}", tree::text(&versions[stored], &["name"])).into();
             custom.storage_schema = Arc::clone(&schemas[stored]);
@@ -152,7 +153,7 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
         entry: None,
         empty: Value::Object(empty.into_iter().collect::<Map<Value>>()),
         printer: Printer::for_columns(&columns),
-        custom: Some(Custom {
+        custom: Some(Arc::new(Custom {
             terminating: tree::has_condition(definition, "Terminating"),
             served: tree::is_true(version, &["served"]),
             stored: tree::is_true(version, &["storage"]),
@@ -160,6 +161,6 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
             selectable,
             version: version.clone(),
             ..Custom::default()
-        }),
+        })),
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Resource {
     /// How its objects become rows of a table.
     pub(crate) printer: Printer,
     /// What only resources of a CustomResourceDefinition have.
-    pub(crate) custom: Option<Custom>,
+    pub(crate) custom: Option<Arc<Custom>>,
 }
 
 /// A part of an object with a path of its own.

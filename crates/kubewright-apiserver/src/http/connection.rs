@@ -33,11 +33,13 @@ pub(super) const BODY_MAX: usize = 3 << 20;
 /// How many headers a request may have, and how large they may be.
 const HEADERS_MAX: usize = 256;
 pub(super) const HEADER_SIZE: usize = 1 << 20;
-/// How long a client may take to send its headers, and then its body.
-pub(super) const HEADER_TIME: Duration = Duration::from_secs(30);
-/// How long a connection of HTTP/1.1 may take to the end of its next headers. Counted from the last answer, so that it is how long an unused
-/// one is kept as well: as long as by Go's servers, and by clients of theirs, who would write into one that is being closed.
-const NEXT_TIME: Duration = Duration::from_secs(90);
+/// How long a client may take to say its first word.
+pub(super) const FIRST_TIME: Duration = Duration::from_secs(30);
+/// How long a client of HTTP/1.1 may take to the end of its next headers. Counted from the last answer, so that it is how long an unused
+/// connection is kept as well: a little longer than Go's clients and ours keep theirs, which is 90 s, so that nobody writes into one that is
+/// just being closed.
+const HEADER_TIME: Duration = Duration::from_secs(95);
+/// How long a client may take to send a body.
 const BODY_TIME: Duration = Duration::from_secs(60);
 /// How long requests may still take when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -110,7 +112,7 @@ async fn serve(
         return poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
     }
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).keep_alive(true).header_read_timeout(NEXT_TIME);
+    builder.timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
     builder.max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
     let leftover = Leftover::default();
     let stream = Lingering::new(stream, leftover.clone());

@@ -99,7 +99,11 @@ impl Shortage {
         }
         if self.told.is_none_or(|told| told.elapsed() >= LAMENT) {
             self.told = Some(Instant::now());
-            tracing::error!(%error, "no connection can be accepted, and new clients wait until one can: if too many files are open, raise the limit (ulimit -n)");
+            tracing::error!(
+                %error,
+                "no connection can be accepted, and new clients wait until one can; \
+                 where too many files are open, a higher limit helps (ulimit -n)"
+            );
         }
         tokio::time::sleep(EXHAUSTED).await;
     }

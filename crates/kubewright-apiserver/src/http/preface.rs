@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use super::connection::HEADER_TIME;
+use super::connection::FIRST_TIME;
 
 /// What whoever speaks HTTP/2 says first.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -19,12 +19,12 @@ pub(super) struct Begun<S> {
     stream: S,
 }
 
-/// Looks at the first bytes. True if the client speaks HTTP/2. Who says nothing for as long as headers may take is not kept.
+/// Looks at the first bytes. True if the client speaks HTTP/2. Who says nothing for too long is not kept.
 pub(super) async fn look<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Begun<S>, bool)> {
     let (mut first, mut length) = ([0; PREFACE.len()], 0);
     while length < PREFACE.len() && first[..length] == PREFACE[..length] {
         let reading = stream.read(&mut first[length..]);
-        let read = timeout(HEADER_TIME, reading).await??;
+        let read = timeout(FIRST_TIME, reading).await??;
         if read == 0 {
             break;
         }

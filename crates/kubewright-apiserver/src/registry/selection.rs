@@ -69,7 +69,7 @@ impl Selection {
             }
         }
         let is_about_own = fields.requirements().iter().any(|requirement| !is_name(&requirement.field));
-        let custom = resource.custom.as_ref().filter(|_| is_about_own).cloned().map(Arc::new);
+        let custom = resource.custom.clone().filter(|_| is_about_own);
         Ok(Selection { labels, fields, custom })
     }
 

@@ -470,11 +470,26 @@ async fn events_of_the_newer_kind_are_checked_in_both_groups() {
         (r#""regarding":{"namespace":"default"},"type":"Normal""#, &["eventTime: Required value"]),
     ];
     check(&mut client, newer, "Event", table).await;
-    let older: &[(&str, &[&str])] = &[(
-        r#""involvedObject":{"namespace":"other"},"eventTime":"2020-01-01T00:00:00.000000Z","reportingComponent":"c","reportingInstance":"i","count":1"#,
-        &["action: Required value", "reason: Required value"],
-    )];
+    let recorded = format!(
+        r#""involvedObject":{{"namespace":"default"}},"eventTime":null,"reportingComponent":"","reportingInstance":"","message":{note:?}"#
+    );
+    let older: &[(&str, &[&str])] = &[
+        // As kubectl and recorders write them, and one about what is in no namespace.
+        (&recorded, &[]),
+        (r#""involvedObject":{"kind":"Node","name":"n"},"reason":"Ready""#, &[]),
+        (
+            r#""involvedObject":{"namespace":"other"},"eventTime":"2020-01-01T00:00:00.000000Z","reportingComponent":"c","reportingInstance":"i","count":1"#,
+            &["action: Required value", "reason: Required value"],
+        ),
+    ];
     check(&mut client, core, "Event", older).await;
+    // What is there stays changeable through the newer group, as far as that goes.
+    let old = format!(r#"{{"apiVersion":"v1","kind":"Event","metadata":{{"name":"Old_One"}},{recorded}}}"#);
+    let (code, made) = client.call("POST", core, &old).await;
+    assert_eq!(code, 201, "{made}");
+    let (code, changed) =
+        client.call("PATCH", &format!("{newer}/Old_One"), r#"{"metadata":{"labels":{"seen":"yes"}}}"#).await;
+    assert_eq!(code, 200, "{changed}");
 
     let object =
         format!(r#"{{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{{"name":"x"}},{}}}"#, event(""));

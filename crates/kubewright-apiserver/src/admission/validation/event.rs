@@ -3,9 +3,9 @@
 //! Those of both groups are stored in the form of the core group, and checked in it. One with an `eventTime` is of the newer kind, whichever
 //! group it comes through; the newer group takes no others, and lets only the series of an event change.
 
+use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::qualified_name;
-use kubewright_core::{MicroTime, Value};
 
 use super::metadata::quoted;
 use super::text;
@@ -63,24 +63,22 @@ fn any(value: &Value, reporter: &str) -> Vec<StatusCause> {
     if !is_newer {
         return causes;
     }
-    for (field, name, max) in [
-        ("reportingComponent", reporter, usize::MAX),
-        ("reportingInstance", "reportingInstance", TEXT_MAX),
-        ("action", "action", TEXT_MAX),
-        ("reason", "reason", TEXT_MAX),
-        ("message", "message", NOTE_MAX),
-    ] {
-        let said = tree::text(value, &[field]);
-        if said.is_empty() && field != "message" {
-            causes.push(StatusCause::required(name, ""));
-        }
-        if field == "reportingComponent" {
-            causes.extend(text::kept(name, said, qualified_name));
-        }
-        if said.len() > max {
-            causes.push(StatusCause::invalid(name, quoted(""), &format!("can have at most {max} characters")));
-        }
+    let said = |field: &str| tree::text(value, &[field]);
+    if said("reportingComponent").is_empty() {
+        causes.push(StatusCause::required(reporter, ""));
     }
+    causes.extend(text::kept(reporter, said("reportingComponent"), qualified_name));
+    let too_long = |field: &str, max: usize| {
+        let why = format!("can have at most {max} characters");
+        (said(field).len() > max).then(|| StatusCause::invalid(field, quoted(""), &why))
+    };
+    for field in ["reportingInstance", "action", "reason"] {
+        if said(field).is_empty() {
+            causes.push(StatusCause::required(field, ""));
+        }
+        causes.extend(too_long(field, TEXT_MAX));
+    }
+    causes.extend(too_long("message", NOTE_MAX));
     causes
 }
 
@@ -117,27 +115,22 @@ fn news(value: &Value) -> Vec<StatusCause> {
 fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
     // The order of the real server, which looks at the reason twice.
     let fields = [
-        ("involvedObject", "involvedObject"),
-        ("reason", "reason"),
-        ("message", "message"),
-        ("source", "source"),
-        ("firstTimestamp", "firstTimestamp"),
-        ("lastTimestamp", "lastTimestamp"),
-        ("count", "count"),
-        ("reason", "reason"),
-        ("type", "type"),
-        ("eventTime", "eventTime"),
-        ("action", "action"),
-        ("related", "related"),
-        ("reportingComponent", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "reason",
+        "type",
+        "eventTime",
+        "action",
+        "related",
+        "reportingComponent",
+        "reportingInstance",
     ];
-    let is_same = |field: &str| match (set(value, field), set(old, field)) {
-        (Some(Value::String(new)), Some(Value::String(before))) if field == "eventTime" => {
-            new.parse::<MicroTime>().is_ok_and(|new| before.parse() == Ok(new))
-        }
-        (new, before) => new == before,
-    };
+    let name = |field| if field == "reportingComponent" { "reportingController" } else { field };
     let shown = |field: &str| match (field, value.get(field)) {
         ("involvedObject", object) => text::internal(object.unwrap_or(&Value::Null), &REFERENCE),
         ("related", Some(object)) => text::internal(object, &REFERENCE),
@@ -148,8 +141,8 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
         }
         (field, _) => quoted(tree::text(value, &[field])),
     };
-    let changed = fields.into_iter().filter(|(field, _)| !is_same(field));
-    changed.map(|(field, name)| StatusCause::invalid(name, shown(field), "field is immutable")).collect()
+    let changed = fields.into_iter().filter(|field| set(value, field) != set(old, field));
+    changed.map(|field| StatusCause::invalid(name(field), shown(field), "field is immutable")).collect()
 }
 
 /// The value of a field that says something: not one by which Go shows that it was left out.
