@@ -349,21 +349,24 @@ impl Lock {
             }
             // The clock of a file server may differ from ours, and then the locks of those who live seem old as well: but theirs
             // come and go.
-            if first_modified != modified || !modified.is_some_and(is_old) {
-                return Err(ConfigError::Locked { file: file.to_owned() });
+            match modified.filter(|modified| first_modified == Some(*modified) && is_old(*modified)) {
+                Some(modified) => remove_stale(file, &path, modified)?,
+                None => return Err(ConfigError::Locked { file: file.to_owned() }),
             }
-            remove_stale(&path, modified)?;
             (start, first) = (Instant::now(), None);
         }
     }
 }
 
-/// Removes a lock that was left behind and still is as it was `modified`. One at a time: another who has found it as well would
-/// otherwise remove the lock that the first has taken since.
+/// Removes a lock of `file` that was left behind and still is as it was `modified`. One at a time: another who has found it as well
+/// would otherwise remove the lock that the first has taken since.
 #[inline]
-fn remove_stale(path: &Path, modified: Option<SystemTime>) -> Result<(), ConfigError> {
-    let _turn = Lock::take(path)?;
-    if std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok() != modified {
+fn remove_stale(file: &Path, path: &Path, modified: SystemTime) -> Result<(), ConfigError> {
+    let _turn = match Lock::take(path) {
+        Err(ConfigError::Locked { .. }) => return Err(ConfigError::Locked { file: file.to_owned() }),
+        turn => turn?,
+    };
+    if std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok() != Some(modified) {
         return Ok(());
     }
     tracing::warn!(lock = %path.display(), "removing a lock that its process has left behind");

@@ -89,7 +89,7 @@ impl OidcProvider {
         });
         let file = setting("idp-certificate-authority").map(|file| CertificateSource::File(file.expose().into()));
         let tls = TlsOptions { authority: data.transpose()?.or(file), ..TlsOptions::default() };
-        let id = setting("id-token").map(|token| trimmed(token.expose()));
+        let id = setting("id-token").and_then(|token| trimmed(token.expose()));
         let tokens = Tokens { id, refresh: setting("refresh-token").cloned() };
         let provider = Provider { oidc: oidc.clone(), tls, base: config.anonymous() };
         Ok(OidcProvider {
@@ -170,7 +170,7 @@ impl Provider {
         let answer = self.ask("renewal", Method::POST, endpoint, &headers, body.join("&").into()).await?;
         let text = |name: &str| answer.get(name).and_then(Value::as_str).map(Secret::from);
         let missing = || OidcError::Provider { step: "renewal", problem: "no id_token".to_owned() };
-        let id = text("id_token").map(|token| trimmed(token.expose())).ok_or_else(missing)?;
+        let id = text("id_token").and_then(|token| trimmed(token.expose())).ok_or_else(missing)?;
         // A provider that gives no new refresh token lets the old one live.
         *tokens = Tokens { id: Some(id.clone()), refresh: text("refresh_token").or(Some(refresh)) };
         self.keep(tokens.clone()).await;
@@ -247,9 +247,9 @@ impl fmt::Debug for OidcProvider {
     }
 }
 
-/// A token as it will be sent, so that it can be told from the one that was refused.
-fn trimmed(token: &str) -> Secret<String> {
-    Secret::from(token.trim())
+/// A token as it will be sent, so that it can be told from the one that was refused; none if there is nothing to send.
+fn trimmed(token: &str) -> Option<Secret<String>> {
+    Some(token.trim()).filter(|token| !token.is_empty()).map(Secret::from)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

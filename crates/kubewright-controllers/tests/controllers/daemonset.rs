@@ -143,6 +143,8 @@ async fn pods_that_fail_again_and_again_are_replaced_ever_later() {
 async fn end_pod(cluster: &Cluster, phase: &str) -> (Pod, Instant) {
     let mut pod = cluster.pods().await.remove(0);
     pod.status.get_or_insert_default().phase = Some(phase.into());
+    // In any version: a pod that is new is about to be bound.
+    pod.metadata.resource_version = None;
     cluster.api::<Pod>().update_status(&pod).await.unwrap();
     let ended = Instant::now();
     cluster.until_pods(|pods| pods.len() == 1 && pods[0].uid() != pod.uid()).await;
