@@ -142,7 +142,6 @@ impl Scalar for List<Str> {
     fn clear(&mut self) {
         List::clear(self);
     }
-    #[inline]
     fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
         reader.items(|reader, _| {
             self.push(reader.text()?);
@@ -151,11 +150,9 @@ impl Scalar for List<Str> {
         self.shrink_to_fit();
         Ok(())
     }
-    #[inline]
     fn encode_json(&self, writer: &mut Writer<'_>) {
         writer.items(self, |writer, text| writer.string(text));
     }
-    #[inline]
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError> {
         let mut fields = Fields::new(wire.bytes()?);
         while let Some((number, wire)) = fields.next()? {
@@ -166,7 +163,6 @@ impl Scalar for List<Str> {
         self.shrink_to_fit();
         Ok(())
     }
-    #[inline]
     fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>) {
         encoder.delimited(number, |inner| self.iter().for_each(|text| inner.bytes(1, text.as_bytes())));
     }
@@ -201,12 +197,10 @@ impl Scalar for f64 {
     fn clear(&mut self) {
         *self = 0.0;
     }
-    #[inline]
     fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
         *self = finite(reader.number()?)?;
         Ok(())
     }
-    #[inline]
     fn encode_json(&self, writer: &mut Writer<'_>) {
         // Go writes whole numbers without a fraction.
         if self.fract() == 0.0 && self.abs() < 1e15 {
@@ -215,7 +209,6 @@ impl Scalar for f64 {
             writer.float(*self);
         }
     }
-    #[inline]
     fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
         match wire {
             Wire::Fixed64(bits) => *self = f64::from_bits(bits),
@@ -223,7 +216,6 @@ impl Scalar for f64 {
         }
         Ok(())
     }
-    #[inline]
     fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>) {
         encoder.fixed64(number, self.to_bits());
     }
@@ -239,7 +231,6 @@ macro_rules! integer_lists {
             fn clear(&mut self) {
                 List::clear(self);
             }
-            #[inline]
             fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
                 reader.items(|reader, _| {
                     self.push(reader.$read()?);
@@ -248,11 +239,9 @@ macro_rules! integer_lists {
                 self.shrink_to_fit();
                 Ok(())
             }
-            #[inline]
             fn encode_json(&self, writer: &mut Writer<'_>) {
                 writer.items(self, |writer, value| writer.integer((*value).into()));
             }
-            #[inline]
             fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
                 match wire {
                     Wire::Bytes(mut packed) => {
@@ -266,7 +255,6 @@ macro_rules! integer_lists {
                 }
                 Ok(())
             }
-            #[inline]
             fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>) {
                 self.iter().for_each(|value| encoder.varint(number, i64::from(*value) as u64));
             }
@@ -306,7 +294,6 @@ impl Scalar for Quantity {
     fn clear(&mut self) {
         *self = Quantity::default();
     }
-    #[inline]
     fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
         let parsed = match reader.peek() {
             b'"' => reader.string()?.trim().parse(),
@@ -316,11 +303,9 @@ impl Scalar for Quantity {
         *self = parsed.map_err(|error: crate::ParseQuantityError| DecodeError::new(error.to_string()))?;
         Ok(())
     }
-    #[inline]
     fn encode_json(&self, writer: &mut Writer<'_>) {
         writer.plain_string(self.encode(&mut [0; Quantity::TEXT_LENGTH]));
     }
-    #[inline]
     fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
         let mut fields = Fields::new(wire.bytes()?);
         while let Some((number, wire)) = fields.next()? {
@@ -331,7 +316,6 @@ impl Scalar for Quantity {
         }
         Ok(())
     }
-    #[inline]
     fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>) {
         encoder.delimited(number, |inner| inner.bytes(1, self.encode(&mut [0; Quantity::TEXT_LENGTH]).as_bytes()));
     }
@@ -342,7 +326,6 @@ impl Scalar for IntOrString {
     fn clear(&mut self) {
         *self = IntOrString::default();
     }
-    #[inline]
     fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
         *self = match reader.peek() {
             b'"' => IntOrString::String(reader.text()?),
@@ -351,14 +334,12 @@ impl Scalar for IntOrString {
         };
         Ok(())
     }
-    #[inline]
     fn encode_json(&self, writer: &mut Writer<'_>) {
         match self {
             IntOrString::Int(value) => writer.integer((*value).into()),
             IntOrString::String(text) => writer.string(text),
         }
     }
-    #[inline]
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError> {
         let mut fields = Fields::new(wire.bytes()?);
         let (mut kind, mut int, mut text) = (0, 0, Str::new());
@@ -373,7 +354,6 @@ impl Scalar for IntOrString {
         *self = if kind == 1 { IntOrString::String(text) } else { IntOrString::Int(int) };
         Ok(())
     }
-    #[inline]
     fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>) {
         let (kind, int, text) = match self {
             IntOrString::Int(value) => (0, *value, ""),
@@ -420,13 +400,11 @@ macro_rules! times {
             fn clear(&mut self) {
                 *self = <$time>::default();
             }
-            #[inline]
             fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
                 let text = reader.string()?;
                 *self = <$time>::parse(text.as_bytes()).map_err(|error| DecodeError::new(error.to_string()))?;
                 Ok(())
             }
-            #[inline]
             fn encode_json(&self, writer: &mut Writer<'_>) {
                 if Scalar::is_zero(self) {
                     writer.raw("null");
@@ -434,7 +412,6 @@ macro_rules! times {
                     writer.plain_string(self.encode(&mut [0; <$time>::TEXT_LENGTH]));
                 }
             }
-            #[inline]
             fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
                 let bytes = wire.bytes()?;
                 let (seconds, nanos) = match whole_seconds(bytes) {
@@ -445,7 +422,6 @@ macro_rules! times {
                 *self = time.ok_or_else(|| DecodeError::new("time is outside of the years 0 to 9999"))?;
                 Ok(())
             }
-            #[inline]
             fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>) {
                 encoder.delimited(number, |inner| {
                     if !Scalar::is_zero(self) {

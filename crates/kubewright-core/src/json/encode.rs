@@ -28,13 +28,11 @@ impl<'w> Writer<'w> {
     }
 
     /// Writes an object, with `kind` and `apiVersion` where the type has them.
-    #[inline]
     pub fn object(&mut self, message: &dyn Message) {
         self.fields(message, true);
     }
 
     /// Writes an object without `kind` and `apiVersion`, as items of a list are.
-    #[inline]
     pub fn message(&mut self, message: &dyn Message) {
         self.fields(message, false);
     }
@@ -50,7 +48,6 @@ impl<'w> Writer<'w> {
     }
 
     /// Writes text that needs no escapes, in quotes.
-    #[inline]
     pub fn plain_string(&mut self, text: &str) {
         self.out.push(b'"');
         self.raw(text);
@@ -147,7 +144,6 @@ impl<'w> Writer<'w> {
         self.out.extend_from_slice(if separator == b'{' { b"{}" } else { b"}" });
     }
 
-    #[inline]
     fn fields(&mut self, message: &dyn Message, with_kind: bool) {
         let scheme = message.scheme();
         let mut separator = b'{';
@@ -204,7 +200,6 @@ impl<'w> Writer<'w> {
     ///
     /// What is required our types hold by value even where Go holds a pointer, so that there is no `null` to keep:
     /// such a field is written as it would be after decoding.
-    #[inline]
     fn unset(&mut self, separator: &mut u8, field: &FieldInfo) {
         let required = field.flags.has(Flags::REQUIRED);
         let held = required || !field.flags.has(Flags::POINTER);
@@ -225,7 +220,6 @@ impl<'w> Writer<'w> {
         }
     }
 
-    #[inline]
     fn unset_message(&mut self, scheme: &TypeInfo) {
         let mut separator = b'{';
         for field in scheme.fields {

@@ -4,7 +4,6 @@ use crate::message::{Message, Ref};
 use crate::scheme::{Number, Numbers};
 
 /// Appends `message` to `out`, without an envelope.
-#[inline]
 pub fn encode_message(message: &dyn Message, out: &mut Vec<u8>) {
     Encoder { out }.numbers(message, message.scheme().numbers);
 }
@@ -17,21 +16,18 @@ pub struct Encoder<'w> {
 
 impl Encoder<'_> {
     /// Appends a number field.
-    #[inline]
     pub fn varint(&mut self, number: u32, value: u64) {
         self.plain(u64::from(number) << 3);
         self.plain(value);
     }
 
     /// Appends a field of eight bytes.
-    #[inline]
     pub fn fixed64(&mut self, number: u32, value: u64) {
         self.plain(u64::from(number) << 3 | 1);
         self.out.extend_from_slice(&value.to_le_bytes());
     }
 
     /// Appends a field of bytes.
-    #[inline]
     pub fn bytes(&mut self, number: u32, value: &[u8]) {
         self.plain(u64::from(number) << 3 | 2);
         self.plain(value.len() as u64);
@@ -57,7 +53,6 @@ impl Encoder<'_> {
     }
 
     /// Appends the fields of a message.
-    #[inline]
     pub fn message(&mut self, message: &dyn Message) {
         self.numbers(message, message.scheme().numbers);
     }
@@ -70,7 +65,6 @@ impl Encoder<'_> {
         self.out.push(value as u8);
     }
 
-    #[inline]
     fn numbers(&mut self, message: &dyn Message, numbers: Numbers) {
         for (number, entry) in numbers.iter().enumerate() {
             let (number, target) = (number as u32, usize::from(entry.target));
@@ -83,7 +77,6 @@ impl Encoder<'_> {
         }
     }
 
-    #[inline]
     fn field(&mut self, number: u32, value: Ref<'_>) {
         match value {
             Ref::Absent => {}

@@ -60,7 +60,6 @@ impl<'a> Envelope<'a> {
     }
 
     /// Appends `message` in an envelope.
-    #[inline]
     pub fn encode(message: &dyn Message, out: &mut Vec<u8>) {
         let (api_version, kind) = match &message.scheme().kind {
             Some(info) => (info.api_version, info.kind),
