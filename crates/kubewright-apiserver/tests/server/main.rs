@@ -28,6 +28,7 @@ mod validation_access;
 mod validation_cluster;
 mod validation_details;
 mod validation_devices;
+mod validation_events;
 mod validation_jobs;
 mod validation_pods;
 mod validation_status;
