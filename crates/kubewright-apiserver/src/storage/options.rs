@@ -16,7 +16,7 @@ pub(super) struct WeightLimit<V> {
 /// Which events are kept beyond the window.
 #[derive(Clone, Copy)]
 pub(super) struct Recent {
-    /// Those that came less than so many seconds before the newest.
+    /// Those that came less than so many seconds ago.
     pub(super) seconds: u32,
     /// So many in all, window included.
     pub(super) most: usize,
