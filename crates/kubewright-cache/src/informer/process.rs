@@ -105,6 +105,12 @@ impl<T: Object> Derived<T> {
     /// Changes only what is different, so that the store before and the one after share the rest: deletions first, then
     /// the rest in the order of the list.
     fn replace(&mut self, transaction: &mut Transaction<T>, objects: Vec<Arc<T>>, version: ResourceVersion) {
+        if transaction.is_empty() {
+            // All of it is new, and nothing can be gone.
+            self.events.reserve_exact(objects.len());
+            objects.into_iter().for_each(|object| self.put(transaction, object));
+            return transaction.bookmark(version);
+        }
         let at_first = self.events.len();
         for object in objects.iter() {
             match transaction.get(object.namespace(), object.name()) {

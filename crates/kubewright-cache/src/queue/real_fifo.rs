@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use kubewright_core::{Object, ObjectKey, ResourceVersion, hash};
 use tokio::sync::Notify;
 
 use super::populated::Populated;
@@ -84,8 +83,7 @@ impl<T> RealFifoOptions<T> {
 struct State<T> {
     line: VecDeque<Delta<T>>,
     /// Hashes of the keys of a batch while it is put together. Room for them is not made each time.
-    hashes: HashSet<u64>,
-    hasher: RandomState,
+    hashes: HashSet<u32>,
     populated: Populated,
     is_closed: bool,
 }
@@ -100,13 +98,8 @@ impl<T: Object> RealFifo<T> {
     /// An empty queue.
     #[must_use]
     pub fn new(options: RealFifoOptions<T>) -> Self {
-        let state = State {
-            line: VecDeque::new(),
-            hashes: HashSet::new(),
-            hasher: RandomState::new(),
-            populated: Populated::default(),
-            is_closed: false,
-        };
+        let state =
+            State { line: VecDeque::new(), hashes: HashSet::new(), populated: Populated::default(), is_closed: false };
         RealFifo {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
@@ -307,7 +300,7 @@ impl<T: Object> State<T> {
             };
             match key {
                 // Two keys with one hash only end the batch early.
-                Some(key) if self.hashes.insert(self.hasher.hash_one(key)) => count += 1,
+                Some((namespace, name)) if self.hashes.insert(hash::key(namespace, name)) => count += 1,
                 None if count == 0 => {
                     count = 1;
                     break;

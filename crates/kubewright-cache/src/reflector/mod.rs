@@ -9,6 +9,7 @@
 
 mod backoff;
 mod error;
+mod gathering;
 mod health;
 mod list;
 mod options;

@@ -1,7 +1,5 @@
 //! Follows changes by a watch, which may begin with all objects.
 
-use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +14,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::random;
+use super::gathering::Gathering;
 use super::{HealthState, Reflector, ReflectorError};
 use crate::lister_watcher::{EventStream, next};
 use crate::queue::TransformError;
@@ -57,50 +56,6 @@ enum Gathered {
     Status(Box<Status>),
 }
 
-/// Objects in the order in which they first came, at their newest.
-struct Gathering<T> {
-    objects: Vec<Option<Arc<T>>>,
-    position_of: HashMap<ByKey<T>, usize>,
-}
-
-/// An object as the key of a map, by its own key, which is not copied.
-struct ByKey<T>(Arc<T>);
-
-impl<T: Object> PartialEq for ByKey<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.name() == other.0.name() && self.0.namespace() == other.0.namespace()
-    }
-}
-
-impl<T: Object> Eq for ByKey<T> {}
-
-impl<T: Object> Hash for ByKey<T> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.namespace().hash(state);
-        self.0.name().hash(state);
-    }
-}
-
-impl<T: Object> Gathering<T> {
-    fn put(&mut self, object: Arc<T>) {
-        // Out and in, so that the map does not keep an older state alive.
-        let key = ByKey(object.clone());
-        let position = self.position_of.remove(&key).unwrap_or(self.objects.len());
-        self.position_of.insert(key, position);
-        if position == self.objects.len() {
-            self.objects.push(Some(object));
-        } else {
-            self.objects[position] = Some(object);
-        }
-    }
-
-    fn remove(&mut self, object: T) {
-        if let Some(position) = self.position_of.remove(&ByKey(Arc::new(object))) {
-            self.objects[position] = None;
-        }
-    }
-}
-
 impl<T: Object> Reflector<T> {
     /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the server cannot do that, or the
     /// store does not take them.
@@ -111,11 +66,10 @@ impl<T: Object> Reflector<T> {
             let options = self.watch_options(&self.version_to_stream_from()).initial_events();
             let error = match self.open(options, false).await {
                 Ok(mut watch) => {
-                    let mut gathering = Gathering { objects: Vec::new(), position_of: HashMap::new() };
+                    let mut gathering = Gathering::default();
                     match self.gather(&mut watch, &mut gathering).await {
                         Gathered::All(version) => {
-                            drop(gathering.position_of);
-                            let objects: Vec<Arc<T>> = gathering.objects.into_iter().flatten().collect();
+                            let objects = gathering.into_objects();
                             if self.shared.options.verifies {
                                 self.verify(&objects, &version).await;
                             }
@@ -184,7 +138,7 @@ impl<T: Object> Reflector<T> {
                         gathering.put(object);
                     }
                 }
-                Some(Ok(WatchEvent::Deleted(object))) => gathering.remove(object),
+                Some(Ok(WatchEvent::Deleted(object))) => gathering.remove(&object),
                 Some(Ok(WatchEvent::Bookmark(object))) => {
                     if object.annotations().get(INITIAL_EVENTS_END) == Some("true") {
                         return Gathered::All(object.resource_version().into());

@@ -32,6 +32,7 @@ pub use objects::Objects;
 pub use query::Query;
 pub use snapshot::{Change, Snapshot};
 pub use transaction::Transaction;
+pub(crate) use trie::{Number, Trie};
 
 use crate::Deleted;
 use state::State;

@@ -1,6 +1,5 @@
 //! What a store holds at one moment, and how it changes.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use kubewright_core::{Object, ObjectKey, ResourceVersion, hash};
@@ -11,7 +10,7 @@ use super::objects::Objects;
 use super::query::Query;
 use super::slots::{Slots, touch};
 use super::steps::{Log, Step};
-use super::trie::Trie;
+use super::trie::{Number, Trie};
 
 /// Invariant: `table` has one entry for each object, and an index has its slot under each of its values.
 pub(super) struct State<T> {
@@ -19,21 +18,6 @@ pub(super) struct State<T> {
     pub(super) slots: Slots<T>,
     pub(super) indices: Vec<Index<T>>,
     pub(super) version: ResourceVersion,
-}
-
-/// The number of a slot as tables hold it, with its hash in eight bytes: they are what a look-up by key should find in the
-/// processor's own memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Number(NonZeroU32);
-
-impl Number {
-    pub(super) fn new(slot: u32) -> Self {
-        Number(NonZeroU32::MIN.saturating_add(slot))
-    }
-
-    fn slot(self) -> u32 {
-        self.0.get() - 1
-    }
 }
 
 impl<T> Clone for State<T> {
@@ -66,7 +50,7 @@ impl<T: Object> State<T> {
     fn find(&self, hash: u32, namespace: &str, name: &str) -> Option<(u32, &Arc<T>)> {
         let first = *self.table.first(hash)?;
         match self.recognise(first, namespace, name) {
-            Some(object) => Some((first.slot(), object)),
+            Some(object) => Some((first.get(), object)),
             None => self.find_another(hash, namespace, name),
         }
     }
@@ -74,13 +58,13 @@ impl<T: Object> State<T> {
     /// The same where keys have the same hash.
     #[cold]
     fn find_another(&self, hash: u32, namespace: &str, name: &str) -> Option<(u32, &Arc<T>)> {
-        self.table.find(hash, |number| Some((number.slot(), self.recognise(*number, namespace, name)?)))
+        self.table.find(hash, |number| Some((number.get(), self.recognise(*number, namespace, name)?)))
     }
 
     /// The object in a slot, if this is its key.
     #[inline(always)]
     fn recognise(&self, number: Number, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        let object = self.slots.get(number.slot())?;
+        let object = self.slots.get(number.get())?;
         // Who gets it will count a reference: that line of memory is waited for together with the one of the key.
         touch(object);
         (same(object.name(), name) && same(object.namespace(), namespace)).then_some(object)

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use kubewright_core::{Object, ResourceVersion, Str};
 
-use super::state::{Number, State};
+use super::state::State;
+use super::trie::Number;
 
 /// After so many steps it is cheaper to begin with a new copy, and old objects should not be held until the next write.
 const LIMIT: usize = 512;

@@ -143,6 +143,11 @@ impl<T: Object> Transaction<T> {
         self.state.get(namespace, name)
     }
 
+    /// Whether the store has no object, changes so far included.
+    pub fn is_empty(&self) -> bool {
+        self.state.slots.len() == 0
+    }
+
     /// Adds an object, or puts it in the place of the one with its key, which is returned.
     pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
         self.move_to(object.resource_version());

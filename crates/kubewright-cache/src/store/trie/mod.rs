@@ -7,6 +7,7 @@
 
 mod leaf;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use leaf::{Entry, Group, Leaf};
@@ -21,6 +22,21 @@ const DEPTH: u32 = 32 / BITS;
 /// A leaf with more entries becomes a branch, a branch with fewer than half of them a leaf again.
 const fn leaf_max<E>() -> usize {
     4096 / size_of::<(u32, Option<E>)>()
+}
+
+/// The number of a place as tables hold it, with its hash in eight bytes: they are what a look-up by key should find in the
+/// processor's own memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Number(NonZeroU32);
+
+impl Number {
+    pub(crate) fn new(place: u32) -> Self {
+        Number(NonZeroU32::MIN.saturating_add(place))
+    }
+
+    pub(crate) fn get(self) -> u32 {
+        self.0.get() - 1
+    }
 }
 
 /// A map by hash. Cloning is O(1).

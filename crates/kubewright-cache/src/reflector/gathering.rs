@@ -1,0 +1,97 @@
+//! The first objects of a watch until all of them are there.
+
+use std::sync::Arc;
+
+use kubewright_core::{Object, hash};
+
+use crate::store::{Number, Trie};
+
+/// Objects in the order in which they first came, at their newest.
+pub(super) struct Gathering<T> {
+    objects: Vec<Option<Arc<T>>>,
+    /// Where an object lies, by the hash of its key: a map of keys, whenever it grows, would read those of all objects again, and a
+    /// million of them are in no processor's memory.
+    positions: Trie<Number>,
+}
+
+impl<T> Default for Gathering<T> {
+    fn default() -> Self {
+        Gathering { objects: Vec::new(), positions: Trie::default() }
+    }
+}
+
+impl<T: Object> Gathering<T> {
+    pub(super) fn put(&mut self, object: Arc<T>) {
+        let hash = hash_of(&*object);
+        match self.positions.find(hash, |number| self.recognise(*number, &object)) {
+            Some(position) => self.objects[position] = Some(object),
+            None => {
+                self.positions.add(hash, Number::new(self.objects.len() as u32));
+                self.objects.push(Some(object));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, object: &T) {
+        let Gathering { objects, positions } = self;
+        if let Some(number) = positions.remove(hash_of(object), |number| is_at(objects, *number, object)) {
+            objects[number.get() as usize] = None;
+        }
+    }
+
+    pub(super) fn into_objects(self) -> Vec<Arc<T>> {
+        drop(self.positions);
+        self.objects.into_iter().flatten().collect()
+    }
+
+    fn recognise(&self, number: Number, object: &T) -> Option<usize> {
+        is_at(&self.objects, number, object).then_some(number.get() as usize)
+    }
+}
+
+fn hash_of<T: Object>(object: &T) -> u32 {
+    hash::key(object.namespace(), object.name())
+}
+
+/// Whether an object with the same key lies there.
+fn is_at<T: Object>(objects: &[Option<Arc<T>>], number: Number, object: &T) -> bool {
+    let known = objects[number.get() as usize].as_ref();
+    known.is_some_and(|known| known.name() == object.name() && known.namespace() == object.namespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_core::DynamicObject;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        // RE-3: what comes twice is held once, at its newest and where it first came; what goes leaves nothing.
+        #[test]
+        fn it_agrees_with_a_plain_list(changes in vec((0..40u32, any::<bool>()), 0..300)) {
+            let (mut gathering, mut model) = (Gathering::default(), Vec::<(u32, usize)>::new());
+            for (version, (name, comes)) in changes.into_iter().enumerate() {
+                let mut object = DynamicObject::default();
+                object.set_name(&name.to_string());
+                object.set_resource_version(&version.to_string());
+                match (comes, model.iter_mut().find(|known| known.0 == name)) {
+                    (true, Some(known)) => known.1 = version,
+                    (true, None) => model.push((name, version)),
+                    (false, _) => model.retain(|known| known.0 != name),
+                }
+                match comes {
+                    true => gathering.put(Arc::new(object)),
+                    false => gathering.remove(&object),
+                }
+            }
+            let objects = gathering.into_objects();
+            let held: Vec<(String, String)> =
+                objects.iter().map(|object| (object.name().into(), object.resource_version().into())).collect();
+            let expected: Vec<(String, String)> =
+                model.iter().map(|(name, version)| (name.to_string(), version.to_string())).collect();
+            prop_assert_eq!(held, expected);
+        }
+    }
+}
