@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::lister_watcher::ListerWatcher;
 use crate::queue::{Process, Queue, RealFifo, RealFifoOptions, ReflectorStore};
 use crate::reflector::{Health, Reflector, ReflectorOptions};
 use crate::store::Store;
+use crate::task::take_turns;
 
 /// How long to rest after processing has panicked.
 const REST: Duration = Duration::from_secs(1);
@@ -113,9 +115,10 @@ impl<T: Object> Controller<T> {
         let work = async {
             loop {
                 let never = CancellationToken::new();
-                tokio::select! {
-                    () = self.reflector.run(&never) => {}
-                    () = self.consume(&mut processing) => {}
+                {
+                    let (reflecting, consuming) =
+                        (pin!(self.reflector.run(&never)), pin!(self.consume(&mut processing)));
+                    take_turns(reflecting, consuming, &|| self.queue.is_due(), &mut || {}).await;
                 }
                 // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
                 // must not have the server list without end.

@@ -23,6 +23,7 @@ pub struct ReflectorOptions<T> {
     pub(super) name: String,
     pub(super) resync: Option<Duration>,
     pub(super) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    pub(super) on_event: Option<Arc<dyn Fn() + Send + Sync>>,
     pub(super) page_size: Option<u32>,
     pub(super) watch_timeout: Duration,
     /// Two minutes if it is not said.
@@ -42,6 +43,7 @@ impl<T> Default for ReflectorOptions<T> {
             name: String::new(),
             resync: None,
             should_resync: None,
+            on_event: None,
             page_size: None,
             watch_timeout: SHORTEST_WATCH,
             patience: None,
@@ -62,6 +64,7 @@ impl<T> Clone for ReflectorOptions<T> {
             name: self.name.clone(),
             resync: self.resync,
             should_resync: self.should_resync.clone(),
+            on_event: self.on_event.clone(),
             page_size: self.page_size,
             watch_timeout: self.watch_timeout,
             patience: self.patience,
@@ -114,6 +117,12 @@ impl<T> ReflectorOptions<T> {
     #[doc(alias = "ShouldResync")]
     pub fn should_resync(mut self, should: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.should_resync = Some(Arc::new(should));
+        self
+    }
+
+    /// Called for each event of a watch.
+    pub(crate) fn on_event(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_event = Some(Arc::new(call));
         self
     }
 

@@ -251,6 +251,9 @@ impl<T: Object> Reflector<T> {
                 Some(Ok(event)) => {
                     self.hand_on(watch, event);
                     watch.count += 1;
+                    if let Some(on_event) = &self.shared.options.on_event {
+                        on_event();
+                    }
                 }
                 Some(Err(error @ Error::Decode(_))) => {
                     // Not counted: if the stream ends here and brought nothing else, it is not to be resumed at once.

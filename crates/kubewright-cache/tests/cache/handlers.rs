@@ -1,12 +1,13 @@
 //! Handlers of shared informers: filters, buffers that fill up, panics, and many of them.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    BoxFuture, Deleted, Event, EventHandler, FilteringHandler, HandlerOptions, HandlerRegistration, OnPanic, Overflow,
-    SharedIndexInformer,
+    BoxFuture, Deleted, Event, EventHandler, FilteringHandler, HandlerOptions, HandlerRegistration, InformerOptions,
+    OnPanic, Overflow, SharedIndexInformer,
 };
 use kubewright_core::{DynamicObject, Object};
 use tokio::sync::mpsc;
@@ -14,6 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::informer::{Log, Running, informer, logging, settle, shown, taken};
 use crate::live::Live;
+use crate::script::{Script, listed, watched};
 
 // SI-18
 #[tokio::test(start_paused = true)]
@@ -55,6 +57,32 @@ async fn drained(receiver: &mut mpsc::Receiver<Event<DynamicObject>>) -> Vec<Str
         all.push(shown(&event));
     }
     all
+}
+
+// SI-9: the informer and its handlers take turns, however much there is to read, so that what waits for them stays little.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_watch_that_always_has_more_leaves_handlers_their_turns() {
+    const EVENTS: u64 = 20_000;
+    let changes: Vec<String> = (11..=10 + EVENTS).map(|version| format!("~o{}@{version}", version % 500)).collect();
+    let script = Script::new([listed("10", "a@1"), watched(&changes.join(" "))]);
+    let running = Running::start(SharedIndexInformer::new(script, InformerOptions::default()));
+    let version = |text: &str| text.parse::<u64>().unwrap();
+    let (store, furthest) = (running.informer.store().clone(), Arc::new(AtomicU64::new(0)));
+    let (sender, mut last) = mpsc::unbounded_channel();
+    let behind = furthest.clone();
+    let watching = move |event: &Event<DynamicObject>| {
+        let seen = version(event.object().unwrap().resource_version());
+        let now = version(store.snapshot().resource_version().as_str());
+        behind.fetch_max(now.saturating_sub(seen.max(10)), Ordering::Relaxed);
+        if seen == 10 + EVENTS {
+            sender.send(()).unwrap();
+        }
+    };
+    let _handler = running.informer.add_handler(watching).unwrap();
+    last.recv().await.unwrap();
+    let furthest = furthest.load(Ordering::Relaxed);
+    assert!(furthest < 1000, "a handler was {furthest} changes behind");
+    running.stop().await;
 }
 
 // SI-9: a stalled handler costs others nothing, and then sees each object once.

@@ -54,7 +54,7 @@ pub(super) struct Listener<T> {
     state: Mutex<State<T>>,
     /// Set when the handler is to stop.
     has_ended: AtomicBool,
-    /// Something was taken, or the handler is to stop.
+    /// Half of the buffer is free, or the handler is to stop.
     drained: Notify,
     pub(super) synced: watch::Sender<bool>,
     /// Cancelled when the task has stopped.
@@ -189,18 +189,20 @@ impl<T: Object> Listener<T> {
                 return Poll::Ready(None);
             }
             match state.take() {
-                Some(batch) => Poll::Ready(Some(batch)),
+                Some(batch) => {
+                    // Who waits for room is given much of it, not a wake for each batch.
+                    if self.options.overflow == Overflow::Block && state.buffered <= self.options.buffer / 2 {
+                        self.drained.notify_waiters();
+                    }
+                    Poll::Ready(Some(batch))
+                }
                 None => {
                     state.wait(context.waker());
                     Poll::Pending
                 }
             }
         });
-        let batch = batch.await;
-        if self.options.overflow == Overflow::Block {
-            self.drained.notify_waiters();
-        }
-        batch
+        batch.await
     }
 
     /// Waits until the handler is to stop. For its task alone.
@@ -233,7 +235,7 @@ impl<T: Object> Listener<T> {
         self.options.overflow == Overflow::Block && !self.has_ended() && self.lock().buffered >= self.options.buffer
     }
 
-    /// Resolves when the handler has taken something, or goes.
+    /// Resolves when the handler has taken what is in half of its buffer, or goes.
     pub(super) async fn room(&self) {
         loop {
             let drained = self.drained.notified();

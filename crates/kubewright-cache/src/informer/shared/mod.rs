@@ -109,7 +109,7 @@ impl<T: Object> SharedIndexInformer<T> {
             recreated: options.recreated,
             default_resync: processor.resync_check,
             processor: Mutex::new(processor),
-            told: Mutex::default(),
+            told: Arc::default(),
             synced: watch::Sender::new(false),
             stop: CancellationToken::new(),
             tasks: Tasks::default(),
@@ -189,10 +189,11 @@ impl<T: Object> SharedIndexInformer<T> {
             processor.phase = Phase::Running;
             processor.resync_check
         };
-        let asking = Arc::downgrade(shared);
+        let (asking, told) = (Arc::downgrade(shared), shared.told.clone());
         let options = options
             .resync_every(check.unwrap_or_default())
-            .should_resync(move || asking.upgrade().is_some_and(|shared| shared.should_resync()));
+            .should_resync(move || asking.upgrade().is_some_and(|shared| shared.should_resync()))
+            .on_event(move || told.lock().unwrap_or_else(PoisonError::into_inner).let_go());
         let feed: Arc<dyn ReflectorStore<T>> = shared.queue.clone();
         let reflector = Reflector::over(lister_watcher, feed, options);
         let reflector = shared.reflector.get_or_init(|| reflector);

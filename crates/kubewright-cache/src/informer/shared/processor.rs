@@ -1,14 +1,13 @@
 //! What an informer does while it runs: applies what comes out of the queue, and puts in line what handlers are told.
 
-use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use kubewright_core::Object;
 use tokio::sync::watch;
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +22,7 @@ use crate::metrics::{Durations, Labels, Observed, Sample};
 use crate::queue::Queue;
 use crate::reflector::{Reflector, ReflectorOptions};
 use crate::store::Store;
-use crate::task::Tasks;
+use crate::task::{Tasks, take_turns};
 
 /// Handlers cannot be reminded more often.
 pub(super) const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
@@ -38,7 +37,7 @@ pub(super) struct Shared<T> {
     pub(super) default_resync: Option<Duration>,
     pub(super) processor: Mutex<Processor<T>>,
     /// Of no use to anybody but the run itself.
-    pub(super) told: Mutex<Told<T>>,
+    pub(super) told: Arc<Mutex<Told<T>>>,
     pub(super) synced: watch::Sender<bool>,
     /// Cancelled when the informer has stopped: after the run, or when nobody can run it any more.
     pub(super) stop: CancellationToken,
@@ -70,25 +69,13 @@ impl<T: Object> Shared<T> {
     pub(super) async fn work(&self, reflector: &Reflector<T>) {
         loop {
             let never = CancellationToken::new();
-            let (mut reflecting, mut consuming) = (pin!(reflector.run(&never)), pin!(self.consume()));
             let mut has_synced = false;
-            poll_fn(|context| {
-                loop {
-                    let reflected = reflecting.as_mut().poll(context);
-                    // A list of nothing may leave nothing to consume.
-                    has_synced = has_synced || self.note_synced();
-                    let was_due = self.queue.is_due();
-                    if reflected.is_ready() || consuming.as_mut().poll(context).is_ready() {
-                        return Poll::Ready(());
-                    }
-                    // The reflector goes on at once where it has let the other have its turn: to be called again by the runtime
-                    // could mean on another thread, which does not have the memory of what has just been let go.
-                    if !was_due || self.queue.is_due() {
-                        return Poll::Pending;
-                    }
-                }
-            })
-            .await;
+            {
+                // Also where nothing is left to consume, as of a list of nothing.
+                let mut reflected = || has_synced = has_synced || self.note_synced();
+                let (reflecting, consuming) = (pin!(reflector.run(&never)), pin!(self.consume()));
+                take_turns(reflecting, consuming, &|| self.queue.is_due(), &mut reflected).await;
+            }
             // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
             // must not have the server list without end.
             reflector.back_off(None).await;
@@ -115,7 +102,7 @@ impl<T: Object> Shared<T> {
                 return;
             }
             self.note_synced();
-            tokio::task::coop::consume_budget().await;
+            consume_budget().await;
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! An update takes dozens of allocations for the new object and gives as many back for the old one. Whoever lets go of
 //! it last gives them back: if that is the task of a handler, on another thread, an allocator has to carry them home again, at twice
-//! what an update costs otherwise. So the informer lets go last, in the task that decodes, unless a handler lags.
+//! what an update costs otherwise. So the informer lets go last, in the task that decodes, unless a handler lags: of one object
+//! for each that comes, since the few pieces that an allocator keeps at hand for a thread are then those that the next object takes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,27 +17,34 @@ const LARGEST: usize = 64;
 
 pub(super) struct Told<T> {
     batches: VecDeque<Arc<Vec<Event<T>>>>,
+    /// What was in the oldest one.
+    leaving: Vec<Event<T>>,
 }
 
 impl<T> Default for Told<T> {
     fn default() -> Self {
-        Told { batches: VecDeque::new() }
+        Told { batches: VecDeque::new(), leaving: Vec::new() }
     }
 }
 
 impl<T> Told<T> {
-    /// Keeps these events, and lets go of the oldest. Of all if there are none, as with a bookmark, which comes while it is quiet.
+    /// Keeps these events in place of the oldest. Lets go of all if there are none, as with a bookmark, which comes while it is quiet.
     pub(super) fn keep(&mut self, events: &Arc<Vec<Event<T>>>) {
         match events.len() {
-            0 => self.batches.clear(),
+            0 => *self = Told::default(),
             1..=LARGEST => {
                 self.batches.push_back(events.clone());
                 if self.batches.len() > KEPT {
-                    self.batches.pop_front();
+                    self.leaving = self.batches.pop_front().and_then(Arc::into_inner).unwrap_or_default();
                 }
             }
             _ => {}
         }
+    }
+
+    /// Lets go of one of the oldest events.
+    pub(super) fn let_go(&mut self) {
+        self.leaving.pop();
     }
 }
 
@@ -55,7 +63,12 @@ mod tests {
         (1..KEPT).for_each(|_| told.keep(&update(&last)));
         assert_eq!(Arc::strong_count(&first), 2);
         told.keep(&update(&last));
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&last)), (2, KEPT + 1));
+        told.let_go();
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&last)), (1, KEPT + 1));
+        told.keep(&update(&last));
+        told.keep(&update(&last));
+        assert_eq!(Arc::strong_count(&last), KEPT + 2, "those that nobody let go of go with the next batch");
         told.keep(&Arc::default());
         assert_eq!(Arc::strong_count(&last), 1);
     }
