@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kubewright_apiserver::{ApiServer, RunningServer, Tokens};
 
+use crate::files::raise_limit;
 use crate::log::Verbosity;
 use crate::signals::Signals;
 
@@ -53,6 +54,7 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
 
 /// Starts the server.
 pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
+    raise_limit();
     let mut server = ApiServer::in_memory().listen(options.listen);
     if let Some(directory) = &options.data {
         server = server.data(directory);

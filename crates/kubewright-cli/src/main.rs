@@ -7,6 +7,7 @@ mod apiserver;
 mod completion;
 mod connection;
 mod failure;
+mod files;
 mod get;
 mod log;
 mod new;

@@ -1,4 +1,4 @@
-//! A server that the system gives no more files.
+//! A server that the system gives few files.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,13 +7,15 @@ use std::time::Duration;
 use crate::process::{PATIENCE, Serving};
 
 /// How many files the server may have open, and how many clients come.
-const FILES: u32 = 40;
+const FILES: usize = 40;
 const CLIENTS: usize = 60;
+
+const SERVE: &[&str] = &["apiserver", "--http", "--quiet", "--listen", "127.0.0.1:0"];
 
 #[test]
 fn a_server_without_more_files_says_so_and_serves_again_when_there_are_some() {
-    let serving = Serving::start_with_files(FILES, &["apiserver", "--http", "--quiet", "--listen", "127.0.0.1:0"]);
-    let address = serving.line.trim().strip_prefix("ready http://").expect("it is ready");
+    let serving = Serving::start_with_limit(&format!("-n {FILES}"), SERVE);
+    let address = address(&serving);
     let mut known = TcpStream::connect(address).expect("it listens");
     assert!(is_ready(&mut known));
     let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(address).expect("it listens")).collect();
@@ -25,6 +27,18 @@ fn a_server_without_more_files_says_so_and_serves_again_when_there_are_some() {
     drop(clients);
     let mut new = TcpStream::connect(address).expect("it listens");
     assert!(is_ready(&mut new), "and those who come, when others have left");
+}
+
+#[test]
+fn a_limit_that_may_be_raised_is() {
+    let serving = Serving::start_with_limit(&format!("-S -n {FILES}"), SERVE);
+    let connect = |_| TcpStream::connect(address(&serving)).expect("it listens");
+    let mut clients: Vec<TcpStream> = (0..CLIENTS).map(connect).collect();
+    assert!(clients.iter_mut().all(is_ready));
+}
+
+fn address(serving: &Serving) -> &str {
+    serving.line.trim().strip_prefix("ready http://").expect("it is ready")
 }
 
 fn is_ready(stream: &mut TcpStream) -> bool {

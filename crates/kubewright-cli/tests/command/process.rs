@@ -51,9 +51,9 @@ impl Serving {
         Self::begin(arguments).wait_for_line()
     }
 
-    /// The same with no more than so many open files, sockets included.
-    pub fn start_with_files(limit: u32, arguments: &[&str]) -> Self {
-        let limited = format!(r#"ulimit -n {limit}; exec "$0" "$@""#);
+    /// The same after `ulimit` with these arguments.
+    pub fn start_with_limit(limit: &str, arguments: &[&str]) -> Self {
+        let limited = format!(r#"ulimit {limit}; exec "$0" "$@""#);
         let mut shell = Command::new("sh");
         shell.args(["-c", &limited, env!("CARGO_BIN_EXE_kubewright")]);
         Self::spawn(shell, arguments).wait_for_line()
