@@ -361,6 +361,38 @@ fn heavy_values_shorten_the_window() {
     assert_eq!((store.usage().events, store.usage().weight), (1, 5_000));
 }
 
+#[tokio::test]
+async fn what_was_written_a_while_ago_is_kept_short() {
+    let options = StoreOptions::default().start_revision(0).archive(2, |value: &String| value.to_lowercase());
+    let (store, all) = (Store::new(options), Scope::resource("configs"));
+    let (one, other) = (Key::cluster("configs", "one"), Key::cluster("configs", "other"));
+    store.create(&other, |_| "B".to_owned()).expect("a new name");
+    store.create(&one, |_| "A2".to_owned()).expect("a new name");
+    let mut early = store.watch(&all, 1).expect("all of it is there");
+    let held = early.next().await.expect("it is there");
+    for _ in 3..=6 {
+        store.update(&one, None, |_, revision| Ok::<_, Infallible>(Some(format!("A{revision}")))).expect("there");
+    }
+    let at = |revision| {
+        let page = store.list(&all, ListOptions::default().at(revision)).expect("all of it is there");
+        page.entries.iter().map(|(_, entry)| (*entry.object).clone()).collect::<Vec<_>>()
+    };
+    assert_eq!([at(2), at(3), at(4), at(5), at(6)], [["a2", "b"], ["a3", "b"], ["A4", "b"], ["A5", "b"], ["A6", "b"]]);
+    let mut watch = store.watch(&all, 0).expect("all of it is there");
+    for (object, before) in [("b", None), ("a2", None), ("a3", Some("a2")), ("a4", Some("a3")), ("A5", Some("A4"))] {
+        let event = watch.next().await.expect("it is there");
+        let previous = event.previous.as_ref().map(|previous| previous.object.as_str());
+        assert_eq!((event.object.as_str(), previous), (object, before));
+    }
+    assert_eq!(held.object.as_str(), "A2", "who has an event already sees it as it was");
+    store.delete(&one, None, |_, _| Ok::<_, Infallible>("GONE".to_owned())).expect("there");
+    store.create(&one, |_| "A8".to_owned()).expect("it is gone");
+    store.create(&Key::cluster("configs", "third"), |_| "C".to_owned()).expect("a new name");
+    let mut watch = store.watch(&all, 6).expect("all of it is there");
+    assert_eq!(watch.next().await.expect("it is there").object.as_str(), "gone");
+    assert_eq!(at(9), ["A8", "b", "C"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_watchers_leave_nothing_behind() {
     let store = store(10);

@@ -9,6 +9,7 @@ use kubewright_apiserver::storage::{
 use proptest::prelude::*;
 
 const WINDOW: usize = 12;
+const ARCHIVED: usize = 4;
 const START: u64 = 100;
 
 /// What is stored: a number chosen by the test, and the revision that the store gave out.
@@ -111,7 +112,7 @@ struct Play {
 
 impl Play {
     fn new() -> Self {
-        let options = StoreOptions::default().window(WINDOW).start_revision(START);
+        let options = StoreOptions::default().window(WINDOW).archive(ARCHIVED, |value| *value).start_revision(START);
         Play { store: Store::new(options), model: Model::default(), watching: Vec::new() }
     }
 

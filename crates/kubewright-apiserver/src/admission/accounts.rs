@@ -46,7 +46,7 @@ pub(crate) fn assign(
     })?;
     let wants = |value: &Value, path: &[&str]| tree::get(value, path).and_then(Value::as_bool);
     let is_mounted = wants(pod, &["spec", "automountServiceAccountToken"])
-        .or_else(|| wants(&account.object.value, &["automountServiceAccountToken"]));
+        .or_else(|| wants(account.object.value(), &["automountServiceAccountToken"]));
     if is_mounted != Some(false) {
         mount(pod, &format!("{VOLUME_PREFIX}{}", control.letters()));
     }

@@ -151,7 +151,7 @@ impl Taken {
         use crate::object::Meta;
         let mut taken = Taken { addresses: HashSet::new(), ports: HashSet::new() };
         for service in registry.all(&Scope::resource("services")) {
-            let service = &service.object.value;
+            let service = service.object.value();
             if but != Some(service.uid()) {
                 taken.addresses.insert(tree::text(service, &["spec", "clusterIP"]).to_owned());
                 let ports = tree::items(service, &["spec", "ports"]).iter();

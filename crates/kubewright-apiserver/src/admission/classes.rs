@@ -55,7 +55,7 @@ fn default_of(registry: &Registry, classes: &str, mark: &str) -> Option<Str> {
     let is_default =
         |class: &&Value| text_map(class.meta("annotations")).get(mark).is_some_and(|is| is.as_str() == "true");
     let made = |class: &Value| class.meta("creationTimestamp").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let defaults = all.iter().map(|entry| &entry.object.value).filter(is_default);
+    let defaults = all.iter().map(|entry| entry.object.value()).filter(is_default);
     // By name where they are of the same second.
     let latest = defaults.max_by(|one, two| made(one).cmp(&made(two)).then_with(|| two.name().cmp(one.name())));
     latest.map(|class| class.name().into())
@@ -80,7 +80,7 @@ pub(crate) fn check_growth(
     };
     let name = class_of(old);
     let class = registry.store.get(&Key::cluster("storageclasses.storage.k8s.io", &name));
-    let may_grow = class.is_some_and(|class| tree::is_true(&class.object.value, &["allowVolumeExpansion"]));
+    let may_grow = class.is_some_and(|class| tree::is_true(class.object.value(), &["allowVolumeExpansion"]));
     let why = match (tree::text(old, &["status", "phase"]), may_grow && !name.is_empty() && class_of(new) == name) {
         ("Bound", true) => return Ok(()),
         ("Bound", false) => {
@@ -103,7 +103,7 @@ fn run(registry: &Registry, resource: &Resource, pod: &mut Value) -> Result<(), 
         },
     };
     let nothing = Value::default();
-    let class = class.as_ref().map_or(&nothing, |class| &class.value);
+    let class = class.as_ref().map_or(&nothing, |class| class.value());
     let overhead = tree::get(class, &["overhead", "podFixed"]).cloned();
     match (overhead, tree::get(pod, &["spec", "overhead"])) {
         (Some(overhead), None) => tree::set(pod, &["spec", "overhead"], overhead),

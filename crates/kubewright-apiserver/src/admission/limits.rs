@@ -211,5 +211,5 @@ fn bounds(item: &Value, field: &str) -> Vec<(Str, Quantity)> {
 
 fn all(registry: &Registry, namespace: &str) -> Vec<Value> {
     let entries = registry.all(&Scope::namespace("limitranges", namespace));
-    entries.into_iter().map(|entry| entry.object.value.clone()).collect()
+    entries.into_iter().map(|entry| entry.object.value().clone()).collect()
 }

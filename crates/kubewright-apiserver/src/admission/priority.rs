@@ -57,13 +57,13 @@ type Class = (String, i64, String);
 
 fn class(registry: &Registry, name: &str) -> Option<Class> {
     let entry = registry.store.get(&Key::cluster("priorityclasses.scheduling.k8s.io", name))?;
-    Some(read(&entry.object.value))
+    Some(read(entry.object.value()))
 }
 
 fn default_class(registry: &Registry) -> Option<Class> {
     let classes = registry.all(&Scope::resource("priorityclasses.scheduling.k8s.io"));
-    let defaults = classes.iter().filter(|class| tree::is_true(&class.object.value, &["globalDefault"]));
-    defaults.map(|class| read(&class.object.value)).min_by_key(|(_, value, _)| *value)
+    let defaults = classes.iter().filter(|class| tree::is_true(class.object.value(), &["globalDefault"]));
+    defaults.map(|class| read(class.object.value())).min_by_key(|(_, value, _)| *value)
 }
 
 fn read(class: &Value) -> Class {

@@ -144,7 +144,7 @@ impl fmt::Debug for Accounts {
 fn find(registry: &Registry, storage: &str, namespace: &str, claim: &Value) -> Option<Value> {
     let catalog = registry.catalog();
     let found = registry.get(catalog.of_storage(storage)?, namespace, tree::text(claim, &["name"])).ok()?;
-    Some(found.object.value.clone()).filter(|object| object.uid() == tree::text(claim, &["uid"]))
+    Some(found.object.value().clone()).filter(|object| object.uid() == tree::text(claim, &["uid"]))
 }
 
 fn new_key() -> io::Result<Vec<u8>> {

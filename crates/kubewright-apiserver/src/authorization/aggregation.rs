@@ -17,27 +17,27 @@ pub(crate) fn collect_rules(registry: &Registry) {
     let Some(resource) = catalog.of_storage(ROLES) else { return };
     let roles = registry.all(&Scope::resource(ROLES));
     for role in &roles {
-        let selectors = tree::items(&role.object.value, &["aggregationRule", "clusterRoleSelectors"]);
+        let selectors = tree::items(role.object.value(), &["aggregationRule", "clusterRoleSelectors"]);
         if selectors.is_empty() {
             continue;
         }
         let mut rules: List<Value> = List::new();
         for selector in selectors.iter().filter_map(selector) {
             for chosen in roles.iter().filter(|other| {
-                other.object.value.name() != role.object.value.name() && selector.matches(&other.object.labels)
+                other.object.value().name() != role.object.value().name() && selector.matches(&other.object.labels)
             }) {
-                for rule in tree::items(&chosen.object.value, &["rules"]) {
+                for rule in tree::items(chosen.object.value(), &["rules"]) {
                     if !rules.contains(rule) {
                         rules.push(rule.clone());
                     }
                 }
             }
         }
-        if tree::items(&role.object.value, &["rules"]) == &rules[..] {
+        if tree::items(role.object.value(), &["rules"]) == &rules[..] {
             continue;
         }
         // Who deleted or changed the role meanwhile has caused another round by that.
-        let _ = registry.change(resource, "", role.object.value.name(), |old| {
+        let _ = registry.change(resource, "", role.object.value().name(), |old| {
             let mut new = old.clone();
             tree::set(&mut new, &["rules"], Value::Array(rules.clone()));
             Ok(new)

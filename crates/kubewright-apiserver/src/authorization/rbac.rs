@@ -37,7 +37,7 @@ pub(super) fn rules_of(registry: &Registry, user: &User, namespace: &str) -> Vec
 /// The rules of the role that a binding refers to.
 pub(super) fn rules_of_reference(registry: &Registry, binding: &Value) -> Result<Vec<Value>, String> {
     let role = role_of(registry, binding)?;
-    Ok(tree::items(&role.object.value, &["rules"]).to_vec())
+    Ok(tree::items(role.object.value(), &["rules"]).to_vec())
 }
 
 /// By which binding a rule applies to a user.
@@ -79,12 +79,12 @@ fn visit(
         bindings.extend(registry.all(&Scope::namespace(format!("rolebindings.{GROUP}"), namespace)));
     }
     for entry in &bindings {
-        let binding = &entry.object.value;
+        let binding = entry.object.value();
         let subjects = tree::items(binding, &["subjects"]);
         let Some(subject) = subjects.iter().find(|subject| is_meant(binding, subject, user)) else { continue };
         match role_of(registry, binding) {
             Ok(role) => {
-                for rule in tree::items(&role.object.value, &["rules"]) {
+                for rule in tree::items(role.object.value(), &["rules"]) {
                     found(&Grant { binding, subject }, Rule(rule));
                 }
             }

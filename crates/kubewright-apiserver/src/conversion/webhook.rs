@@ -202,14 +202,14 @@ pub(crate) async fn in_version(
     };
     loop {
         // Those of one version go together; usually there is only one.
-        let version_of = |object: &StoredObject| Str::from(tree::text(&object.value, &["apiVersion"]));
+        let version_of = |object: &StoredObject| Str::from(tree::text(object.value(), &["apiVersion"]));
         let foreign = objects.iter().map(|object| version_of(object)).find(|version| *version != resource.api_version);
         let Some(version) = foreign else { return Ok(objects) };
         let places: Vec<usize> = (0..objects.len()).filter(|index| version_of(&objects[*index]) == version).collect();
-        let values: Vec<&Value> = places.iter().map(|place| &objects[*place].value).collect();
+        let values: Vec<&Value> = places.iter().map(|place| objects[*place].value()).collect();
         let converted = converter.convert(&values, &resource.api_version).await.map_err(Rejection::unexpected)?;
         for (place, value) in places.into_iter().zip(converted) {
-            let revision = objects[place].value.resource_version().parse();
+            let revision = objects[place].value().resource_version().parse();
             let draft = Draft::new(value);
             objects[place] =
                 Arc::new(revision.map_or_else(|_| draft.clone().unstamped(), |at| draft.clone().stamp(at)));

@@ -69,7 +69,7 @@ impl Frames {
                 }
             }
             _ => {
-                let value = self.shaped(resource, &printed(resource, &object.value));
+                let value = self.shaped(resource, &printed(resource, &object.tree()));
                 self.tree(kind.as_str(), &value, out);
             }
         }

@@ -36,11 +36,11 @@ pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject)
     match (wanted.form, wanted.format) {
         (Form::Object, Format::Json) if !wanted.pretty => Ok(json(resource, object)),
         (Form::Object, Format::Protobuf) => Ok(protobuf::stored(resource, object)?.into()),
-        (Form::Object | Form::AggregatedDiscovery, _) => self::tree(wanted, &served(resource, &object.value)),
-        (Form::Metadata(version), _) => self::tree(wanted, &partial_object_metadata(&object.value, version)),
+        (Form::Object | Form::AggregatedDiscovery, _) => self::tree(wanted, &served(resource, &object.tree())),
+        (Form::Metadata(version), _) => self::tree(wanted, &partial_object_metadata(&object.tree(), version)),
         (Form::MetadataList(_), _) => Err(wrong_shape(resource, "PartialObjectMetadataList", "not a list", "")),
         (Form::Table(version), _) => {
-            let value = printed(resource, &object.value);
+            let value = printed(resource, &object.tree());
             let metadata = value.get("metadata").cloned().unwrap_or_default();
             let columns = Some(resource.printer.columns());
             self::tree(wanted, &table(resource, &metadata, [&value], columns, &wanted.rows(version)))
@@ -96,12 +96,13 @@ pub(crate) fn list<'a>(
         }
         (Form::MetadataList(_), Format::Protobuf) => Ok(protobuf::metadata_list(meta, objects)),
         (Form::MetadataList(version), _) => {
-            let values = objects.map(|object| &object.value);
+            let values: Vec<_> = objects.map(StoredObject::tree).collect();
+            let values = values.iter().map(|value| &**value);
             self::tree(wanted, &partial_object_metadata_list(&list_metadata(resource, meta), values, version))
         }
         (Form::Metadata(_), _) => Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
         (Form::Table(version), _) => {
-            let values: Vec<Value> = objects.map(|object| printed(resource, &object.value)).collect();
+            let values: Vec<Value> = objects.map(|object| printed(resource, &object.tree())).collect();
             let (columns, metadata) = (Some(resource.printer.columns()), list_metadata(resource, meta));
             self::tree(wanted, &table(resource, &metadata, &values, columns, &wanted.rows(version)))
         }
@@ -110,11 +111,11 @@ pub(crate) fn list<'a>(
 
 /// The JSON of a stored object in the version that was asked for.
 pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
-    let view = resource.custom.as_ref().and_then(|custom| custom.view(&object.value));
+    let view = resource.custom.as_ref().and_then(|custom| custom.view(&object.tree()));
     if let Some(view) = view {
         return to_json(&served(resource, &view)).into();
     }
-    if object.value.get("apiVersion").and_then(Value::as_str) == Some(&resource.api_version) {
+    if object.api_version() == &*resource.api_version {
         return object.json().clone();
     }
     if resource.is_custom() {
@@ -123,7 +124,7 @@ pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
         out.extend_from_slice(object.json_after_kind());
         return out.into();
     }
-    to_json(&served(resource, &object.value)).into()
+    to_json(&served(resource, &object.tree())).into()
 }
 
 /// An object in the version that was asked for.
@@ -171,12 +172,12 @@ fn json_list<'a>(
         if index > 0 {
             out.push(b',');
         }
-        let is_stored_version = object.value.get("apiVersion").and_then(Value::as_str) == Some(&resource.api_version);
+        let is_stored_version = object.api_version() == &*resource.api_version;
         if resource.is_custom() || !is_stored_version {
             // Custom objects carry their kind in lists too.
             let mut value = json(resource, object);
             if !resource.is_custom() {
-                let mut bare = served(resource, &object.value);
+                let mut bare = served(resource, &object.tree());
                 tree::remove(&mut bare, &["kind"]);
                 tree::remove(&mut bare, &["apiVersion"]);
                 value = to_json(&bare).into();

@@ -42,7 +42,7 @@ pub(super) fn list<'a>(
 /// A list of metadata in its envelope.
 pub(super) fn metadata_list<'a>(meta: &ListMeta, objects: impl Iterator<Item = &'a StoredObject>) -> Bytes {
     let items: Vec<_> =
-        objects.filter_map(|object| message(&partial_object_metadata(&object.value, MetaVersion::V1)).ok()).collect();
+        objects.filter_map(|object| message(&partial_object_metadata(&object.tree(), MetaVersion::V1)).ok()).collect();
     enveloped_list("meta.k8s.io/v1", "PartialObjectMetadataList", meta, &items)
 }
 

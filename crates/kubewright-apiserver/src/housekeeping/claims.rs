@@ -26,8 +26,8 @@ pub(super) fn look_after(registry: &Registry, key: &Key, value: &Value) {
 pub(super) fn after_deletion(registry: &Registry, key: &Key) {
     let ("pods", Some(namespace)) = (key.resource(), key.namespace()) else { return };
     for entry in registry.all(&Scope::namespace("persistentvolumeclaims", namespace)) {
-        let claim = Key::namespaced("persistentvolumeclaims", namespace, entry.object.value.name());
-        look_after(registry, &claim, &entry.object.value);
+        let claim = Key::namespaced("persistentvolumeclaims", namespace, entry.object.value().name());
+        look_after(registry, &claim, entry.object.value());
     }
 }
 
@@ -37,7 +37,7 @@ fn is_used(registry: &Registry, claim: &Key, value: &Value) -> bool {
     let controller = value.owner_references().iter().find(is_controller).map(|owner| tree::text(owner, &["uid"]));
     let pods = registry.all(&Scope::namespace("pods", claim.namespace().unwrap_or_default()));
     pods.iter().any(|pod| {
-        let pod = &pod.object.value;
+        let pod = pod.object.value();
         let has_ended = matches!(tree::text(pod, &["status", "phase"]), "Succeeded" | "Failed");
         let mut volumes = tree::items(pod, &["spec", "volumes"]).iter();
         let names = |volume: &Value| {

@@ -24,12 +24,12 @@ pub(super) fn after_deletion(registry: &Registry, key: &Key) {
     if let Some(namespace) = key.namespace() {
         let namespace = Key::cluster("namespaces", namespace);
         if let Some(entry) = registry.store.get(&namespace) {
-            look_after(registry, &namespace, &entry.object.value);
+            look_after(registry, &namespace, entry.object.value());
         }
     }
     let definition = Key::cluster("customresourcedefinitions.apiextensions.k8s.io", key.resource());
     if let Some(entry) = registry.store.get(&definition) {
-        look_after(registry, &definition, &entry.object.value);
+        look_after(registry, &definition, entry.object.value());
     }
 }
 
@@ -44,7 +44,7 @@ fn empty_namespace(registry: &Registry, namespace: &str) {
             let _ = registry.delete(
                 resource,
                 namespace,
-                entry.object.value.name(),
+                entry.object.value().name(),
                 &DeleteOptions::default(),
                 &mut vec![],
                 None,
@@ -53,7 +53,7 @@ fn empty_namespace(registry: &Registry, namespace: &str) {
         let left = registry.all(&scope);
         if !left.is_empty() {
             remaining.push((resource.storage.clone(), left.len()));
-            finalizers.extend(left.iter().flat_map(|entry| entry.object.value.finalizers()));
+            finalizers.extend(left.iter().flat_map(|entry| entry.object.value().finalizers()));
         }
     }
     let Some(namespaces) = catalog.of_storage("namespaces") else { return };
@@ -123,7 +123,7 @@ fn empty_definition(registry: &Registry, name: &str, definition: &Value) {
     let catalog = registry.catalog();
     if let Some(resource) = catalog.of_storage(name) {
         for entry in registry.all(&Scope::resource(resource.storage.clone())) {
-            let value = &entry.object.value;
+            let value = entry.object.value();
             let _ = registry.delete(
                 resource,
                 value.namespace(),

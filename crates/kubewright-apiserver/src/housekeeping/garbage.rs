@@ -83,7 +83,7 @@ impl Garbage {
         for owner in dependent.owner_references() {
             let Some(key) = self.key_of.get(tree::text(owner, &["uid"])) else { continue };
             let Some(entry) = registry.store.get(key) else { continue };
-            let value = &entry.object.value;
+            let value = entry.object.value();
             if value.is_being_deleted() && value.finalizers().iter().any(|finalizer| finalizer == FOREGROUND) {
                 self.delete_dependents(registry, key, value);
             }
@@ -94,7 +94,7 @@ impl Garbage {
     /// known that it does not.
     fn check_owners(&self, registry: &Registry, key: &Key, gone: &str) {
         let Some(entry) = registry.store.get(key) else { return };
-        let value = &entry.object.value;
+        let value = entry.object.value();
         let references = value.owner_references();
         if value.is_being_deleted() || references.is_empty() {
             return;
@@ -129,7 +129,7 @@ impl Garbage {
         let owner = self.key_of.get(tree::text(reference, &["uid"]))?;
         let is_reachable = owner.namespace().is_none() || owner.namespace() == key.namespace();
         let entry = registry.store.get(owner).filter(|_| is_reachable)?;
-        let value = entry.object.value.clone();
+        let value = entry.object.value().clone();
         let is_same = value.name() == tree::text(reference, &["name"])
             && tree::text(&value, &["kind"]) == tree::text(reference, &["kind"])
             && value.uid() == tree::text(reference, &["uid"]);
@@ -142,7 +142,7 @@ impl Garbage {
         let blocks = |key: &&Key| {
             let entry = registry.store.get(key);
             entry.is_some_and(|entry| {
-                entry.object.value.owner_references().iter().any(|reference| {
+                entry.object.value().owner_references().iter().any(|reference| {
                     tree::text(reference, &["uid"]) == owner.uid() && tree::is_true(reference, &["blockOwnerDeletion"])
                 })
             })

@@ -32,13 +32,13 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
         let mut garbage = Garbage::default();
         let Ok(page) = registry.store.list(&Scope::everything(), ListOptions::default()) else { return };
         let Ok(mut watcher) = registry.store.watch(&Scope::everything(), page.revision) else { continue };
-        page.entries.iter().for_each(|(key, entry)| garbage.learn(key, &entry.object.value));
+        page.entries.iter().for_each(|(key, entry)| garbage.learn(key, entry.object.value()));
         for (key, entry) in &page.entries {
             give_account(&registry, key);
-            garbage.look_after(&registry, key, &entry.object.value);
-            content::look_after(&registry, key, &entry.object.value);
-            claims::look_after(&registry, key, &entry.object.value);
-            count(&registry, key, &entry.object.value);
+            garbage.look_after(&registry, key, entry.object.value());
+            content::look_after(&registry, key, entry.object.value());
+            claims::look_after(&registry, key, entry.object.value());
+            count(&registry, key, entry.object.value());
         }
         loop {
             let event = tokio::select! {
@@ -51,7 +51,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
             };
             // Too slow for the log: look at everything again.
             let Ok(event) = event else { break };
-            let value = &event.object.value;
+            let value = event.object.value();
             match event.kind {
                 EventKind::Deleted => {
                     let orphans = garbage.forget(&event.key, value);

@@ -1,10 +1,14 @@
 //! Objects as the server holds them: a tree to work on, and its JSON to send.
 //!
 //! A [`Draft`] is an object on its way into the store, encoded before the store's lock is taken; the revision that the
-//! store gives it is then set into the text. A [`StoredObject`] is what came out, and never changes.
+//! store gives it is then set into the text. A [`StoredObject`] is what came out, and never changes. After some time it is kept without
+//! its tree: lists and watches send the text, and it is hardly ever asked for more.
 
 mod meta;
 pub(crate) mod tree;
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use kubewright_core::json::Writer;
@@ -19,8 +23,8 @@ const REVISION_MAX: usize = 20;
 
 /// An object of one revision. Lists and watches copy its text and look at its tree.
 pub(crate) struct StoredObject {
-    /// The object, with `kind`, `apiVersion` and `metadata.resourceVersion`.
-    pub(crate) value: Value,
+    /// The object, with `kind`, `apiVersion` and `metadata.resourceVersion`; of one that is archived, once somebody comes for it.
+    value: OnceLock<Value>,
     /// The labels, ready for selectors.
     pub(crate) labels: Map<Str>,
     json: Bytes,
@@ -83,7 +87,7 @@ impl Draft {
             }
         }
         json.push(b'}');
-        StoredObject { value, labels, json: json.into(), layout: Layout { head, ..layout } }
+        StoredObject { value: value.into(), labels, json: json.into(), layout: Layout { head, ..layout } }
     }
 
     /// The object of this revision.
@@ -94,11 +98,39 @@ impl Draft {
         self.json.splice(at..at, revision.bytes());
         self.value.set_meta("resourceVersion", revision.as_str());
         let labels = self.value.labels();
-        StoredObject { value: self.value, labels, json: self.json.into(), layout: self.layout }
+        StoredObject { value: self.value.into(), labels, json: self.json.into(), layout: self.layout }
     }
 }
 
 impl StoredObject {
+    /// The object as a tree. That of an archived object is read from its text and then stays: for those who come again.
+    pub(crate) fn value(&self) -> &Value {
+        self.value.get_or_init(|| self.read())
+    }
+
+    /// The same for who looks at many objects once: a tree that is not there does not stay.
+    pub(crate) fn tree(&self) -> Cow<'_, Value> {
+        self.value.get().map_or_else(|| Cow::Owned(self.read()), Cow::Borrowed)
+    }
+
+    fn read(&self) -> Value {
+        // We wrote it.
+        Value::from_json(&self.json).unwrap_or_default()
+    }
+
+    /// The same object without its tree, which takes more than twice the memory of its text.
+    pub(crate) fn archived(&self) -> StoredObject {
+        let StoredObject { labels, json, layout, .. } = self;
+        StoredObject { value: OnceLock::new(), labels: labels.clone(), json: json.clone(), layout: *layout }
+    }
+
+    /// Its `apiVersion`, for which no tree is needed.
+    pub(crate) fn api_version(&self) -> &str {
+        let head = &self.json[..self.layout.head];
+        let text = head.strip_suffix(b"\"").unwrap_or_default().rsplit(|byte| *byte == b'"').next();
+        text.and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
     /// The whole object.
     pub(crate) fn json(&self) -> &Bytes {
         &self.json
@@ -122,8 +154,11 @@ impl StoredObject {
         json.extend_from_slice(&self.json[..version]);
         json.extend_from_slice(revision.as_bytes());
         json.extend_from_slice(&self.json[version + version_length..]);
-        let mut value = self.value.clone();
-        value.set_meta("resourceVersion", revision.as_str());
+        let value = OnceLock::new();
+        if let Some(mut known) = self.value.get().cloned() {
+            known.set_meta("resourceVersion", revision.as_str());
+            value.get_or_init(|| known);
+        }
         let layout = Layout { version_length: revision.len(), ..self.layout };
         StoredObject { value, labels: self.labels.clone(), json: json.into(), layout }
     }
@@ -185,12 +220,18 @@ mod tests {
             .parse()
             .expect("valid JSON");
         let object = Draft::new(value).stamp(41);
-        assert_eq!(Value::from_json(object.json()).expect("we wrote it"), object.value);
-        assert_eq!(object.value.resource_version(), "41");
+        assert_eq!(&Value::from_json(object.json()).expect("we wrote it"), object.value());
+        assert_eq!((object.value().resource_version(), object.api_version()), ("41", "v1"));
 
         let later = object.with_revision(1000);
-        assert_eq!(Value::from_json(later.json()).expect("we wrote it"), later.value);
-        assert_eq!(later.value.resource_version(), "1000");
+        assert_eq!(&Value::from_json(later.json()).expect("we wrote it"), later.value());
+        assert_eq!(later.value().resource_version(), "1000");
+
+        let archived = object.archived();
+        assert_eq!(archived.with_revision(1000).value(), later.value());
+        assert_eq!((archived.api_version(), &*archived.tree()), ("v1", object.value()));
+        assert!(archived.value.get().is_none());
+        assert_eq!(archived.value(), object.value());
 
         let (brace, rest) = object.json_without_kind();
         let bare = Value::from_json(&[brace, rest].concat()).expect("we wrote it");

@@ -169,7 +169,7 @@ impl Registry {
         let catalog = self.catalog();
         let namespaces = catalog.of_storage("namespaces").ok_or_else(Rejection::no_such_resource)?;
         let found = self.get(namespaces, "", namespace)?;
-        if !found.object.value.is_being_deleted() {
+        if !found.object.value().is_being_deleted() {
             return Ok(());
         }
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");

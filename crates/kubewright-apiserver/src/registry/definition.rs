@@ -10,8 +10,8 @@ use crate::storage::Scope;
 
 impl Registry {
     pub(super) fn after_update(&self, resource: &Resource, object: &StoredObject) {
-        if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !object.value.is_being_deleted() {
-            self.establish(resource, object.value.name());
+        if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !object.value().is_being_deleted() {
+            self.establish(resource, object.value().name());
         }
     }
 
@@ -57,7 +57,7 @@ impl Registry {
     /// Gives names that have become free to definitions of the group that wait for them.
     pub(crate) fn reconsider_names(&self, resource: &Resource, group: &str) {
         for entry in self.all(&Scope::resource(resource.storage.clone())) {
-            let definition = &entry.object.value;
+            let definition = entry.object.value();
             let waits =
                 tree::get(definition, &["spec", "names"]) != tree::get(definition, &["status", "acceptedNames"]);
             if waits && tree::text(definition, &["spec", "group"]) == group && !definition.is_being_deleted() {
@@ -71,7 +71,7 @@ impl Registry {
         let group = tree::text(definition, &["spec", "group"]);
         let (mut resources, mut kinds) = (Vec::new(), Vec::new());
         for entry in self.all(&Scope::resource(resource.storage.clone())) {
-            let other = &entry.object.value;
+            let other = entry.object.value();
             if other.name() == definition.name() || tree::text(other, &["spec", "group"]) != group {
                 continue;
             }

@@ -76,11 +76,11 @@ impl Registry {
         let policy = policy(resource, options, warnings);
         loop {
             let entry = self.get(resource, namespace, name)?;
-            check_preconditions(resource, name, options, &entry.object.value)?;
+            check_preconditions(resource, name, options, entry.object.value())?;
             if let Some(control) = control {
                 // Only those who are told of the object need it in their version.
                 let seen = (resource.needs_webhook() && control.has_listeners())
-                    .then(|| conversion::to_change(resource, &entry.object.value, Some(control)))
+                    .then(|| conversion::to_change(resource, entry.object.value(), Some(control)))
                     .transpose()?;
                 let attributes = Attributes {
                     operation: Operation::Delete,
@@ -89,13 +89,13 @@ impl Registry {
                     namespace,
                     name,
                     object: None,
-                    old: Some(seen.as_deref().unwrap_or(&entry.object.value)),
+                    old: Some(seen.as_deref().unwrap_or(entry.object.value())),
                     dry_run: options.dry_run,
                 };
                 control.mutate(self, attributes, None)?;
                 control.validate(self, &attributes)?;
             }
-            let Some(plan) = plan(resource, &entry.object.value, options, policy) else {
+            let Some(plan) = plan(resource, entry.object.value(), options, policy) else {
                 return Ok(Deleted::Pending(entry.object));
             };
             if options.dry_run {
@@ -126,7 +126,7 @@ impl Registry {
         let key = resource.key(namespace, name);
         let outcome = match plan {
             Plan::Remove => {
-                let draft = Draft::new(entry.object.value.clone());
+                let draft = Draft::new(entry.object.value().clone());
                 let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(draft.stamp(revision)));
                 deleted.map(|entry| Deleted::Gone(entry.object))
             }

@@ -26,13 +26,13 @@ impl Registry {
     ) -> Result<(), Rejection> {
         let pod = self.get(pods, namespace, name)?.object;
         // Before anything is taken from a budget, or said of a pod that is another one.
-        check_preconditions(pods, name, options, &pod.value)?;
-        let phase = tree::text(&pod.value, &["status", "phase"]);
-        let counts = !matches!(phase, "Pending" | "Succeeded" | "Failed" | "") && !pod.value.is_being_deleted();
+        check_preconditions(pods, name, options, pod.value())?;
+        let phase = tree::text(pod.value(), &["status", "phase"]);
+        let counts = !matches!(phase, "Pending" | "Succeeded" | "Failed" | "") && !pod.value().is_being_deleted();
         let budgets = if counts { self.budgets(namespace, &pod) } else { Vec::new() };
         match &budgets[..] {
             [] => {}
-            [budget] if !tree::has_condition(&pod.value, "Ready") && spares_unhealthy(budget) => {}
+            [budget] if !tree::has_condition(pod.value(), "Ready") && spares_unhealthy(budget) => {}
             [budget] => self.take_from_budget(namespace, budget, name, options.dry_run)?,
             _ => {
                 let why =
@@ -52,7 +52,7 @@ impl Registry {
             })?;
             // The version that was asked for is the one before this change.
             if let Some(version) = &mut options.preconditions.resource_version {
-                *version = changed.value.resource_version().into();
+                *version = changed.value().resource_version().into();
             }
         }
         self.delete(pods, namespace, name, &options, &mut Vec::new(), None).map(|_| ())
@@ -67,7 +67,7 @@ impl Registry {
                 selector.and_then(|selector| Decoder::new().json(&to_json(selector)).ok());
             Selector::from_label_selector(selector.as_ref()).is_ok_and(|selector| selector.matches(&pod.labels))
         };
-        all.into_iter().map(|entry| entry.object.value.clone()).filter(covers).collect()
+        all.into_iter().map(|entry| entry.object.value().clone()).filter(covers).collect()
     }
 
     /// Takes one disruption from a budget for a pod, if it has one to give.

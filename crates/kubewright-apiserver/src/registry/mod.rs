@@ -41,6 +41,9 @@ use crate::storage::{Disk, Entry, EventKind, Found, Key, ListOptions, Record, Sc
 
 /// How much the objects may weigh that only the log still holds, in bytes of JSON.
 const HISTORY_WEIGHT: usize = 64 << 20;
+/// Objects written before the last so many writes are kept without their trees. Who watches with a selector of fields looks at those of the
+/// newest, and at what they superseded, and who writes an object often comes again soon.
+const ARCHIVE_AFTER: usize = 512;
 
 /// The objects of the server and what it serves.
 pub(crate) struct Registry {
@@ -67,9 +70,8 @@ pub(crate) struct Registry {
 impl Registry {
     /// An empty registry that ends its watches when `stop` becomes true.
     pub(crate) fn new(options: StoreOptions<StoredObject>, stop: channel::Receiver<bool>) -> Self {
-        let options = options.window_weight(HISTORY_WEIGHT, |object| object.json().len());
         Registry {
-            store: Store::new(options),
+            store: Store::new(bounded(options)),
             catalog: RwLock::new(Arc::new(Catalog::new([]))),
             custom: Mutex::default(),
             allocation: Mutex::new(()),
@@ -100,12 +102,11 @@ impl Registry {
         for Record { resource, path, revision, json } in found.objects {
             let value = Value::from_json(&json.unwrap_or_default());
             let value = value.map_err(|error| format!("the object {resource}/{path} on disk is damaged: {error}"))?;
-            let object = Arc::new(Draft::new(value).stamp(revision));
+            let object = Arc::new(Draft::new(value).stamp(revision).archived());
             objects.push((Key::from_parts(resource, path), Entry { object, revision }));
         }
         let mut registry = Registry::new(StoreOptions::default(), stop);
-        let options = options.window_weight(HISTORY_WEIGHT, |object| object.json().len());
-        registry.store = Store::restore(options, revision, objects);
+        registry.store = Store::restore(bounded(options), revision, objects);
         registry.refresh_catalog();
         Ok(registry)
     }
@@ -119,7 +120,7 @@ impl Registry {
     pub(crate) fn refresh_catalog(&self) {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
         let definitions = self.all(&Scope::resource("customresourcedefinitions.apiextensions.k8s.io"));
-        let definitions = definitions.iter().map(|definition| (definition.revision, &definition.object.value));
+        let definitions = definitions.iter().map(|definition| (definition.revision, definition.object.value()));
         let catalog = Arc::new(Catalog::new(custom.refresh(definitions)));
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
     }
@@ -154,13 +155,19 @@ impl Registry {
     }
 }
 
+/// With bounds to what is kept of the past.
+fn bounded(options: StoreOptions<StoredObject>) -> StoreOptions<StoredObject> {
+    let options = options.window_weight(HISTORY_WEIGHT, |object| object.json().len());
+    options.archive(ARCHIVE_AFTER, StoredObject::archived)
+}
+
 /// The answer to a write that the store did not take; `None` if it should be tried again.
 fn refusal(resource: &Resource, name: &str, error: WriteError<StoredObject, Rejection>) -> Option<Rejection> {
     match error {
         WriteError::Conflict { .. } => None,
         WriteError::NotFound => Some(Status::not_found(&resource.group_resource(), name).into()),
         WriteError::Refused(rejection) => Some(rejection),
-        WriteError::AlreadyExists(found) => Some(already_exists(resource, name, &found.object.value)),
+        WriteError::AlreadyExists(found) => Some(already_exists(resource, name, found.object.value())),
         WriteError::Journal(error) => Some(Status::internal(error.to_string()).into()),
     }
 }

@@ -101,7 +101,8 @@ impl Selection {
 
     /// Whether an object is chosen.
     pub(crate) fn matches(&self, object: &StoredObject) -> bool {
-        (self.labels.is_everything() || self.labels.matches(&object.labels)) && self.has_fields(&object.value)
+        let has_fields = || self.fields.requirements().is_empty() || self.has_fields(object.value());
+        (self.labels.is_everything() || self.labels.matches(&object.labels)) && has_fields()
     }
 
     fn has_fields(&self, object: &Value) -> bool {

@@ -72,7 +72,7 @@ impl Registry {
         let key = resource.key(namespace, name);
         loop {
             let entry = self.get(resource, namespace, name)?;
-            let old = &entry.object.value;
+            let old = entry.object.value();
             let seen = conversion::to_change(resource, old, request.control)?;
             let mut new = change(&seen)?;
             check_identity(request, old, &new)?;

@@ -273,7 +273,7 @@ impl<'a> Endpoint<'a, '_> {
             name: Some(name.clone()),
             group: Some(self.resource.group.clone()).filter(|group| !group.is_empty()),
             kind: Some(self.resource.plural.clone()),
-            uid: Some(deleted.object().value.uid().into()),
+            uid: Some(deleted.object().value().uid().into()),
             ..Default::default()
         };
         let status = Status { details: Some(details.into()), ..Status::success() };
@@ -289,7 +289,7 @@ impl<'a> Endpoint<'a, '_> {
         let namespace = &self.target.namespace;
         let listed = self.call.registry.list(self.resource, namespace, &selection, &listing).await?;
         for object in &listed.objects {
-            let name = object.value.name();
+            let name = object.value().name();
             let (registry, mut warnings) = (self.call.registry, Vec::new());
             let delete =
                 |_| registry.delete(self.resource, namespace, name, &options, &mut warnings, Some(self.control));

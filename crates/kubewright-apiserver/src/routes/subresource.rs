@@ -37,7 +37,7 @@ impl Endpoint<'_, '_> {
             ("scale", "get") => {
                 let object = self.in_version(&self.find()?).await?;
                 let scale =
-                    self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
+                    self.call.registry.scale_of(self.resource, &encoding::served(self.resource, object.value()))?;
                 self.scale_answer(&scale)
             }
             ("scale", _) => self.scale(subresource).await,
@@ -53,7 +53,7 @@ impl Endpoint<'_, '_> {
             (name, _) if connect::is_connection(name) => self.connect(subresource).await,
             ("log", _) => {
                 let object = self.find()?;
-                Err(Rejection::needs_node(self.resource, object.value.name(), "log"))
+                Err(Rejection::needs_node(self.resource, object.value().name(), "log"))
             }
             (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
         }
@@ -87,7 +87,7 @@ impl Endpoint<'_, '_> {
             if kind == PatchType::Apply {
                 let object = self.apply_scale(expected, &options).await?;
                 let object = self.in_version(&object).await?;
-                let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
+                let scale = registry.scale_of(self.resource, &encoding::served(self.resource, object.value()))?;
                 return self.scale_answer(&scale);
             }
             let request = self.tracked(Part::Main, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
@@ -109,7 +109,7 @@ impl Endpoint<'_, '_> {
             object
         };
         let object = self.in_version(&object).await?;
-        let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.value))?;
+        let scale = registry.scale_of(self.resource, &encoding::served(self.resource, object.value()))?;
         self.scale_answer(&scale)
     }
 

@@ -43,7 +43,7 @@ impl Endpoint<'_, '_> {
             audiences.push(ISSUER.into());
         }
         let bound = self.bound_object(&request)?;
-        let grant = Grant { account: &account.value, audiences: &audiences, seconds, bound };
+        let grant = Grant { account: account.value(), audiences: &audiences, seconds, bound };
         let issued = self.call.authenticator.accounts.issue(&grant);
         let (token, expires) = issued.map_err(|error| Status::internal(error.to_string()))?;
         for (field, value) in [
@@ -78,14 +78,14 @@ impl Endpoint<'_, '_> {
         let resource = catalog.of_storage(storage).ok_or_else(Rejection::no_such_resource)?;
         let object = self.call.registry.get(resource, &self.target.namespace, name)?.object;
         let uid = tree::text(reference, &["uid"]);
-        if !uid.is_empty() && uid != object.value.uid() {
+        if !uid.is_empty() && uid != object.value().uid() {
             let why = format!(
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have \
                  been deleted and then recreated"
             );
             return Err(Status::conflict(&resource.group_resource(), name, why).into());
         }
-        Ok(Some([kind.into(), name.into(), object.value.uid().into()]))
+        Ok(Some([kind.into(), name.into(), object.value().uid().into()]))
     }
 }
 

@@ -34,6 +34,19 @@ pub struct Event<V> {
     pub revision: u64,
 }
 
+impl<V> Clone for Event<V> {
+    fn clone(&self) -> Self {
+        let Event { key, kind, object, previous, revision } = self;
+        Event {
+            key: key.clone(),
+            kind: *kind,
+            object: Arc::clone(object),
+            previous: previous.clone(),
+            revision: *revision,
+        }
+    }
+}
+
 /// What can happen to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {

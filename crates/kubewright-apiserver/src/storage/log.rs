@@ -5,8 +5,8 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::time::Instant;
 
 use super::{
-    Event, EventKind,
-    options::{Recent, WeightLimit},
+    Event, EventKind, Key,
+    options::{Archive, Recent, WeightLimit},
 };
 
 /// So many events are forgotten at once at most because of their age: nobody waits for the end of a long rest.
@@ -22,6 +22,7 @@ pub(super) struct Log<V> {
     recent: Option<Recent>,
     weight: usize,
     weight_limit: Option<WeightLimit<V>>,
+    archive: Option<Archive<V>>,
     /// Ages are counted in seconds from here.
     begun: Instant,
     /// What the clock said last.
@@ -37,12 +38,23 @@ struct Logged<V> {
     second: u32,
 }
 
+/// What has become of an event.
+pub(super) struct Archived<V> {
+    pub(super) key: Key,
+    pub(super) revision: u64,
+    /// What was written, in its shorter form.
+    pub(super) object: Arc<V>,
+    /// What it was, and what it superseded.
+    _long: (Arc<V>, Option<Arc<V>>),
+}
+
 impl<V> Log<V> {
     pub(super) fn new(
         start_revision: u64,
         window: usize,
         recent: Option<Recent>,
         weight_limit: Option<WeightLimit<V>>,
+        archive: Option<Archive<V>>,
     ) -> Self {
         Log {
             events: VecDeque::new(),
@@ -51,6 +63,7 @@ impl<V> Log<V> {
             recent,
             weight: 0,
             weight_limit,
+            archive,
             begun: Instant::now(),
             now: 0,
             aged: 0,
@@ -71,8 +84,17 @@ impl<V> Log<V> {
 
     /// The event of a retained revision.
     pub(super) fn get(&self, revision: u64) -> Option<&Arc<Event<V>>> {
-        let index = revision.checked_sub(self.forgotten + 1)?;
-        self.events.get(usize::try_from(index).ok()?).map(|logged| &logged.event)
+        self.events.get(self.index(revision)?).map(|logged| &logged.event)
+    }
+
+    fn index(&self, revision: u64) -> Option<usize> {
+        usize::try_from(revision.checked_sub(self.forgotten + 1)?).ok()
+    }
+
+    /// An event that may be changed, without a change for those who hold it already.
+    fn get_mut(&mut self, revision: u64) -> Option<&mut Event<V>> {
+        let index = self.index(revision)?;
+        self.events.get_mut(index).map(|logged| Arc::make_mut(&mut logged.event))
     }
 
     /// All retained revisions, ascending.
@@ -95,6 +117,24 @@ impl<V> Log<V> {
         self.weight = self.weight.saturating_add(weight);
         self.look_at_the_clock();
         self.events.push_back(Logged { event, weight, second: self.now });
+    }
+
+    /// Shortens the values of the one event that has just become old enough for it. To be called after each [`push`](Self::push).
+    pub(super) fn archive(&mut self) -> Option<Archived<V>> {
+        let Archive { after, shorten } = *self.archive.as_ref()?;
+        let newest = self.forgotten + self.events.len() as u64;
+        let revision = newest.checked_sub(after as u64)?;
+        // The event that brought a value has it as well, and became old before.
+        let previous = self.get(revision)?.previous.as_ref().map(|previous| match self.get(previous.revision) {
+            Some(event) => Arc::clone(&event.object),
+            None => Arc::new(shorten(&previous.object)),
+        });
+        let event = self.get_mut(revision)?;
+        let object = Arc::new(shorten(&event.object));
+        let long = std::mem::replace(&mut event.object, Arc::clone(&object));
+        let superseded = event.previous.as_mut().zip(previous);
+        let superseded = superseded.map(|(previous, short)| std::mem::replace(&mut previous.object, short));
+        Some(Archived { key: event.key.clone(), revision, object, _long: (long, superseded) })
     }
 
     /// Lets events grow older.

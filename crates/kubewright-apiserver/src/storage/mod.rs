@@ -47,7 +47,8 @@
 //! forget by time: the bound is there for memory, and an idle server that still honours an hour
 //! old continue token costs nothing and behaves the same on a slow machine. But a burst of writes
 //! would run through the window in seconds and leave behind whoever reads page by page, so
-//! that more can be kept while it is recent ([`StoreOptions::keep_recent`]).
+//! that more can be kept while it is recent ([`StoreOptions::keep_recent`]). What was written
+//! a while ago, superseded or not, may be kept in a smaller form ([`StoreOptions::archive`]).
 //!
 //! What is lost is known for each resource, so a busy resource does not end the watches of a quiet
 //! one: [`Compacted`] means that an event of the resource asked for is really missing. (A resource

@@ -13,6 +13,13 @@ pub(super) struct WeightLimit<V> {
     pub(super) weigh: fn(&V) -> usize,
 }
 
+/// How values are kept that were written some time ago.
+pub(super) struct Archive<V> {
+    /// So many of the newest events are left as they are.
+    pub(super) after: usize,
+    pub(super) shorten: fn(&V) -> V,
+}
+
 /// Which events are kept beyond the window.
 #[derive(Clone, Copy)]
 pub(super) struct Recent {
@@ -27,13 +34,14 @@ pub struct StoreOptions<V> {
     pub(super) window: usize,
     pub(super) recent: Option<Recent>,
     pub(super) weight: Option<WeightLimit<V>>,
+    pub(super) archive: Option<Archive<V>>,
     pub(super) start_revision: u64,
     pub(super) journal: Option<Journal<V>>,
 }
 
 impl<V> Default for StoreOptions<V> {
     fn default() -> Self {
-        StoreOptions { window: 10_000, recent: None, weight: None, start_revision: 100, journal: None }
+        StoreOptions { window: 10_000, recent: None, weight: None, archive: None, start_revision: 100, journal: None }
     }
 }
 
@@ -64,6 +72,16 @@ impl<V> StoreOptions<V> {
     #[must_use]
     pub fn window_weight(mut self, limit: usize, weigh: fn(&V) -> usize) -> Self {
         self.weight = Some(WeightLimit { limit, weigh });
+        self
+    }
+
+    /// Keeps values, current or superseded, in the form that `shorten` gives them, which means the same and takes less memory, except
+    /// those of the newest `after` writes. All stay as they are by default.
+    ///
+    /// `shorten` is called under the write lock.
+    #[must_use]
+    pub fn archive(mut self, after: usize, shorten: fn(&V) -> V) -> Self {
+        self.archive = Some(Archive { after, shorten });
         self
     }
 

@@ -10,8 +10,9 @@ use kubewright_core::Str;
 
 use super::changes::{Changes, Listener};
 use super::key::namespace_of;
+use super::log::{Archived, Log};
 use super::options::Journal;
-use super::{Compacted, Entry, Event, EventKind, Key, Scope, StoreOptions, log::Log, topic::Topic};
+use super::{Compacted, Entry, Event, EventKind, Key, Scope, StoreOptions, topic::Topic};
 
 /// The state of a store at its current revision, and the way back from it.
 pub(super) struct State<V> {
@@ -57,7 +58,7 @@ impl<V> Shard<V> {
 impl<V> State<V> {
     pub(super) fn new(options: StoreOptions<V>, objects: impl IntoIterator<Item = (Key, Entry<V>)>) -> Self {
         let revision = options.start_revision;
-        let log = Log::new(revision, options.window, options.recent, options.weight);
+        let log = Log::new(revision, options.window, options.recent, options.weight, options.archive);
         let mut state = State { revision, log, shards: BTreeMap::new(), everything: None, journal: options.journal };
         for (key, entry) in objects {
             state.shard_mut(key.resource_str()).objects.insert(key.path().clone(), entry);
@@ -91,7 +92,18 @@ impl<V> State<V> {
         }
         self.revision = revision;
         self.log.push(Arc::new(event), weight);
-        Ok(Aftermath { wake, _dropped: self.trim() })
+        Ok(Aftermath { wake, _archived: self.archive(), _dropped: self.trim() })
+    }
+
+    /// Keeps what was written some time ago in its shorter form.
+    fn archive(&mut self) -> Option<Archived<V>> {
+        let archived = self.log.archive()?;
+        let objects = self.shards.get_mut(archived.key.resource()).map(|shard| &mut shard.objects);
+        let entry = objects.and_then(|objects| objects.get_mut(archived.key.path()));
+        if let Some(entry) = entry.filter(|entry| entry.revision == archived.revision) {
+            entry.object = Arc::clone(&archived.object);
+        }
+        Some(archived)
     }
 
     /// Forgets some of what has become too old since the last write.
@@ -207,6 +219,7 @@ impl<V> State<V> {
 pub(super) struct Aftermath<V> {
     wake: Vec<Arc<Changes>>,
     /// Held until the end, because freeing objects takes time.
+    _archived: Option<Archived<V>>,
     _dropped: Vec<Arc<Event<V>>>,
 }
 

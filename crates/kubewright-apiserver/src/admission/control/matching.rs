@@ -94,7 +94,7 @@ pub(super) fn namespace(registry: &Registry, attributes: &Attributes<'_>) -> Opt
     let catalog = registry.catalog();
     let namespaces = catalog.of_storage("namespaces")?;
     let found = registry.get(namespaces, "", attributes.namespace_name()).ok()?;
-    Some(found.object.value.clone())
+    Some(found.object.value().clone())
 }
 
 /// A selector of labels, `None` if it selects everything.

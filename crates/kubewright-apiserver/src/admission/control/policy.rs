@@ -73,10 +73,10 @@ pub(super) fn all(registry: &Registry, kind: &str) -> Vec<Bound> {
     compiled
         .retain(|revision, policy| policy.kind() != kind || policies.iter().any(|entry| entry.revision == *revision));
     let bound = bindings.iter().filter_map(|binding| {
-        let name = tree::text(&binding.object.value, &["spec", "policyName"]);
-        let entry = policies.iter().find(|entry| entry.object.value.name() == name)?;
-        let policy = compiled.entry(entry.revision).or_insert_with(|| Arc::new(Policy::read(&entry.object.value)));
-        Some(Bound { policy: Arc::clone(policy), binding: binding.object.value.clone() })
+        let name = tree::text(binding.object.value(), &["spec", "policyName"]);
+        let entry = policies.iter().find(|entry| entry.object.value().name() == name)?;
+        let policy = compiled.entry(entry.revision).or_insert_with(|| Arc::new(Policy::read(entry.object.value())));
+        Some(Bound { policy: Arc::clone(policy), binding: binding.object.value().clone() })
     });
     bound.collect()
 }
@@ -270,10 +270,10 @@ impl Bound {
                 let all = registry.all(&resource.scope(namespace)).into_iter().map(|entry| entry.object);
                 let chosen =
                     all.filter(|object| selector.as_ref().is_none_or(|selector| selector.matches(&object.labels)));
-                chosen.map(|object| object.value.clone()).collect()
+                chosen.map(|object| object.value().clone()).collect()
             }
             name => {
-                registry.get(resource, namespace, name).map(|entry| entry.object.value.clone()).into_iter().collect()
+                registry.get(resource, namespace, name).map(|entry| entry.object.value().clone()).into_iter().collect()
             }
         };
         match (found.is_empty(), tree::text(reference, &["parameterNotFoundAction"])) {

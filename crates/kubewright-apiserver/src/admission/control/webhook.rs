@@ -75,7 +75,7 @@ pub(super) fn all(registry: &Registry) -> Vec<Webhook> {
         [(Stage::Mutate, "mutatingwebhookconfigurations"), (Stage::Validate, "validatingwebhookconfigurations")]
     {
         for entry in registry.all(&Scope::resource(format!("{plural}.admissionregistration.k8s.io"))) {
-            let listed = tree::items(&entry.object.value, &["webhooks"]).iter();
+            let listed = tree::items(entry.object.value(), &["webhooks"]).iter();
             webhooks.extend(listed.map(|value| Webhook::read(stage, value)));
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn check<'r>(
     }
     let turn = registry.quota.lock().unwrap_or_else(PoisonError::into_inner);
     for entry in registry.all(&scope) {
-        check_one(registry, resource, &entry.object.value, old, new, dry_run)?;
+        check_one(registry, resource, entry.object.value(), old, new, dry_run)?;
     }
     Ok(Some(turn))
 }
@@ -115,7 +115,7 @@ pub(crate) fn recount(registry: &Registry, namespace: &str) {
     }
     let _turn = registry.quota.lock().unwrap_or_else(PoisonError::into_inner);
     for entry in registry.all(&scope) {
-        let quota = &entry.object.value;
+        let quota = entry.object.value();
         let hard = hard(quota);
         let used = used(registry, quota, &hard);
         let is_shown = |field: &str, counted: &Amounts| match tree::get(quota, &["status", field]) {
@@ -146,7 +146,7 @@ fn used(registry: &Registry, quota: &Value, hard: &Amounts) -> Amounts {
     let catalog = registry.catalog();
     for resource in catalog.stored().filter(|resource| resource.namespaced && charge::is_counted(resource, hard)) {
         for entry in registry.all(&resource.scope(quota.namespace())) {
-            let object = &entry.object.value;
+            let object = entry.object.value();
             if !is_in_scope(quota, resource, object) {
                 continue;
             }

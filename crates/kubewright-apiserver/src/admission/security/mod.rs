@@ -87,7 +87,7 @@ pub(crate) fn check(
         _ => {}
     }
     let Some(namespace) = registry.store.get(&Key::cluster("namespaces", new.namespace())) else { return Ok(()) };
-    let namespace = &namespace.object.value;
+    let namespace = namespace.object.value();
     if is_pod && let Some(complaint) = Standard::read(namespace, "enforce").complaint(pod) {
         let why = complaint.replacen("violate", "violates", 1);
         return Err(Status::forbidden(&resource.group_resource(), new.name(), why).into());
