@@ -7,6 +7,16 @@ pub(crate) fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| value.get(key))
 }
 
+/// Whether lists and objects are nested in each other deeper than this.
+pub(crate) fn is_deeper(value: &Value, depth: usize) -> bool {
+    let Some(below) = depth.checked_sub(1) else { return matches!(value, Value::Array(_) | Value::Object(_)) };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, below)),
+        Value::Object(fields) => fields.iter().any(|(_, field)| is_deeper(field, below)),
+        _ => false,
+    }
+}
+
 /// The text at a path, empty where there is none.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     get(value, path).and_then(Value::as_str).unwrap_or_default()

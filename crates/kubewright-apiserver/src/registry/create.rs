@@ -6,7 +6,7 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{CauseType, Str, Time, Value};
 
 use super::ownership::track;
-use super::{Ownership, Registry, refusal};
+use super::{Ownership, Registry, check_depth, refusal};
 use crate::admission;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization;
@@ -87,6 +87,7 @@ impl Registry {
             None => None,
         };
         conversion::settle(resource, &mut value, control)?;
+        check_depth(&value)?;
         let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {
             let candidate = if attempt < attempts { value.clone() } else { std::mem::take(&mut value) };

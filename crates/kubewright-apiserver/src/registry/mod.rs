@@ -35,7 +35,7 @@ use crate::authorization;
 use crate::catalog::custom::CustomResources;
 use crate::catalog::{Catalog, Resource};
 use crate::encoding::SharedFrames;
-use crate::object::{Draft, StoredObject};
+use crate::object::{Draft, StoredObject, tree};
 use crate::rejection::Rejection;
 use crate::storage::{Disk, Entry, EventKind, Found, Key, ListOptions, Record, Scope, Store, StoreOptions, WriteError};
 
@@ -44,6 +44,9 @@ const HISTORY_WEIGHT: usize = 64 << 20;
 /// Objects written before the last so many writes are kept without their trees. Who watches with a selector of fields looks at those of the
 /// newest, and at what they superseded, and who writes an object often comes again soon.
 const ARCHIVE_AFTER: usize = 512;
+
+/// How deep objects may be; deeper text is not read by [`Value::from_json`].
+const DEEPEST: usize = 256;
 
 /// The objects of the server and what it serves.
 pub(crate) struct Registry {
@@ -152,6 +155,17 @@ impl Registry {
         } else if resource.group == "admissionregistration.k8s.io" {
             self.audience.changed();
         }
+    }
+}
+
+/// Refuses what nobody could read again from its text, neither this server on its next start nor a client.
+fn check_depth(value: &Value) -> Result<(), Rejection> {
+    match tree::is_deeper(value, DEEPEST) {
+        true => Err(Status::bad_request(format!(
+            "the object is nested deeper than {DEEPEST} values, counting those that say who owns its fields"
+        ))
+        .into()),
+        false => Ok(()),
     }
 }
 

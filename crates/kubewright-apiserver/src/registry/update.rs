@@ -7,7 +7,7 @@ use kubewright_core::{GroupKind, Str, Value};
 
 use super::create::check_namespace;
 use super::ownership::{is_unchanged, track};
-use super::{Ownership, Registry, refusal};
+use super::{Ownership, Registry, check_depth, refusal};
 use crate::admission;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization;
@@ -127,6 +127,7 @@ impl Registry {
                 None => None,
             };
             conversion::settle(resource, &mut new, request.control)?;
+            check_depth(&new)?;
             new.set_meta("resourceVersion", old.resource_version());
             if is_unchanged(old, &new) {
                 return Ok(entry.object);

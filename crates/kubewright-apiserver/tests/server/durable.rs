@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_core::Value;
 
-use crate::client::{CONFIG_MAPS, Client, config_map, text};
+use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
 /// A directory of its own, gone when it is dropped.
 pub struct Directory(pub PathBuf);
@@ -57,6 +58,75 @@ async fn the_next_server_finds_what_was_written_and_goes_on_above_it() {
     let (_, new) = client.call("POST", CONFIG_MAPS, &config_map("new", "")).await;
     let version = |object| text(object, "metadata/resourceVersion").parse::<u64>().expect("a number");
     assert!(version(&new) > version(&kept));
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_again_is_refused() {
+    let directory = Directory::new("deep");
+    let (server, mut client) = start(&directory).await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(client.call("POST", definitions, DEFINITION).await.0, 201);
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let (mut kept, mut refused) = (Vec::new(), Vec::new());
+    for depth in (240..=256).chain([100]) {
+        let (open, close) = (r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        let head = format!(r#""apiVersion": "example.com/v1", "kind": "Widget", "metadata": {{"name": "w{depth}"}}"#);
+        let (code, answer) = client.call("POST", widgets, &format!(r#"{{{head}, "spec": {open}1{close}}}"#)).await;
+        match code {
+            201 => kept.push(depth),
+            _ => {
+                assert!(code == 400 && text(&answer, "message").contains("nested deeper than 256 values"), "{answer}");
+                refused.push(depth);
+            }
+        }
+    }
+    assert!(kept.contains(&100) && kept.contains(&245) && refused.contains(&254), "{kept:?} {refused:?}");
+    drop(client);
+    server.stop().await;
+
+    let (_server, mut client) = start(&directory).await;
+    for depth in kept {
+        assert_eq!(client.call("GET", &format!("{widgets}/w{depth}"), "").await.0, 200, "{depth}");
+    }
+}
+
+// More writes than those whose objects are kept with all that is made of them.
+#[tokio::test]
+async fn what_was_written_long_ago_is_still_all_there() {
+    let (_server, mut client) = server().await;
+    let metadata = r#","labels":{"age":"old"},"annotations":{"a":"1"}"#;
+    let (_, old) = client.call("POST", CONFIG_MAPS, &config_map("old", metadata)).await;
+    let (_, gone) = client.call("POST", CONFIG_MAPS, &config_map("gone", metadata)).await;
+    client.call("DELETE", &format!("{CONFIG_MAPS}/gone"), "").await;
+    for round in 0..600 {
+        let label = format!(r#"{{"metadata": {{"labels": {{"round": "{round}"}}}}}}"#);
+        let path = format!("{CONFIG_MAPS}/busy");
+        match round {
+            0 => client.call("POST", CONFIG_MAPS, &config_map("busy", "")).await,
+            _ => client.call("PATCH", &path, &label).await,
+        };
+    }
+    assert_eq!(client.call("GET", &format!("{CONFIG_MAPS}/old"), "").await.1, old);
+    for selector in ["fieldSelector=metadata.name%3Dold", "labelSelector=age%3Dold"] {
+        let (_, list) = client.call("GET", &format!("{CONFIG_MAPS}?{selector}"), "").await;
+        let items = list.get("items").and_then(Value::as_array).expect("a list");
+        assert_eq!(
+            items.iter().map(|item| text(item, "metadata/uid")).collect::<Vec<_>>(),
+            [text(&old, "metadata/uid")]
+        );
+    }
+    let version = |object: &Value| text(object, "metadata/resourceVersion").parse::<u64>().expect("a number");
+    let past = format!("{CONFIG_MAPS}?resourceVersion={}&resourceVersionMatch=Exact", version(&gone));
+    let (_, list) = client.call("GET", &past, "").await;
+    let items = list.get("items").and_then(Value::as_array).expect("a list");
+    assert_eq!(items.len(), 2, "{list}");
+
+    let (code, new) = client.call("PATCH", &format!("{CONFIG_MAPS}/old"), r#"{"data": {"k": "v"}}"#).await;
+    assert_eq!((code, text(&new, "data/k")), (200, "v".to_owned()));
+    let same = |path| assert_eq!(text(&new, path), text(&old, path));
+    ["metadata/uid", "metadata/labels", "metadata/annotations", "metadata/creationTimestamp"]
+        .into_iter()
+        .for_each(same);
 }
 
 #[tokio::test]
