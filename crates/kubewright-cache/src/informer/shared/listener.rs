@@ -183,26 +183,25 @@ impl<T: Object> Listener<T> {
 
     /// Waits for work; none when the handler is to stop. For its task alone. Cancel safe.
     pub(super) async fn take(&self) -> Option<Batch<T>> {
-        let batch = poll_fn(|context| {
+        let taken = poll_fn(|context| {
             let mut state = self.lock();
             if self.has_ended() {
                 return Poll::Ready(None);
             }
             match state.take() {
-                Some(batch) => {
-                    // Who waits for room is given much of it, not a wake for each batch.
-                    if self.options.overflow == Overflow::Block && state.buffered <= self.options.buffer / 2 {
-                        self.drained.notify_waiters();
-                    }
-                    Poll::Ready(Some(batch))
-                }
+                Some(batch) => Poll::Ready(Some((batch, state.buffered <= self.options.buffer / 2))),
                 None => {
                     state.wait(context.waker());
                     Poll::Pending
                 }
             }
         });
-        batch.await
+        let (batch, has_room) = taken.await?;
+        // Who waits for room is given much of it, not a wake for each batch.
+        if has_room && self.options.overflow == Overflow::Block {
+            self.drained.notify_waiters();
+        }
+        Some(batch)
     }
 
     /// Waits until the handler is to stop. For its task alone.
