@@ -32,13 +32,15 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
         let mut garbage = Garbage::default();
         let Ok(page) = registry.store.list(&Scope::everything(), ListOptions::default()) else { return };
         let Ok(mut watcher) = registry.store.watch(&Scope::everything(), page.revision) else { continue };
-        page.entries.iter().for_each(|(key, entry)| garbage.learn(key, entry.object.value()));
-        for (key, entry) in &page.entries {
-            give_account(&registry, key);
-            garbage.look_after(&registry, key, entry.object.value());
-            content::look_after(&registry, key, entry.object.value());
-            claims::look_after(&registry, key, entry.object.value());
-            count(&registry, key, entry.object.value());
+        page.entries.iter().for_each(|(key, entry)| garbage.learn(key, &entry.object.tree()));
+        // Given away one by one: whoever held them would keep what is written over.
+        for (key, entry) in page.entries {
+            let value = entry.object.tree();
+            give_account(&registry, &key);
+            garbage.look_after(&registry, &key, &value);
+            content::look_after(&registry, &key, &value);
+            claims::look_after(&registry, &key, &value);
+            count(&registry, &key, &value);
         }
         loop {
             let event = tokio::select! {
