@@ -3,13 +3,12 @@
 //! Generic over the future, this would be compiled for each kind of objects, with copies of all that is in it.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 pub(crate) use kubewright_client::task::Tasks;
 use kubewright_http2::Doorbell;
-use tokio::task::coop::has_budget_remaining;
-use tokio::task::yield_now;
+use tokio::task::coop::poll_proceed;
 use tokio_util::sync::CancellationToken;
 
 type Work<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
@@ -49,9 +48,8 @@ pub(crate) async fn take_turns(
             if bell.rest() && !goes_on {
                 return Poll::Pending;
             }
-            if !has_budget_remaining() {
-                return pin!(yield_now()).poll(context);
-            }
+            // Each turn counts, whatever else does: who wakes itself again and again must not keep others from theirs.
+            ready!(poll_proceed(context)).made_progress();
         }
     })
     .await;
