@@ -393,6 +393,17 @@ async fn what_was_written_a_while_ago_is_kept_short() {
     assert_eq!(at(9), ["A8", "b", "C"]);
 }
 
+#[test]
+fn what_the_window_forgets_early_is_kept_short_as_well() {
+    let options = StoreOptions::default().window(2).archive(100, |value: &String| value.to_lowercase());
+    let store = Store::new(options);
+    for name in ["A", "B", "C", "D", "E"] {
+        store.create(&Key::cluster("configs", name), |_| name.to_owned()).expect("a new name");
+    }
+    let page = store.list(&Scope::resource("configs"), ListOptions::default()).expect("the present");
+    assert_eq!(page.entries.iter().map(|(_, entry)| entry.object.as_str()).collect::<String>(), "abcDE");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_watchers_leave_nothing_behind() {
     let store = store(10);

@@ -202,7 +202,7 @@ pub(crate) async fn in_version(
     };
     loop {
         // Those of one version go together; usually there is only one.
-        let version_of = |object: &StoredObject| Str::from(tree::text(object.value(), &["apiVersion"]));
+        let version_of = |object: &StoredObject| Str::from(object.api_version());
         let foreign = objects.iter().map(|object| version_of(object)).find(|version| *version != resource.api_version);
         let Some(version) = foreign else { return Ok(objects) };
         let places: Vec<usize> = (0..objects.len()).filter(|index| version_of(&objects[*index]) == version).collect();

@@ -96,8 +96,7 @@ pub(crate) fn list<'a>(
         }
         (Form::MetadataList(_), Format::Protobuf) => Ok(protobuf::metadata_list(meta, objects)),
         (Form::MetadataList(version), _) => {
-            let values: Vec<_> = objects.map(StoredObject::tree).collect();
-            let values = values.iter().map(|value| &**value);
+            let values = objects.map(StoredObject::tree);
             self::tree(wanted, &partial_object_metadata_list(&list_metadata(resource, meta), values, version))
         }
         (Form::Metadata(_), _) => Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
@@ -111,7 +110,7 @@ pub(crate) fn list<'a>(
 
 /// The JSON of a stored object in the version that was asked for.
 pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
-    let view = resource.custom.as_ref().and_then(|custom| custom.view(&object.tree()));
+    let view = resource.custom.as_ref().and_then(|custom| custom.view(object.value()));
     if let Some(view) = view {
         return to_json(&served(resource, &view)).into();
     }

@@ -53,7 +53,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
             };
             // Too slow for the log: look at everything again.
             let Ok(event) = event else { break };
-            let value = event.object.value();
+            let value = &*event.object.tree();
             match event.kind {
                 EventKind::Deleted => {
                     let orphans = garbage.forget(&event.key, value);

@@ -124,17 +124,29 @@ impl<V> Log<V> {
         let Archive { after, shorten } = *self.archive.as_ref()?;
         let newest = self.forgotten + self.events.len() as u64;
         let revision = newest.checked_sub(after as u64)?;
-        // The event that brought a value has it as well, and became old before.
-        let previous = self.get(revision)?.previous.as_ref().map(|previous| match self.get(previous.revision) {
-            Some(event) => Arc::clone(&event.object),
-            None => Arc::new(shorten(&previous.object)),
-        });
         let event = self.get_mut(revision)?;
-        let object = Arc::new(shorten(&event.object));
+        let (key, object) = (event.key.clone(), Arc::new(shorten(&event.object)));
         let long = std::mem::replace(&mut event.object, Arc::clone(&object));
-        let superseded = event.previous.as_mut().zip(previous);
-        let superseded = superseded.map(|(previous, short)| std::mem::replace(&mut previous.object, short));
-        Some(Archived { key: event.key.clone(), revision, object, _long: (long, superseded) })
+        // Who wrote it has looked at what it superseded, which may have become long again.
+        let superseded = event.previous.as_mut().map(|previous| {
+            let short = Arc::new(shorten(&previous.object));
+            (previous.revision, Arc::clone(&short), std::mem::replace(&mut previous.object, short))
+        });
+        let superseded = superseded.map(|(revision, short, long)| {
+            // The event that brought it has it as well.
+            if let Some(event) = self.get_mut(revision) {
+                event.object = short;
+            }
+            long
+        });
+        Some(Archived { key, revision, object, _long: (long, superseded) })
+    }
+
+    /// The value of an event that was forgotten, in its shorter form if it was not old enough for it yet.
+    pub(super) fn late_archive(&self, event: &Event<V>) -> Option<Arc<V>> {
+        let Archive { after, shorten } = *self.archive.as_ref()?;
+        let newest = self.forgotten + self.events.len() as u64;
+        (event.revision + after as u64 > newest).then(|| Arc::new(shorten(&event.object)))
     }
 
     /// Lets events grow older.

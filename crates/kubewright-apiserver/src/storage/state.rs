@@ -45,6 +45,14 @@ impl<V> Shard<V> {
         self.objects.is_empty() && self.topic.is_idle() && self.narrow.is_empty()
     }
 
+    /// Puts a shorter form in the place of the current object, if it is of this revision.
+    fn shorten(&mut self, path: &str, revision: u64, short: impl FnOnce() -> Option<Arc<V>>) {
+        let entry = self.objects.get_mut(path).filter(|entry| entry.revision == revision);
+        if let Some((entry, short)) = entry.and_then(|entry| Some((entry, short()?))) {
+            entry.object = short;
+        }
+    }
+
     /// Calls `act` for each topic that covers `path`.
     fn for_each_topic(&mut self, path: &str, mut act: impl FnMut(&mut Topic)) {
         act(&mut self.topic);
@@ -98,10 +106,8 @@ impl<V> State<V> {
     /// Keeps what was written some time ago in its shorter form.
     fn archive(&mut self) -> Option<Archived<V>> {
         let archived = self.log.archive()?;
-        let objects = self.shards.get_mut(archived.key.resource()).map(|shard| &mut shard.objects);
-        let entry = objects.and_then(|objects| objects.get_mut(archived.key.path()));
-        if let Some(entry) = entry.filter(|entry| entry.revision == archived.revision) {
-            entry.object = Arc::clone(&archived.object);
+        if let Some(shard) = self.shards.get_mut(archived.key.resource()) {
+            shard.shorten(archived.key.path(), archived.revision, || Some(Arc::clone(&archived.object)));
         }
         Some(archived)
     }
@@ -130,6 +136,7 @@ impl<V> State<V> {
             }
             if let Some(shard) = self.shards.get_mut(event.key.resource()) {
                 shard.for_each_topic(event.key.path(), |topic| topic.forget(event.revision));
+                shard.shorten(event.key.path(), event.revision, || self.log.late_archive(&event));
             }
             self.prune(event.key.resource());
             dropped.push(event);

@@ -1,5 +1,7 @@
 //! Metadata alone: of an object, of a list, of a table.
 
+use std::borrow::Borrow;
+
 use kubewright_core::{Str, Value};
 
 use crate::accept::MetaVersion;
@@ -15,12 +17,12 @@ pub fn partial_object_metadata(value: &Value, version: MetaVersion) -> Value {
 }
 
 /// The metadata of a list and of its objects, as a `PartialObjectMetadataList`.
-pub fn partial_object_metadata_list<'v>(
+pub fn partial_object_metadata_list(
     metadata: &Value,
-    objects: impl IntoIterator<Item = &'v Value>,
+    objects: impl IntoIterator<Item = impl Borrow<Value>>,
     version: MetaVersion,
 ) -> Value {
-    let mut objects = objects.into_iter().map(|object| partial_object_metadata(object, version)).peekable();
+    let mut objects = objects.into_iter().map(|object| partial_object_metadata(object.borrow(), version)).peekable();
     // Go has no list where there is nothing to put in it.
     let items = if objects.peek().is_some() { array(objects) } else { Value::Null };
     object([
