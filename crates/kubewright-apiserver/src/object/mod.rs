@@ -154,11 +154,10 @@ impl StoredObject {
         json.extend_from_slice(&self.json[..version]);
         json.extend_from_slice(revision.as_bytes());
         json.extend_from_slice(&self.json[version + version_length..]);
-        let value = OnceLock::new();
-        if let Some(mut known) = self.value.get().cloned() {
-            known.set_meta("resourceVersion", revision.as_str());
-            value.get_or_init(|| known);
-        }
+        let value = self.value.get().cloned().map_or_else(OnceLock::new, |mut value| {
+            value.set_meta("resourceVersion", revision.as_str());
+            value.into()
+        });
         let layout = Layout { version_length: revision.len(), ..self.layout };
         StoredObject { value, labels: self.labels.clone(), json: json.into(), layout }
     }

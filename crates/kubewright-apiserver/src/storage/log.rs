@@ -130,16 +130,15 @@ impl<V> Log<V> {
         // Who wrote it has looked at what it superseded, which may have become long again.
         let superseded = event.previous.as_mut().map(|previous| {
             let short = Arc::new(shorten(&previous.object));
-            (previous.revision, Arc::clone(&short), std::mem::replace(&mut previous.object, short))
+            (previous.revision, std::mem::replace(&mut previous.object, Arc::clone(&short)), short)
         });
-        let superseded = superseded.map(|(revision, short, long)| {
-            // The event that brought it has it as well.
-            if let Some(event) = self.get_mut(revision) {
-                event.object = short;
-            }
-            long
-        });
-        Some(Archived { key, revision, object, _long: (long, superseded) })
+        // The event that brought it has it as well.
+        if let Some((maker, _, short)) = &superseded
+            && let Some(event) = self.get_mut(*maker)
+        {
+            event.object = Arc::clone(short);
+        }
+        Some(Archived { key, revision, object, _long: (long, superseded.map(|(_, long, _)| long)) })
     }
 
     /// The value of an event that was forgotten, in its shorter form if it was not old enough for it yet.
