@@ -1,17 +1,12 @@
 //! Where a reflector learns of objects: the seam between caches and clients.
 
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures_core::Stream;
 use kubewright_client::Result;
-use kubewright_client::transport::{TransportError, TransportErrorKind};
 use kubewright_core::meta::v1::ListMeta;
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
-use tokio::time::timeout;
 
 use crate::queue::BoxFuture;
 
@@ -53,24 +48,4 @@ pub enum Listed<T> {
     Item(T),
     /// What the list says of itself, after the last object.
     End(ListMeta),
-}
-
-/// The next item of a stream, unless nothing comes for as long as `patience`: a server that stops in the middle may never go on.
-pub(crate) async fn next_within<I>(
-    patience: Duration,
-    stream: &mut Pin<Box<dyn Stream<Item = Result<I>> + Send>>,
-) -> Option<Result<I>> {
-    // No clock is read for what is there already, as most of a list is.
-    let now = poll_fn(|context: &mut Context<'_>| Poll::Ready(stream.as_mut().poll_next(context))).await;
-    match now {
-        Poll::Ready(item) => item,
-        Poll::Pending => timeout(patience, next(stream))
-            .await
-            .unwrap_or_else(|elapsed| Some(Err(TransportError::new(TransportErrorKind::Timeout, elapsed).into()))),
-    }
-}
-
-/// The next item of a stream.
-pub(crate) async fn next<I>(stream: &mut Pin<Box<dyn Stream<Item = I> + Send>>) -> Option<I> {
-    poll_fn(|context: &mut Context<'_>| -> Poll<Option<I>> { stream.as_mut().poll_next(context) }).await
 }

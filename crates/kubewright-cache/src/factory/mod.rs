@@ -286,7 +286,7 @@ impl SharedInformerFactory {
             name.extend([" as ", std::any::type_name::<T>()]);
         }
         let mut list_watch = list_watch(namespace).labels(labels).fields(fields);
-        if let Some(patience) = options.reflector.patience {
+        if let Some(patience) = options.reflector.choices.patience {
             list_watch = list_watch.answer_timeout(patience);
         }
         let informer_options = options.for_informer(&name, transform).resource(key.resource.clone());

@@ -21,6 +21,11 @@ impl<T> Default for Gathering<T> {
 }
 
 impl<T: Object> Gathering<T> {
+    /// Takes one that is known not to be there, nor to come again.
+    pub(super) fn push(&mut self, object: Arc<T>) {
+        self.objects.push(Some(object));
+    }
+
     pub(super) fn put(&mut self, object: Arc<T>) {
         let hash = hash_of(&*object);
         match self.positions.find(hash, |number| self.recognise(*number, &object)) {
@@ -37,6 +42,10 @@ impl<T: Object> Gathering<T> {
         if let Some(number) = positions.remove(hash_of(object), |number| is_at(objects, *number, object)) {
             objects[number.get() as usize] = None;
         }
+    }
+
+    pub(super) fn objects(&self) -> impl Iterator<Item = &T> {
+        self.objects.iter().flatten().map(|object| &**object)
     }
 
     pub(super) fn into_objects(self) -> Vec<Arc<T>> {

@@ -20,6 +20,13 @@ pub type ErrorHandler = Arc<dyn Fn(&ReflectorError) + Send + Sync>;
 
 /// Choices about a reflector.
 pub struct ReflectorOptions<T> {
+    pub(crate) choices: Choices,
+    pub(super) transform: Option<Transform<T>>,
+}
+
+/// What has nothing to do with the type of objects.
+#[derive(Clone)]
+pub(crate) struct Choices {
     pub(super) name: String,
     pub(super) resync: Option<Duration>,
     pub(super) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
@@ -31,15 +38,14 @@ pub struct ReflectorOptions<T> {
     pub(super) backoff: Backoff,
     pub(super) retry_internal_errors: Duration,
     pub(super) on_error: Option<ErrorHandler>,
-    pub(super) transform: Option<Transform<T>>,
     pub(super) stream_lists: bool,
     pub(super) verifies: bool,
     pub(super) expected_kind: Option<GroupVersionKind>,
 }
 
-impl<T> Default for ReflectorOptions<T> {
+impl Default for Choices {
     fn default() -> Self {
-        ReflectorOptions {
+        Choices {
             name: String::new(),
             resync: None,
             should_resync: None,
@@ -50,7 +56,6 @@ impl<T> Default for ReflectorOptions<T> {
             backoff: Backoff::default(),
             retry_internal_errors: Duration::ZERO,
             on_error: None,
-            transform: None,
             stream_lists: true,
             verifies: false,
             expected_kind: None,
@@ -58,31 +63,10 @@ impl<T> Default for ReflectorOptions<T> {
     }
 }
 
-impl<T> Clone for ReflectorOptions<T> {
-    fn clone(&self) -> Self {
-        ReflectorOptions {
-            name: self.name.clone(),
-            resync: self.resync,
-            should_resync: self.should_resync.clone(),
-            on_event: self.on_event.clone(),
-            page_size: self.page_size,
-            watch_timeout: self.watch_timeout,
-            patience: self.patience,
-            backoff: self.backoff.clone(),
-            retry_internal_errors: self.retry_internal_errors,
-            on_error: self.on_error.clone(),
-            transform: self.transform.clone(),
-            stream_lists: self.stream_lists,
-            verifies: self.verifies,
-            expected_kind: self.expected_kind.clone(),
-        }
-    }
-}
-
-impl<T> ReflectorOptions<T> {
-    /// The same for objects of another type, without what is about those of this type or about one reflector.
-    pub(crate) fn of_another_type<U>(&self) -> ReflectorOptions<U> {
-        ReflectorOptions {
+impl Choices {
+    /// The same for another reflector, without what is about this one or about the type of its objects.
+    fn of_another(&self) -> Self {
+        Choices {
             page_size: self.page_size,
             watch_timeout: self.watch_timeout,
             patience: self.patience,
@@ -90,25 +74,44 @@ impl<T> ReflectorOptions<T> {
             retry_internal_errors: self.retry_internal_errors,
             stream_lists: self.stream_lists,
             verifies: self.verifies,
-            ..ReflectorOptions::default()
+            ..Choices::default()
         }
     }
 
     pub(super) fn patience_or_default(&self) -> Duration {
         self.patience.unwrap_or(PATIENCE)
     }
+}
+
+impl<T> Default for ReflectorOptions<T> {
+    fn default() -> Self {
+        ReflectorOptions { choices: Choices::default(), transform: None }
+    }
+}
+
+impl<T> Clone for ReflectorOptions<T> {
+    fn clone(&self) -> Self {
+        ReflectorOptions { choices: self.choices.clone(), transform: self.transform.clone() }
+    }
+}
+
+impl<T> ReflectorOptions<T> {
+    /// The same for objects of another type, without what is about those of this type or about one reflector.
+    pub(crate) fn of_another_type<U>(&self) -> ReflectorOptions<U> {
+        ReflectorOptions { choices: self.choices.of_another(), transform: None }
+    }
 
     /// The name in diagnostics. Empty by default.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
+        self.choices.name = name.into();
         self
     }
 
     /// Has the store resync once each `period`. Off by default.
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.resync = (!period.is_zero()).then_some(period);
+        self.choices.resync = (!period.is_zero()).then_some(period);
         self
     }
 
@@ -116,13 +119,13 @@ impl<T> ReflectorOptions<T> {
     #[must_use]
     #[doc(alias = "ShouldResync")]
     pub fn should_resync(mut self, should: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.should_resync = Some(Arc::new(should));
+        self.choices.should_resync = Some(Arc::new(should));
         self
     }
 
     /// Called for each event of a watch.
     pub(crate) fn on_event(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
-        self.on_event = Some(Arc::new(call));
+        self.choices.on_event = Some(Arc::new(call));
         self
     }
 
@@ -130,7 +133,7 @@ impl<T> ReflectorOptions<T> {
     #[must_use]
     #[doc(alias = "WatchListPageSize")]
     pub fn page_size(mut self, size: u32) -> Self {
-        self.page_size = (size > 0).then_some(size);
+        self.choices.page_size = (size > 0).then_some(size);
         self
     }
 
@@ -138,7 +141,7 @@ impl<T> ReflectorOptions<T> {
     #[must_use]
     #[doc(alias = "MinWatchTimeout")]
     pub fn watch_timeout(mut self, timeout: Duration) -> Self {
-        self.watch_timeout = timeout.max(SHORTEST_WATCH);
+        self.choices.watch_timeout = timeout.max(SHORTEST_WATCH);
         self
     }
 
@@ -147,14 +150,14 @@ impl<T> ReflectorOptions<T> {
     /// [`ListWatch`](crate::ListWatch::answer_timeout).
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+        self.choices.patience = Some(patience);
         self
     }
 
     /// How long to wait between tries.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
+        self.choices.backoff = backoff;
         self
     }
 
@@ -163,7 +166,7 @@ impl<T> ReflectorOptions<T> {
     #[must_use]
     #[doc(alias = "MaxInternalErrorRetryDuration")]
     pub fn retry_internal_errors_for(mut self, duration: Duration) -> Self {
-        self.retry_internal_errors = duration;
+        self.choices.retry_internal_errors = duration;
         self
     }
 
@@ -171,7 +174,7 @@ impl<T> ReflectorOptions<T> {
     #[must_use]
     #[doc(alias = "SetWatchErrorHandler")]
     pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
-        self.on_error = Some(Arc::new(handler));
+        self.choices.on_error = Some(Arc::new(handler));
         self
     }
 
@@ -187,7 +190,7 @@ impl<T> ReflectorOptions<T> {
     #[must_use]
     #[doc(alias = "WatchListClient")]
     pub fn without_streaming_lists(mut self) -> Self {
-        self.stream_lists = false;
+        self.choices.stream_lists = false;
         self
     }
 
@@ -195,14 +198,14 @@ impl<T> ReflectorOptions<T> {
     #[must_use]
     #[doc(alias = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")]
     pub fn verify_streaming_lists(mut self) -> Self {
-        self.verifies = true;
+        self.choices.verifies = true;
         self
     }
 
     /// Leaves out objects of any other kind. By default the type decides.
     #[must_use]
     pub fn expect_kind(mut self, kind: GroupVersionKind) -> Self {
-        self.expected_kind = Some(kind);
+        self.choices.expected_kind = Some(kind);
         self
     }
 }
@@ -210,10 +213,10 @@ impl<T> ReflectorOptions<T> {
 impl<T> fmt::Debug for ReflectorOptions<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReflectorOptions")
-            .field("name", &self.name)
-            .field("resync", &self.resync)
-            .field("page_size", &self.page_size)
-            .field("backoff", &self.backoff)
+            .field("name", &self.choices.name)
+            .field("resync", &self.choices.resync)
+            .field("page_size", &self.choices.page_size)
+            .field("backoff", &self.choices.backoff)
             .finish_non_exhaustive()
     }
 }

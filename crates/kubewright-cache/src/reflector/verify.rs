@@ -1,29 +1,24 @@
 //! Compares a streaming list with a plain one, for those who look for faults in servers.
 
-use std::sync::Arc;
-
 use kubewright_client::Error;
 use kubewright_core::options::{ListOptions, ResourceVersionMatch};
-use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use kubewright_core::{ObjectKey, ResourceVersion};
 
-use super::{Reflector, ReflectorError};
-use crate::lister_watcher::{Listed, next_within};
+use super::ReflectorError;
+use super::intake::{Heard, Intake, Purpose, Versions};
+use super::rounds::Shared;
 
-/// The version of each object.
-type Versions = Vec<(ObjectKey, String)>;
-
-impl<T: Object> Reflector<T> {
+impl Shared {
     /// Lists at exactly `version`, and tells if that gives other objects than were streamed.
-    pub(super) async fn verify(&self, streamed: &[Arc<T>], version: &ResourceVersion) {
+    pub(super) async fn verify(&self, streamed: &mut dyn Intake, version: &ResourceVersion) {
         let listed = match self.versions_at(version).await {
             Ok(listed) => listed,
             Err(error) => {
-                tracing::debug!(reflector = %self.shared.options.name, %error, "cannot verify a streaming list");
+                tracing::debug!(reflector = %self.choices.name, %error, "cannot verify a streaming list");
                 return;
             }
         };
-        let streamed = streamed.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect();
-        if let Some(key) = different(streamed, listed) {
+        if let Some(key) = different(streamed.versions(), listed) {
             self.tell(ReflectorError::Inconsistent { key, version: version.clone() });
         }
     }
@@ -32,21 +27,19 @@ impl<T: Object> Reflector<T> {
         let options = ListOptions::default()
             .resource_version(version.as_str())
             .resource_version_match(ResourceVersionMatch::Exact);
-        let patience = self.shared.options.patience_or_default();
-        let mut items = self.shared.lister_watcher.list(options).await?;
-        let mut versions = Versions::new();
-        while let Some(item) = next_within(patience, &mut items).await {
-            match item {
-                Ok(Listed::Item(object)) => {
-                    versions.push((object.key(), object.resource_version().to_owned()));
-                }
-                Ok(Listed::End(_)) => break,
+        let patience = self.choices.patience_or_default();
+        let mut intake = self.subject.intake(Purpose::Compare);
+        intake.list(options);
+        intake.opened().await?;
+        loop {
+            match intake.next_within(patience).await {
+                Heard::Listed(_) | Heard::Closed => return Ok(intake.versions()),
                 // Left out of the stream as well.
-                Err(Error::Decode(_)) => {}
-                Err(error) => return Err(error),
+                Heard::Failed(Error::Decode(_)) => {}
+                Heard::Failed(error) => return Err(error),
+                _ => {}
             }
         }
-        Ok(versions)
     }
 }
 

@@ -1,23 +1,20 @@
 //! Follows changes by a watch, which may begin with all objects.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_client::Error;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::WatchOptions;
-use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Object, ResourceVersion};
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::random;
-use super::gathering::Gathering;
-use super::{HealthState, Reflector, ReflectorError};
-use crate::lister_watcher::{EventStream, next};
-use crate::queue::TransformError;
+use super::intake::{Heard, Intake, Pressure, Purpose};
+use super::rounds::Shared;
+use super::{HealthState, ReflectorError};
 
 /// A watch that lasts less and brings nothing is an error.
 const VERY_SHORT: Duration = Duration::from_secs(1);
@@ -31,8 +28,8 @@ const INTERNAL_ERROR_QUIET: Duration = Duration::from_secs(60);
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// A watch under way.
-pub(super) struct Watch<T> {
-    events: EventStream<T>,
+pub(super) struct Watch<'a> {
+    intake: Box<dyn Intake + 'a>,
     began: Instant,
     /// When the server should have ended it long ago.
     overdue_at: Instant,
@@ -56,26 +53,24 @@ enum Gathered {
     Status(Box<Status>),
 }
 
-impl<T: Object> Reflector<T> {
+impl Shared {
     /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the server cannot do that, or the
     /// store does not take them.
-    pub(super) async fn stream_all(&self) -> Option<Watch<T>> {
+    pub(super) async fn stream_all(&self) -> Option<Watch<'_>> {
         let mut tries = 0;
         loop {
             tries += 1;
             let options = self.watch_options(&self.version_to_stream_from()).initial_events();
-            let error = match self.open(options, false).await {
+            let error = match self.open(options, Purpose::Gather, false).await {
                 Ok(mut watch) => {
-                    let mut gathering = Gathering::default();
-                    match self.gather(&mut watch, &mut gathering).await {
+                    match self.gather(&mut watch).await {
                         Gathered::All(version) => {
-                            let objects = gathering.into_objects();
-                            if self.shared.options.verifies {
-                                self.verify(&objects, &version).await;
+                            if self.choices.verifies {
+                                self.verify(&mut *watch.intake, &version).await;
                             }
                             // All of it was refused: the watch leads on from nothing that the store has.
-                            if let Err(error) = self.shared.store.replace(objects, version.clone()) {
-                                tracing::warn!(reflector = %self.shared.options.name, %error, "a streaming list was refused");
+                            if let Err(error) = watch.intake.replace(version.clone()) {
+                                tracing::warn!(reflector = %self.choices.name, %error, "a streaming list was refused");
                                 self.tell(error.into());
                                 return None;
                             }
@@ -105,7 +100,7 @@ impl<T: Object> Reflector<T> {
                     self.back_off(None).await;
                 }
             } else {
-                tracing::debug!(reflector = %self.shared.options.name, %error, "no streaming list, listing instead");
+                tracing::debug!(reflector = %self.choices.name, %error, "no streaming list, listing instead");
                 return None;
             }
             self.progress().health.enter(HealthState::Listing);
@@ -113,18 +108,18 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Collects the first objects, with what happens to them meanwhile.
-    async fn gather(&self, watch: &mut Watch<T>, gathering: &mut Gathering<T>) -> Gathered {
+    async fn gather(&self, watch: &mut Watch<'_>) -> Gathered {
         let mut heard_at = Instant::now();
         let mut warn_at = heard_at + SLOW_START;
         loop {
-            let event = tokio::select! {
-                event = next(&mut watch.events) => event,
+            let heard = tokio::select! {
+                heard = watch.intake.next() => heard,
                 () = sleep_until(warn_at) => {
-                    if heard_at.elapsed() >= self.shared.options.patience_or_default() {
+                    if heard_at.elapsed() >= self.choices.patience_or_default() {
                         return Gathered::Closed;
                     }
                     let waited = watch.began.elapsed();
-                    tracing::warn!(reflector = %self.shared.options.name, ?waited, "still waiting for the end of initial events");
+                    tracing::warn!(reflector = %self.choices.name, ?waited, "still waiting for the end of initial events");
                     warn_at += SLOW_START;
                     continue;
                 }
@@ -132,27 +127,22 @@ impl<T: Object> Reflector<T> {
             consume_budget().await;
             heard_at = Instant::now();
             self.progress().health.last_contact = Some(heard_at);
-            match event {
-                Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                    if let Some(object) = self.incoming(object) {
-                        gathering.put(object);
-                    }
-                }
-                Some(Ok(WatchEvent::Deleted(object))) => gathering.remove(&object),
-                Some(Ok(WatchEvent::Bookmark(object))) => {
+            match heard {
+                Heard::Object(object) => self.note_left_out(object.left_out),
+                Heard::Bookmark(object) => {
                     if object.annotations().get(INITIAL_EVENTS_END) == Some("true") {
                         return Gathered::All(object.resource_version().into());
                     }
                 }
-                Some(Ok(WatchEvent::Error(status))) => return Gathered::Status(status),
-                Some(Err(error @ Error::Decode(_))) => self.skipped(ReflectorError::Undecodable(error)),
-                Some(Err(_)) | None => return Gathered::Closed,
+                Heard::Status(status) => return Gathered::Status(status),
+                Heard::Failed(error @ Error::Decode(_)) => self.skipped(ReflectorError::Undecodable(error)),
+                Heard::Failed(_) | Heard::Listed(_) | Heard::Closed => return Gathered::Closed,
             }
         }
     }
 
     /// Follows changes until that needs a fresh list. Resumes watches that merely end.
-    pub(super) async fn watch(&self, mut begun: Option<Watch<T>>) -> Result<(), ReflectorError> {
+    pub(super) async fn watch(&self, mut begun: Option<Watch<'_>>) -> Result<(), ReflectorError> {
         let mut resync_at = self.next_resync();
         loop {
             let mut watch = match begun.take() {
@@ -182,28 +172,30 @@ impl<T: Object> Reflector<T> {
                 }
                 End::Status(status) if status.is_internal_error() && self.may_retry_internal_error() => {}
                 End::Status(status) => {
-                    tracing::debug!(reflector = %self.shared.options.name, %status, "watch ended, listing again");
+                    tracing::debug!(reflector = %self.choices.name, %status, "watch ended, listing again");
                     return Ok(());
                 }
             }
         }
     }
 
-    async fn begin_watch(&self) -> Result<Watch<T>, Error> {
-        let version = self.last_sync_resource_version();
+    async fn begin_watch(&self) -> Result<Watch<'_>, Error> {
+        let version = self.version();
         let is_synthetic = matches!(version.as_str(), "" | "0");
-        self.open(self.watch_options(version.as_str()).bookmarks(), is_synthetic).await
+        self.open(self.watch_options(version.as_str()).bookmarks(), Purpose::HandOn, is_synthetic).await
     }
 
-    async fn open(&self, options: WatchOptions, is_synthetic: bool) -> Result<Watch<T>, Error> {
+    async fn open(&self, options: WatchOptions, purpose: Purpose, is_synthetic: bool) -> Result<Watch<'_>, Error> {
         let lasts = Duration::from_secs(options.timeout_seconds.map_or(0, i64::unsigned_abs));
-        let events = self.shared.lister_watcher.watch(options).await?;
+        let mut intake = self.subject.intake(purpose);
+        intake.watch(options);
+        intake.opened().await?;
         let began = Instant::now();
-        Ok(Watch { events, began, overdue_at: began + lasts + OVERDUE, is_synthetic, count: 0 })
+        Ok(Watch { intake, began, overdue_at: began + lasts + OVERDUE, is_synthetic, count: 0 })
     }
 
     fn watch_options(&self, version: &str) -> WatchOptions {
-        let timeout = self.shared.options.watch_timeout.mul_f64(1.0 + random());
+        let timeout = self.choices.watch_timeout.mul_f64(1.0 + random());
         WatchOptions::default().resource_version(version).timeout_seconds(timeout.as_secs() as u32)
     }
 
@@ -214,95 +206,79 @@ impl<T: Object> Reflector<T> {
 
     /// When the store is next told of all it has. A period beyond all time is none.
     fn next_resync(&self) -> Option<Instant> {
-        self.shared.options.resync.and_then(|period| Instant::now().checked_add(period))
+        self.choices.resync.and_then(|period| Instant::now().checked_add(period))
     }
 
     /// Hands events on until there are no more.
-    async fn follow(&self, watch: &mut Watch<T>, resync_at: &mut Option<Instant>) -> End {
-        let store = &self.shared.store;
+    async fn follow(&self, watch: &mut Watch<'_>, resync_at: &mut Option<Instant>) -> End {
         let overdue_at = watch.overdue_at;
         let due_at = |resync_at: Option<Instant>| resync_at.map_or(overdue_at, |at| at.min(overdue_at));
         let mut due = pin!(sleep_until(due_at(*resync_at)));
         loop {
             // A stream that always has more must not keep others from their turn.
             consume_budget().await;
-            if store.is_full() {
-                store.room().await;
-            } else if store.is_due() {
-                yield_now().await;
+            match self.subject.pressure() {
+                Pressure::Full => self.subject.room().await,
+                Pressure::Due => yield_now().await,
+                Pressure::None => {}
             }
-            let event = tokio::select! {
-                event = next(&mut watch.events) => event,
+            let heard = tokio::select! {
+                heard = watch.intake.next() => heard,
                 () = &mut due => {
                     if overdue_at <= Instant::now() {
-                        tracing::debug!(reflector = %self.shared.options.name, "watch has not ended in time");
+                        tracing::debug!(reflector = %self.choices.name, "watch has not ended in time");
                         return End::Closed;
                     }
                     *resync_at = self.next_resync();
-                    if self.shared.options.should_resync.as_ref().is_none_or(|should| should()) {
-                        store.resync();
+                    if self.choices.should_resync.as_ref().is_none_or(|should| should()) {
+                        self.subject.resync();
                     }
                     due.as_mut().reset(due_at(*resync_at));
                     continue;
                 }
             };
-            match event {
-                Some(Ok(WatchEvent::Error(status))) => return End::Status(status),
-                Some(Ok(event)) => {
-                    self.hand_on(watch, event);
-                    watch.count += 1;
-                    if let Some(on_event) = &self.shared.options.on_event {
-                        on_event();
-                    }
+            match heard {
+                Heard::Object(object) => {
+                    watch.is_synthetic &= object.is_added;
+                    self.note_left_out(object.left_out);
+                    self.advance(watch, object.version);
                 }
-                Some(Err(error @ Error::Decode(_))) => {
+                Heard::Bookmark(object) => {
+                    watch.is_synthetic = false;
+                    let version = ResourceVersion::from(object.resource_version());
+                    self.subject.bookmark(version.clone());
+                    self.advance(watch, Some(version));
+                }
+                Heard::Status(status) => return End::Status(status),
+                Heard::Failed(error @ Error::Decode(_)) => {
                     // Not counted: if the stream ends here and brought nothing else, it is not to be resumed at once.
                     self.skipped(ReflectorError::Undecodable(error));
                 }
-                Some(Err(error)) => {
-                    tracing::debug!(reflector = %self.shared.options.name, %error, "watch broke off");
+                Heard::Failed(error) => {
+                    tracing::debug!(reflector = %self.choices.name, %error, "watch broke off");
                     return End::Closed;
                 }
-                None => return End::Closed,
+                Heard::Listed(_) | Heard::Closed => return End::Closed,
             }
         }
     }
 
-    /// Tells the store of one event.
-    fn hand_on(&self, watch: &mut Watch<T>, event: WatchEvent<T>) {
-        watch.is_synthetic &= matches!(event, WatchEvent::Added(_));
-        let store = &self.shared.store;
-        let version = match event {
-            WatchEvent::Added(object) => self.enter(object, |object| store.add(object)),
-            WatchEvent::Modified(object) => self.enter(object, |object| store.update(object)),
-            WatchEvent::Deleted(object) => self.enter(object, |object| store.delete(object)),
-            WatchEvent::Bookmark(object) => {
-                let version = ResourceVersion::from(object.resource_version());
-                store.bookmark(version.clone());
-                Some(version)
-            }
-            WatchEvent::Error(_) => None,
-        };
-        let mut progress = self.progress();
-        progress.health.last_contact = Some(Instant::now());
-        progress.health.failures = 0;
-        if let Some(version) = version
-            && !watch.is_synthetic
+    /// Notes that the store has been told of one event.
+    fn advance(&self, watch: &mut Watch<'_>, version: Option<ResourceVersion>) {
         {
-            progress.version = version;
+            let mut progress = self.progress();
+            progress.health.last_contact = Some(Instant::now());
+            progress.health.failures = 0;
+            if let Some(version) = version
+                && !watch.is_synthetic
+            {
+                progress.version = version;
+            }
         }
-    }
-
-    /// Lets an object in; returns its version, which counts even if the object had to be left out for what it contains.
-    fn enter(&self, object: T, apply: impl FnOnce(Arc<T>) -> Result<(), TransformError>) -> Option<ResourceVersion> {
-        if !self.is_expected(&object) {
-            return None;
+        watch.count += 1;
+        if let Some(on_event) = &self.choices.on_event {
+            on_event();
         }
-        let version = ResourceVersion::from(object.resource_version());
-        if let Some(Err(error)) = self.transformed(object).map(apply) {
-            self.skipped(error.into());
-        }
-        Some(version)
     }
 
     /// Whether internal errors have gone on for less than they may.
@@ -314,6 +290,6 @@ impl<T: Object> Reflector<T> {
             _ => now,
         };
         progress.internal_errors_since = Some((first, now));
-        now - first < self.shared.options.retry_internal_errors
+        now - first < self.choices.retry_internal_errors
     }
 }

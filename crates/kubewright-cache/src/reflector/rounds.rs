@@ -1,0 +1,185 @@
+//! Goes from round to round, and keeps account of how that goes.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kubewright_core::ResourceVersion;
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::backoff::Delays;
+use super::intake::Subject;
+use super::options::Choices;
+use super::{Health, HealthState, ReflectorError};
+use crate::queue::BoxFuture;
+use crate::task;
+
+/// A reflector of objects of whatever type.
+pub(super) struct Shared {
+    pub(super) subject: Box<dyn Subject>,
+    pub(super) choices: Choices,
+    progress: Mutex<Progress>,
+}
+
+/// What is remembered from round to round.
+pub(super) struct Progress {
+    pub(super) health: Health,
+    pub(super) version: ResourceVersion,
+    /// The server does not know the version: the next list asks for the newest state.
+    pub(super) is_version_unavailable: bool,
+    /// A list of anything the server had came in pages, which means that it has no watch cache.
+    pub(super) is_paginated: bool,
+    delays: Delays,
+    pub(super) internal_errors_since: Option<(Instant, Instant)>,
+}
+
+impl Shared {
+    pub(super) fn new(subject: Box<dyn Subject>, choices: Choices) -> Arc<Self> {
+        let progress = Progress {
+            health: Health::new(),
+            version: ResourceVersion::default(),
+            is_version_unavailable: false,
+            is_paginated: false,
+            delays: Delays::new(choices.backoff.clone()),
+            internal_errors_since: None,
+        };
+        Arc::new(Shared { subject, choices, progress: Mutex::new(progress) })
+    }
+
+    /// Goes on until `stop` is cancelled. In a box, for all of it to be compiled here and not in each program.
+    pub(super) fn run<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let _on_return = Stopped(self);
+            task::run_until(stop, pin!(self.rounds())).await;
+        })
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.progress().health.clone()
+    }
+
+    /// The version that has been seen last.
+    pub(super) fn version(&self) -> ResourceVersion {
+        self.progress().version.clone()
+    }
+
+    async fn rounds(&self) {
+        loop {
+            let result = self.round().await;
+            let has_listed = result.as_ref().err().is_none_or(ReflectorError::is_expired_watch);
+            if has_listed && self.subject.has_moved() {
+                // Nothing has failed. The delay lets moves that come together be listed together.
+                sleep(self.choices.backoff.initial).await;
+                continue;
+            }
+            let asked = match result {
+                Ok(()) => None,
+                Err(error) => {
+                    let asked = error.retry_after();
+                    self.failed(error);
+                    asked
+                }
+            };
+            self.back_off(asked).await;
+        }
+    }
+
+    /// Reads all objects and follows changes until neither goes on.
+    async fn round(&self) -> Result<(), ReflectorError> {
+        if self.health().state != HealthState::Absent {
+            self.progress().health.enter(HealthState::Listing);
+        }
+        let streams = self.choices.stream_lists && self.subject.supports_watch_list();
+        let stream = if streams { self.stream_all().await } else { None };
+        if stream.is_none() {
+            self.list_all().await?;
+        }
+        self.watch(stream).await
+    }
+
+    /// All objects have been read.
+    pub(super) fn synced(&self, version: ResourceVersion) {
+        let mut progress = self.progress();
+        progress.version = version;
+        progress.is_version_unavailable = false;
+        progress.health.lists += 1;
+        progress.health.failures = 0;
+        progress.health.last_contact = Some(Instant::now());
+        progress.health.enter(HealthState::Watching);
+    }
+
+    /// Notes and tells what went wrong.
+    fn failed(&self, error: ReflectorError) {
+        let name = &self.choices.name;
+        let (was_absent, had_synced) = {
+            let progress = self.progress();
+            (progress.health.state == HealthState::Absent, progress.health.lists > 0)
+        };
+        if error.is_not_found() {
+            self.progress().health.enter(HealthState::Absent);
+            if was_absent {
+                // Known already: a state, not another error.
+                return;
+            }
+            if had_synced && let Err(error) = self.subject.empty() {
+                tracing::warn!(reflector = %name, %error, "cannot empty the store of a resource that is gone");
+            }
+        }
+        tracing::warn!(reflector = %name, error = &error as &dyn std::error::Error, "reflector failed, and goes on");
+        self.tell(error);
+    }
+
+    /// Leaves an object out.
+    pub(super) fn skipped(&self, error: ReflectorError) {
+        let name = &self.choices.name;
+        tracing::error!(reflector = %name, error = &error as &dyn std::error::Error, "object left out");
+        self.progress().health.skipped += 1;
+        self.tell(error);
+    }
+
+    /// Leaves out what could not be taken in, if anything.
+    pub(super) fn note_left_out(&self, error: Option<Box<ReflectorError>>) {
+        if let Some(error) = error {
+            self.skipped(*error);
+        }
+    }
+
+    pub(super) fn tell(&self, error: ReflectorError) {
+        if let Some(handler) = &self.choices.on_error {
+            handler(&error);
+        }
+        self.progress().health.last_error = Some((Arc::new(error), Instant::now()));
+    }
+
+    /// Waits for as long as failures have gone on, or as long as the server has asked for.
+    pub(super) fn back_off(&self, asked: Option<Duration>) -> Sleep {
+        let mut progress = self.progress();
+        progress.health.failures += 1;
+        if progress.health.state != HealthState::Absent {
+            progress.health.enter(HealthState::BackingOff);
+        }
+        sleep(progress.delays.next(asked))
+    }
+
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes that a reflector no longer runs, however it came to that.
+struct Stopped<'a>(&'a Shared);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.progress().health.enter(HealthState::Stopped);
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let health = self.health();
+        f.debug_struct("Reflector").field("name", &self.choices.name).field("state", &health.state).finish()
+    }
+}
