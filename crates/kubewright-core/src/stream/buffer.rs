@@ -33,7 +33,6 @@ pub(super) enum Extent {
 }
 
 impl Buffer {
-    #[inline]
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 && (self.start == self.bytes.len() || self.start >= self.bytes.len() / 2) {
             self.bytes.drain(..self.start);
@@ -56,7 +55,6 @@ impl Buffer {
     /// Whether it is worth trying to read a value: where each has stood on a line of its own so far, one whose line has no
     /// end yet is not complete, and decoding it to find that out would cost as much as decoding it. What ends as an
     /// object does is tried nevertheless, for the one whose line never ends.
-    #[inline]
     pub(super) fn may_hold_value(&mut self) -> bool {
         if !self.in_lines || self.scan.is_some() {
             return true;
@@ -73,7 +71,6 @@ impl Buffer {
     }
 
     /// Reads one step of JSON, all of it or, if the bytes end too early, nothing.
-    #[inline]
     pub(super) fn read<R>(
         &mut self,
         decoder: &mut Decoder,
@@ -143,7 +140,6 @@ impl Buffer {
 }
 
 /// Whether an object begins here: of other values it is not clear where they end.
-#[inline]
 fn is_object(bytes: &[u8]) -> bool {
     bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
 }
@@ -161,7 +157,6 @@ struct Scan {
 
 impl Scan {
     /// Whether `bytes`, which only ever grow, hold a whole array or object and the byte after it.
-    #[inline]
     fn is_complete(&mut self, bytes: &[u8]) -> bool {
         while let Some(byte) = bytes.get(self.at) {
             self.at += 1;

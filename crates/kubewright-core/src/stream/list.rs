@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use super::Encoding;
 use super::buffer::{Buffer, Extent};
+use super::slot::Slot;
 use crate::decode::{DecodeError, Decoder};
 use crate::meta::v1::ListMeta;
 use crate::protobuf::{MAGIC, varint};
@@ -29,6 +30,13 @@ const ITEM_MAX: usize = 128 << 20;
 /// ```
 #[derive(Debug)]
 pub struct ListDecoder<T> {
+    list: List,
+    items: PhantomData<fn() -> T>,
+}
+
+/// A list of objects of whatever type.
+#[derive(Debug)]
+struct List {
     buffer: Buffer,
     state: State,
     metadata: ListMeta,
@@ -36,7 +44,6 @@ pub struct ListDecoder<T> {
     type_: (Str, Str),
     count: usize,
     has_passed_over: bool,
-    items: PhantomData<fn() -> T>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,27 +83,13 @@ enum Key {
 
 impl<T: Object> ListDecoder<T> {
     /// At the start of a list.
-    #[inline]
     pub fn new(encoding: Encoding) -> Self {
-        let state = match encoding {
-            Encoding::Json => State::JsonStart,
-            Encoding::Protobuf => State::ProtobufMagic,
-        };
-        ListDecoder {
-            buffer: Buffer::default(),
-            state,
-            metadata: ListMeta::default(),
-            type_: Default::default(),
-            count: 0,
-            has_passed_over: false,
-            items: PhantomData,
-        }
+        ListDecoder { list: List::new(encoding), items: PhantomData }
     }
 
     /// Takes bytes that have arrived.
-    #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.buffer.push(bytes);
+        self.list.buffer.push(bytes);
     }
 
     /// The next object, or `None` until more bytes have come.
@@ -105,53 +98,77 @@ impl<T: Object> ListDecoder<T> {
     /// If the list cannot be read. Where it [can go on](Self::can_go_on), it is one object that cannot, and the next call gives the
     /// one after it.
     #[allow(clippy::should_implement_trait)]
-    #[inline]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, DecodeError> {
+        let mut item = None;
+        self.list.next(decoder, &mut item)?;
+        Ok(item)
+    }
+
+    /// Whether the last error was about one object, which has been passed over; otherwise the list is unusable.
+    pub fn can_go_on(&self) -> bool {
+        self.list.has_passed_over
+    }
+
+    /// The list's own metadata, as far as it has been seen. Kubernetes writes it before the items.
+    pub fn metadata(&self) -> &ListMeta {
+        &self.list.metadata
+    }
+
+    /// The list's own metadata, after its last byte; an error if it was not complete.
+    pub fn finish(self) -> Result<ListMeta, DecodeError> {
+        self.list.finish()
+    }
+}
+
+impl List {
+    fn new(encoding: Encoding) -> Self {
+        let state = match encoding {
+            Encoding::Json => State::JsonStart,
+            Encoding::Protobuf => State::ProtobufMagic,
+        };
+        List {
+            buffer: Buffer::default(),
+            state,
+            metadata: ListMeta::default(),
+            type_: Default::default(),
+            count: 0,
+            has_passed_over: false,
+        }
+    }
+
+    /// Puts the next object, if it has come, into `slot`.
+    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<(), DecodeError> {
         loop {
             let is_protobuf = matches!(
                 self.state,
                 State::ProtobufMagic | State::ProtobufEnvelope | State::ProtobufList { .. } | State::ProtobufEnd
             );
-            let step = if is_protobuf { self.protobuf(decoder)? } else { self.json(decoder)? };
+            let step = if is_protobuf { self.protobuf(decoder, slot)? } else { self.json(decoder, slot)? };
             match step {
-                Step::Item(mut item) => {
+                Step::Item => {
                     self.count += 1;
                     let (api_version, kind) = &self.type_;
                     if let Some(kind) = kind.strip_suffix("List").filter(|kind| !kind.is_empty()) {
-                        item.complete_type(api_version, kind);
+                        slot.complete_type(api_version, kind);
                     }
-                    return Ok(Some(item));
+                    return Ok(());
                 }
                 Step::Going => {}
                 // Protobuf says beforehand how long a part is.
-                Step::Waiting if !is_protobuf && self.buffer.bytes().len() > ITEM_MAX => return self.too_long(),
-                Step::Waiting => return Ok(None),
+                Step::Waiting if !is_protobuf && self.buffer.bytes().len() > ITEM_MAX => return Err(self.too_long()),
+                Step::Waiting => return Ok(()),
             }
         }
     }
 
     /// Gives the list up.
     #[cold]
-    fn too_long<R>(&mut self) -> Result<R, DecodeError> {
+    fn too_long(&mut self) -> DecodeError {
         self.has_passed_over = false;
-        Err(DecodeError::new(format!("a part of a list is longer than {ITEM_MAX} bytes")))
+        DecodeError::new(format!("a part of a list is longer than {ITEM_MAX} bytes"))
     }
 
-    /// Whether the last error was about one object, which has been passed over; otherwise the list is unusable.
-    #[inline]
-    pub fn can_go_on(&self) -> bool {
-        self.has_passed_over
-    }
-
-    /// The list's own metadata, as far as it has been seen. Kubernetes writes it before the items.
-    #[inline]
-    pub fn metadata(&self) -> &ListMeta {
-        &self.metadata
-    }
-
-    /// The list's own metadata, after its last byte; an error if it was not complete.
-    #[inline]
-    pub fn finish(self) -> Result<ListMeta, DecodeError> {
+    fn finish(self) -> Result<ListMeta, DecodeError> {
         match self.state {
             State::JsonEnd => Ok(self.metadata),
             State::ProtobufEnd if self.buffer.bytes().is_empty() => Ok(self.metadata),
@@ -159,8 +176,7 @@ impl<T: Object> ListDecoder<T> {
         }
     }
 
-    #[inline]
-    fn json(&mut self, decoder: &mut Decoder) -> Result<Step<T>, DecodeError> {
+    fn json(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Step, DecodeError> {
         let (state, index) = (self.state, self.count);
         let (metadata, type_) = (&mut self.metadata, &mut self.type_);
         // Of the items only one at a time may be waited for, never all of them.
@@ -173,11 +189,11 @@ impl<T: Object> ListDecoder<T> {
         let step = self.buffer.read(decoder, extent, |reader| match state {
             State::JsonStart => {
                 reader.open(b'{', "object")?;
-                Ok((State::JsonKey { first: true }, None))
+                Ok(State::JsonKey { first: true })
             }
             State::JsonKey { first } => {
                 if first && reader.take(b'}') || !first && !reader.more(b'}')? {
-                    return Ok((State::JsonEnd, None));
+                    return Ok(State::JsonEnd);
                 }
                 let mut escaped = Vec::new();
                 let key = match reader.key(&mut escaped)? {
@@ -187,14 +203,14 @@ impl<T: Object> ListDecoder<T> {
                     b"items" => Key::Items,
                     _ => Key::Other,
                 };
-                Ok((State::JsonValue(key), None))
+                Ok(State::JsonValue(key))
             }
             State::JsonValue(Key::Items) => {
                 if reader.null()? {
-                    return Ok((State::JsonKey { first: false }, None));
+                    return Ok(State::JsonKey { first: false });
                 }
                 reader.open(b'[', "array").map_err(|error| error.within_field("items"))?;
-                Ok((State::JsonItems, None))
+                Ok(State::JsonItems)
             }
             State::JsonValue(key) => {
                 match key {
@@ -215,24 +231,25 @@ impl<T: Object> ListDecoder<T> {
                 if reader.peek() == 0 {
                     return Err(reader.expected("a value"));
                 }
-                Ok((State::JsonKey { first: false }, None))
+                Ok(State::JsonKey { first: false })
             }
             State::JsonItems => match reader.peek() {
                 0 => Err(reader.expected("a value")),
-                _ if reader.take(b']') => Ok((State::JsonKey { first: false }, None)),
-                _ => Ok((State::JsonItem, None)),
+                _ if reader.take(b']') => Ok(State::JsonKey { first: false }),
+                _ => Ok(State::JsonItem),
             },
             State::JsonItem => {
                 let within = |error: DecodeError| error.within_item(index).within_field("items");
-                Ok((State::JsonAfterItem, Some(T::from_json(reader).map_err(within)?)))
+                slot.read_json(reader).map_err(within)?;
+                Ok(State::JsonAfterItem)
             }
             State::JsonAfterItem => {
                 let more = reader.more(b']')?;
-                Ok((if more { State::JsonItem } else { State::JsonKey { first: false } }, None))
+                Ok(if more { State::JsonItem } else { State::JsonKey { first: false } })
             }
             _ => {
                 reader.end()?;
-                Ok((State::JsonEnd, None))
+                Ok(State::JsonEnd)
             }
         });
         let step = step.inspect_err(|_| {
@@ -244,16 +261,15 @@ impl<T: Object> ListDecoder<T> {
         })?;
         Ok(match step {
             None => Step::Waiting,
-            Some((State::JsonEnd, _)) if state == State::JsonEnd => Step::Waiting,
-            Some((next, item)) => {
+            Some(State::JsonEnd) if state == State::JsonEnd => Step::Waiting,
+            Some(next) => {
                 self.state = next;
-                item.map_or(Step::Going, Step::Item)
+                if state == State::JsonItem { Step::Item } else { Step::Going }
             }
         })
     }
 
-    #[inline]
-    fn protobuf(&mut self, decoder: &mut Decoder) -> Result<Step<T>, DecodeError> {
+    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Step, DecodeError> {
         let bytes = self.buffer.bytes();
         if self.state == State::ProtobufMagic {
             let length = bytes.len().min(MAGIC.len());
@@ -288,7 +304,7 @@ impl<T: Object> ListDecoder<T> {
             (State::ProtobufList { remaining }, Some(end)) if end > remaining => {
                 return Err(DecodeError::new("a field reaches beyond the end of its list"));
             }
-            _ if length > ITEM_MAX => return self.too_long(),
+            _ if length > ITEM_MAX => return Err(self.too_long()),
             (_, Some(end)) if bytes.len() < end => return Ok(Step::Waiting),
             (_, Some(end)) => &bytes[head..end],
         };
@@ -300,10 +316,11 @@ impl<T: Object> ListDecoder<T> {
                 .protobuf_message_into(&mut self.metadata, field)
                 .map_err(|error| error.within_field("metadata"))?,
             (State::ProtobufList { .. }, 2) => {
-                let item = T::from_protobuf(field, decoder)
+                let item = slot
+                    .read_protobuf(field, decoder)
                     .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?
                     .map_err(|error| error.within_item(self.count).within_field("items"));
-                step = item.map(Step::Item);
+                step = item.map(|()| Step::Item);
             }
             _ => {}
         }
@@ -319,14 +336,14 @@ impl<T: Object> ListDecoder<T> {
     }
 }
 
-enum Step<T> {
-    Item(T),
+enum Step {
+    /// An object is in the slot.
+    Item,
     Going,
     Waiting,
 }
 
 /// A server that fails answers with a Status, which must not pass for an empty list.
-#[inline]
 fn check_kind(kind: &str) -> Result<(), DecodeError> {
     if kind.is_empty() || kind.ends_with("List") {
         return Ok(());

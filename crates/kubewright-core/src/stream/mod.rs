@@ -6,6 +6,7 @@
 
 mod buffer;
 mod list;
+mod slot;
 mod watch;
 
 pub use list::ListDecoder;

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use super::Encoding;
 use super::buffer::{Buffer, Extent};
+use super::slot::Slot;
 use crate::Object;
 use crate::decode::{DecodeError, Decoder};
 use crate::json::Reader;
@@ -31,22 +32,19 @@ pub enum WatchEvent<T> {
 /// Turns the bytes of a watch into its events as they arrive.
 #[derive(Debug)]
 pub struct WatchDecoder<T> {
-    buffer: Buffer,
-    encoding: Encoding,
+    watch: Watch,
     objects: PhantomData<fn() -> T>,
 }
 
 impl<T: Object> WatchDecoder<T> {
     /// At the start of a watch.
-    #[inline]
     pub fn new(encoding: Encoding) -> Self {
-        WatchDecoder { buffer: Buffer::default(), encoding, objects: PhantomData }
+        WatchDecoder { watch: Watch { buffer: Buffer::default(), encoding }, objects: PhantomData }
     }
 
     /// Takes bytes that have arrived.
-    #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.buffer.push(bytes);
+        self.watch.buffer.push(bytes);
     }
 
     /// The next event, or `None` until more bytes have come.
@@ -54,63 +52,93 @@ impl<T: Object> WatchDecoder<T> {
     /// # Errors
     /// If an event cannot be read. Where [`can_go_on`](Self::can_go_on), the next call gives the one after it.
     #[allow(clippy::should_implement_trait)]
-    #[inline]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
+        let mut object = None;
+        let wrap: fn(T) -> WatchEvent<T> = match self.watch.next(decoder, &mut object)? {
+            None => return Ok(None),
+            Some(Event::Added) => WatchEvent::Added,
+            Some(Event::Modified) => WatchEvent::Modified,
+            Some(Event::Deleted) => WatchEvent::Deleted,
+            Some(Event::Bookmark(object)) => return Ok(Some(WatchEvent::Bookmark(object))),
+            Some(Event::Error(status)) => return Ok(Some(WatchEvent::Error(status))),
+        };
+        Ok(object.map(wrap))
+    }
+
+    /// Whether the last error was about one event, which has been passed over; otherwise the stream is unusable.
+    pub fn can_go_on(&self) -> bool {
+        self.watch.buffer.has_passed_over()
+    }
+
+    /// Whether bytes of an incomplete event are left, which means that the stream was cut.
+    pub fn is_mid_event(&self) -> bool {
+        self.watch.is_mid_event()
+    }
+}
+
+/// A watch of objects of whatever type.
+#[derive(Debug)]
+struct Watch {
+    buffer: Buffer,
+    encoding: Encoding,
+}
+
+/// An event whose object, if it is of the type that is watched, is in a slot.
+enum Event {
+    Added,
+    Modified,
+    Deleted,
+    Bookmark(Box<PartialObjectMetadata>),
+    Error(Box<Status>),
+}
+
+impl Watch {
+    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Option<Event>, DecodeError> {
         let event = match self.encoding {
             Encoding::Json if !self.buffer.may_hold_value() => Ok(None),
-            Encoding::Json => self.buffer.read(decoder, Extent::Value, json_event),
-            Encoding::Protobuf => self.protobuf(decoder),
+            Encoding::Json => self.buffer.read(decoder, Extent::Value, |reader| json_event(reader, slot)),
+            Encoding::Protobuf => self.protobuf(decoder, slot),
         };
         match (event, self.encoding) {
             // A frame says beforehand how long it is.
-            (Ok(None), Encoding::Json) if self.buffer.bytes().len() > EVENT_MAX => self.too_long(),
+            (Ok(None), Encoding::Json) if self.buffer.bytes().len() > EVENT_MAX => Err(self.too_long()),
             (event, _) => event,
         }
     }
 
     /// Gives the stream up.
     #[cold]
-    fn too_long<R>(&mut self) -> Result<R, DecodeError> {
+    fn too_long(&mut self) -> DecodeError {
         self.buffer.pass_over(false);
-        Err(DecodeError::new(format!("an event is longer than {EVENT_MAX} bytes")))
+        DecodeError::new(format!("an event is longer than {EVENT_MAX} bytes"))
     }
 
-    /// Whether the last error was about one event, which has been passed over; otherwise the stream is unusable.
-    #[inline]
-    pub fn can_go_on(&self) -> bool {
-        self.buffer.has_passed_over()
-    }
-
-    /// Whether bytes of an incomplete event are left, which means that the stream was cut.
-    #[inline]
-    pub fn is_mid_event(&self) -> bool {
+    fn is_mid_event(&self) -> bool {
         self.buffer.bytes().iter().any(|byte| !byte.is_ascii_whitespace())
     }
 
     /// Frames have four bytes of length before them.
-    #[inline]
-    fn protobuf(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
+    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Option<Event>, DecodeError> {
         let bytes = self.buffer.bytes();
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
         if length > EVENT_MAX {
-            return self.too_long();
+            return Err(self.too_long());
         }
         let Some(frame) = rest.get(..length) else { return Ok(None) };
-        let event = protobuf_event(frame, decoder);
+        let event = protobuf_event(frame, decoder, slot);
         self.buffer.consume(4 + length);
         self.buffer.pass_over(event.is_err());
         event.map(Some)
     }
 }
 
-#[inline]
-fn json_event<T: Object>(reader: &mut Reader<'_, '_>) -> Result<WatchEvent<T>, DecodeError> {
+fn json_event(reader: &mut Reader<'_, '_>, slot: &mut dyn Slot) -> Result<Event, DecodeError> {
     let (mut kind, mut event, mut early) = (None, None, None);
     reader.entries(|reader, key| {
         match (key, &kind) {
             (b"type", _) => kind = Some(reader.string()?.into_owned()),
-            (b"object", Some(kind)) => event = Some(json_object(kind, reader)?),
+            (b"object", Some(kind)) => event = Some(json_object(kind, reader, slot)?),
             // Servers write the type first, but nothing obliges them to.
             (b"object", None) => early = Some(reader.raw()?.to_owned()),
             _ => reader.skip()?,
@@ -120,17 +148,16 @@ fn json_event<T: Object>(reader: &mut Reader<'_, '_>) -> Result<WatchEvent<T>, D
     let kind = kind.ok_or_else(|| DecodeError::new("event has no type"))?;
     match (event, early) {
         (Some(event), _) => Ok(event),
-        (None, Some(json)) => json_object(&kind, &mut Reader::new(json.as_bytes(), reader.decoder)),
+        (None, Some(json)) => json_object(&kind, &mut Reader::new(json.as_bytes(), reader.decoder), slot),
         (None, None) => Err(DecodeError::new("event has no object")),
     }
 }
 
-#[inline]
-fn json_object<T: Object>(kind: &str, reader: &mut Reader<'_, '_>) -> Result<WatchEvent<T>, DecodeError> {
+fn json_object(kind: &str, reader: &mut Reader<'_, '_>, slot: &mut dyn Slot) -> Result<Event, DecodeError> {
     if kind == "ERROR" {
         let mut status = Box::<Status>::default();
         reader.message(&mut *status)?;
-        return Ok(WatchEvent::Error(status));
+        return Ok(Event::Error(status));
     }
     if kind == "BOOKMARK" {
         // The object says that it is of the kind that is watched, of which nothing else is there.
@@ -139,15 +166,14 @@ fn json_object<T: Object>(kind: &str, reader: &mut Reader<'_, '_>) -> Result<Wat
             b"metadata" => reader.message(&mut object.metadata),
             _ => reader.skip(),
         })?;
-        return Ok(WatchEvent::Bookmark(object));
+        return Ok(Event::Bookmark(object));
     }
-    let wrap = event_of(kind)?;
-    T::from_json(reader).map(wrap)
+    let event = event_of(kind)?;
+    slot.read_json(reader).map(|()| event)
 }
 
 /// `WatchEvent`: the type as field 1, and as field 2 a `RawExtension` with an enveloped object.
-#[inline]
-fn protobuf_event<T: Object>(frame: &[u8], decoder: &mut Decoder) -> Result<WatchEvent<T>, DecodeError> {
+fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Event, DecodeError> {
     let (mut kind, mut object) = ("", None);
     let mut fields = Fields::new(frame);
     while let Some((number, wire)) = fields.next()? {
@@ -166,30 +192,30 @@ fn protobuf_event<T: Object>(frame: &[u8], decoder: &mut Decoder) -> Result<Watc
     }
     let object = object.ok_or_else(|| DecodeError::new("event has no object"))?;
     if kind == "ERROR" {
-        return decoder.protobuf(object).map(|status| WatchEvent::Error(Box::new(status)));
+        return decoder.protobuf(object).map(|status| Event::Error(Box::new(status)));
     }
     let envelope = Envelope::decode(object)?;
     if kind == "BOOKMARK" {
         // Metadata has the same place in all objects; a user's own type may not be readable without the rest.
         let mut metadata = Box::<PartialObjectMetadata>::default();
         return match decoder.protobuf_message_into(&mut *metadata, envelope.raw) {
-            Ok(()) => Ok(WatchEvent::Bookmark(metadata)),
+            Ok(()) => Ok(Event::Bookmark(metadata)),
             Err(error) => Err(error.within_field("object")),
         };
     }
-    let wrap = event_of(kind)?;
-    let object = T::from_protobuf(envelope.raw, decoder)
+    let event = event_of(kind)?;
+    let read = slot
+        .read_protobuf(envelope.raw, decoder)
         .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?
-        .and_then(|object| envelope.check_kind(&object.group_version_kind()).map(|()| object));
-    object.map(wrap).map_err(|error| error.within_field("object"))
+        .and_then(|()| slot.kind().map_or(Ok(()), |kind| envelope.check_kind(&kind)));
+    read.map(|()| event).map_err(|error| error.within_field("object"))
 }
 
-#[inline]
-fn event_of<T>(kind: &str) -> Result<fn(T) -> WatchEvent<T>, DecodeError> {
+fn event_of(kind: &str) -> Result<Event, DecodeError> {
     Ok(match kind {
-        "ADDED" => WatchEvent::Added,
-        "MODIFIED" => WatchEvent::Modified,
-        "DELETED" => WatchEvent::Deleted,
+        "ADDED" => Event::Added,
+        "MODIFIED" => Event::Modified,
+        "DELETED" => Event::Deleted,
         other => return Err(DecodeError::new(format!("unknown type of event {other:?}"))),
     })
 }
