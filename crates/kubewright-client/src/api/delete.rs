@@ -59,7 +59,8 @@ impl<T: Object> Api<T> {
     /// In all namespaces at once, which no server does, and for resources without this verb.
     #[doc(alias = "DeleteCollection")]
     pub async fn delete_collection(&self, options: &DeleteOptions, which: &ListOptions) -> Result<()> {
-        let request = self.request(Method::DELETE).form(Form::Object).refuse(self.lacks("deletecollection"));
+        let request =
+            self.endpoint.request(Method::DELETE).form(Form::Object).refuse(self.endpoint.lacks("deletecollection"));
         request.options(|query| which.append_query(query)).json(options.to_json()).send().await?;
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! [`Api::list_stream`]; the bytes of a whole answer are never held.
 
 mod delete;
+mod endpoint;
 mod list_stream;
 mod proxy;
 mod read;
@@ -25,7 +26,8 @@ use http::Method;
 use kubewright_core::{GroupVersionResource, Kind, Object, ResourceInfo, Str};
 
 use crate::client::Client;
-use crate::rest::{Form, Request, RestClient};
+use crate::rest::{Form, Request};
+use endpoint::Endpoint;
 
 pub use delete::Deleted;
 pub use list_stream::ListStream;
@@ -49,12 +51,7 @@ pub use watch_stream::WatchStream;
 /// # Ok(()) }
 /// ```
 pub struct Api<T> {
-    client: Client,
-    resource: GroupVersionResource,
-    /// What is known of the resource when the program is compiled.
-    info: Option<&'static ResourceInfo>,
-    scope: Scope,
-    form: Form,
+    endpoint: Endpoint,
     objects: PhantomData<fn() -> T>,
 }
 
@@ -81,31 +78,34 @@ impl<T: Kind> Api<T> {
 
 impl<T> Api<T> {
     pub(crate) fn known(client: &Client, info: &'static ResourceInfo, scope: Scope) -> Self {
-        let resource = GroupVersionResource::from_static(info.kind.group, info.kind.version, info.plural);
-        Api { info: Some(info), ..Api::new(client, resource, scope) }
+        Self::at(Endpoint::known(client, info, scope))
     }
 
     /// The objects of a resource that is given at run time.
     pub fn new(client: &Client, resource: GroupVersionResource, scope: Scope) -> Self {
-        Api { client: client.clone(), resource, info: None, scope, form: Form::Object, objects: PhantomData }
+        Self::at(Endpoint::new(client, resource, scope))
+    }
+
+    fn at(endpoint: Endpoint) -> Self {
+        Api { endpoint, objects: PhantomData }
     }
 
     pub(crate) fn form(mut self, form: Form) -> Self {
-        self.form = form;
+        self.endpoint.form = form;
         self
     }
 
     /// The same resource through a client that [gives up](Client::answer_timeout) on answers which do not begin.
     #[must_use]
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {
-        self.client = self.client.answer_timeout(timeout);
+        self.endpoint.client = self.endpoint.client.answer_timeout(timeout);
         self
     }
 
     /// The same unless its client [has been told already](Client::default_answer_timeout) when to give up.
     #[must_use]
     pub fn default_answer_timeout(mut self, timeout: Duration) -> Self {
-        self.client = self.client.default_answer_timeout(timeout);
+        self.endpoint.client = self.endpoint.client.default_answer_timeout(timeout);
         self
     }
 
@@ -113,7 +113,7 @@ impl<T> Api<T> {
     #[must_use]
     #[doc(alias = "Namespace")]
     pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
-        self.scope = match namespace.into() {
+        self.endpoint.scope = match namespace.into() {
             namespace if namespace.is_empty() => Scope::AllNamespaces,
             namespace => Scope::Namespace(namespace),
         };
@@ -123,77 +123,44 @@ impl<T> Api<T> {
     /// The same resource, its objects decoded as another type: one with fewer fields, or one that keeps bytes.
     #[must_use]
     pub fn decoded_as<U: Object>(&self) -> Api<U> {
-        Api {
-            client: self.client.clone(),
-            resource: self.resource.clone(),
-            info: self.info,
-            scope: self.scope.clone(),
-            form: self.form,
-            objects: PhantomData,
-        }
+        Api::at(self.endpoint.clone())
     }
 
     /// The client it asks through.
     pub fn client(&self) -> &Client {
-        &self.client
+        &self.endpoint.client
     }
 
     /// The resource.
     pub fn resource(&self) -> &GroupVersionResource {
-        &self.resource
+        &self.endpoint.resource
     }
 
     /// Which objects of the resource.
     pub fn scope(&self) -> &Scope {
-        &self.scope
-    }
-
-    fn rest(&self) -> RestClient {
-        self.client.rest().group_version(self.resource.group_version())
-    }
-
-    /// A request about the resource.
-    fn request(&self, method: Method) -> Request<'static> {
-        let request = self.rest().verb(method).resource(self.resource.resource.clone()).form(self.form);
-        match &self.scope {
-            Scope::Cluster => request,
-            Scope::AllNamespaces => request.namespace(""),
-            Scope::Namespace(namespace) => request.namespace(namespace.clone()),
-        }
+        &self.endpoint.scope
     }
 
     /// A request about one object.
     pub(crate) fn request_of(&self, method: Method, name: &str) -> Request<'static> {
-        self.request(method).name(name)
-    }
-
-    /// Why a verb cannot be asked for, where the resource is known not to have it.
-    fn lacks(&self, verb: &str) -> Option<String> {
-        let info = self.info.filter(|info| !info.verbs.is_empty() && !info.has_verb(verb))?;
-        Some(format!("the resource {} has no verb {verb}", info.plural))
+        self.endpoint.request_of(method, name)
     }
 }
 
 /// Accepts protobuf where the type can be decoded from it.
-fn accepting<'a, T: Object>(request: Request<'a>) -> Request<'a> {
-    if T::HAS_PROTOBUF { request.accept_protobuf() } else { request }
+fn accepting<T: Object>(request: Request<'_>) -> Request<'_> {
+    endpoint::accepting(request, T::HAS_PROTOBUF)
 }
 
 impl<T> Clone for Api<T> {
     fn clone(&self) -> Self {
-        Api {
-            client: self.client.clone(),
-            resource: self.resource.clone(),
-            info: self.info,
-            scope: self.scope.clone(),
-            form: self.form,
-            objects: PhantomData,
-        }
+        Api::at(self.endpoint.clone())
     }
 }
 
 impl<T> fmt::Debug for Api<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Api").field("resource", &self.resource).field("scope", &self.scope).finish_non_exhaustive()
+        let Endpoint { resource, scope, .. } = &self.endpoint;
+        f.debug_struct("Api").field("resource", resource).field("scope", scope).finish_non_exhaustive()
     }
 }

@@ -8,15 +8,14 @@ use kubewright_core::{Object, ObjectList};
 use tokio::time::timeout_at;
 
 use super::{Api, ListStream, WatchStream, accepting};
-use crate::error::{Error, Result};
-use crate::rest::{Form, Request};
+use crate::error::Result;
 use crate::transport::{TransportError, TransportErrorKind};
 
 impl<T: Object> Api<T> {
     /// The object of this name, as it is now.
     ///
     /// # Errors
-    /// [`is_not_found`](Error::is_not_found) if there is none.
+    /// [`is_not_found`](crate::Error::is_not_found) if there is none.
     #[doc(alias = "Get")]
     pub async fn get(&self, name: &str) -> Result<T> {
         self.get_with(name, &GetOptions::default()).await
@@ -46,7 +45,7 @@ impl<T: Object> Api<T> {
     /// [`Pager`](crate::Pager) asks for page after page.
     #[doc(alias = "List")]
     pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<T>> {
-        let (answer, deadline) = self.list_request(options).stream_whole().await?;
+        let (answer, deadline) = self.endpoint.list_request(options, T::HAS_PROTOBUF).stream_whole().await?;
         let mut stream = ListStream::new(answer);
         let collected: Pin<&mut (dyn Future<Output = _> + Send)> = pin!(async {
             let mut items = Vec::new();
@@ -67,12 +66,7 @@ impl<T: Object> Api<T> {
     /// [`ListStream::metadata`].
     #[doc(alias = "List")]
     pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream<T>> {
-        Ok(ListStream::new(self.list_request(options).stream().await?))
-    }
-
-    fn list_request(&self, options: &ListOptions) -> Request<'static> {
-        let form = if self.form == Form::Metadata { Form::MetadataList } else { self.form };
-        accepting::<T>(self.request(Method::GET).form(form).options(|query| options.append_query(query)))
+        Ok(ListStream::new(self.endpoint.list(options, T::HAS_PROTOBUF).await?))
     }
 
     /// What happens to the objects that match, from the version in `options` on.
@@ -81,20 +75,11 @@ impl<T: Object> Api<T> {
     /// at once: whoever watches has to cope with ends anyway.
     ///
     /// # Errors
-    /// When the server refuses: [`is_expired`](Error::is_expired) if it no longer remembers the version. An error
+    /// When the server refuses: [`is_expired`](crate::Error::is_expired) if it no longer remembers the version. An error
     /// after that is an event, [`WatchEvent::Error`](kubewright_core::stream::WatchEvent::Error).
     #[doc(alias = "Watch")]
     pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream<T>> {
-        let request = self.request(Method::GET).watch().options(|query| options.append_query(query));
-        match accepting::<T>(request).stream().await {
-            Ok(answer) => Ok(WatchStream::new(answer)),
-            Err(Error::Transport(error))
-                if matches!(error.kind(), TransportErrorKind::Disconnected | TransportErrorKind::Timeout) =>
-            {
-                tracing::debug!(error = &error as &dyn std::error::Error, "watch ended before it began");
-                Ok(WatchStream::ended())
-            }
-            Err(error) => Err(error),
-        }
+        let answer = self.endpoint.watch(options, T::HAS_PROTOBUF).await?;
+        Ok(answer.map_or_else(WatchStream::ended, WatchStream::new))
     }
 }

@@ -10,6 +10,7 @@ use kubewright_core::options::{
 };
 use kubewright_core::{DynamicObject, Object};
 
+use super::endpoint::Endpoint;
 use super::write::apply_body;
 use super::{Api, accepting};
 use crate::error::Result;
@@ -27,8 +28,7 @@ impl HasScale for DynamicObject {}
 
 /// One part of the objects of a resource, which has a type of its own.
 pub struct SubresourceApi<S> {
-    /// The type of its objects is not asked for.
-    parent: Api<()>,
+    parent: Endpoint,
     name: String,
     parts: PhantomData<fn() -> S>,
 }
@@ -45,15 +45,7 @@ impl<T> Api<T> {
     /// ```
     #[doc(alias = "SubResource")]
     pub fn subresource<S: Object>(&self, name: impl Into<String>) -> SubresourceApi<S> {
-        let parent = Api {
-            client: self.client.clone(),
-            resource: self.resource.clone(),
-            info: self.info,
-            scope: self.scope.clone(),
-            form: self.form,
-            objects: PhantomData,
-        };
-        SubresourceApi { parent, name: name.into(), parts: PhantomData }
+        SubresourceApi { parent: self.endpoint.clone(), name: name.into(), parts: PhantomData }
     }
 
     /// A request about a part of an object that is no object itself, such as `log` or `proxy`.

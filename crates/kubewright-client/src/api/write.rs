@@ -19,7 +19,7 @@ impl<T: Object> Api<T> {
 
     /// As [`create`](Self::create), with options.
     pub async fn create_with(&self, object: &T, options: &CreateOptions) -> Result<T> {
-        let request = self.request(Method::POST).options(|query| options.append_query(query));
+        let request = self.endpoint.request(Method::POST).options(|query| options.append_query(query));
         accepting::<T>(request).object(object).send().await?.into()
     }
 
@@ -57,7 +57,7 @@ impl<T: Object> Api<T> {
     /// with managed fields was read, not written, and is refused: applying it would claim everything in it.
     #[doc(alias = "Apply")]
     pub async fn apply(&self, object: &T, options: &ApplyOptions) -> Result<T> {
-        let body = apply_body(object, &self.resource)?;
+        let body = apply_body(object, &self.endpoint.resource)?;
         let options = PatchOptions::from(options.clone());
         self.patch_with(object.name(), PatchType::Apply.with_body(body), &options).await
     }

@@ -1,0 +1,96 @@
+//! One resource, whatever the type of its objects.
+//!
+//! What is here is compiled once, and not for each type.
+
+use http::Method;
+use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::{GroupVersionResource, ResourceInfo};
+
+use super::Scope;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::rest::{Form, Request, Streaming};
+use crate::task::BoxFuture;
+use crate::transport::TransportErrorKind;
+
+/// Where requests about a resource go.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    pub(super) client: Client,
+    pub(super) resource: GroupVersionResource,
+    /// What is known of the resource when the program is compiled.
+    pub(super) info: Option<&'static ResourceInfo>,
+    pub(super) scope: Scope,
+    pub(super) form: Form,
+}
+
+impl Endpoint {
+    pub(super) fn new(client: &Client, resource: GroupVersionResource, scope: Scope) -> Self {
+        Endpoint { client: client.clone(), resource, info: None, scope, form: Form::Object }
+    }
+
+    pub(super) fn known(client: &Client, info: &'static ResourceInfo, scope: Scope) -> Self {
+        let resource = GroupVersionResource::from_static(info.kind.group, info.kind.version, info.plural);
+        Endpoint { info: Some(info), ..Endpoint::new(client, resource, scope) }
+    }
+
+    /// A request about the resource.
+    pub(super) fn request(&self, method: Method) -> Request<'static> {
+        let rest = self.client.rest().group_version(self.resource.group_version());
+        let request = rest.verb(method).resource(self.resource.resource.clone()).form(self.form);
+        match &self.scope {
+            Scope::Cluster => request,
+            Scope::AllNamespaces => request.namespace(""),
+            Scope::Namespace(namespace) => request.namespace(namespace.clone()),
+        }
+    }
+
+    /// A request about one object.
+    pub(super) fn request_of(&self, method: Method, name: &str) -> Request<'static> {
+        self.request(method).name(name)
+    }
+
+    /// A request for all objects that match; with protobuf if their type can be decoded from it, here and below.
+    pub(super) fn list_request(&self, options: &ListOptions, has_protobuf: bool) -> Request<'static> {
+        let form = if self.form == Form::Metadata { Form::MetadataList } else { self.form };
+        accepting(self.request(Method::GET).form(form).options(|query| options.append_query(query)), has_protobuf)
+    }
+
+    /// Begins a list.
+    pub(super) fn list(&self, options: &ListOptions, has_protobuf: bool) -> BoxFuture<'static, Result<Streaming>> {
+        Box::pin(self.list_request(options, has_protobuf).stream())
+    }
+
+    /// Begins a watch; nothing if it has ended at once.
+    pub(super) fn watch(
+        &self,
+        options: &WatchOptions,
+        has_protobuf: bool,
+    ) -> BoxFuture<'static, Result<Option<Streaming>>> {
+        let request = self.request(Method::GET).watch().options(|query| options.append_query(query));
+        let request = accepting(request, has_protobuf);
+        Box::pin(async move {
+            match request.stream().await {
+                Ok(answer) => Ok(Some(answer)),
+                Err(Error::Transport(error))
+                    if matches!(error.kind(), TransportErrorKind::Disconnected | TransportErrorKind::Timeout) =>
+                {
+                    tracing::debug!(error = &error as &dyn std::error::Error, "watch ended before it began");
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Why a verb cannot be asked for, where the resource is known not to have it.
+    #[inline]
+    pub(super) fn lacks(&self, verb: &str) -> Option<String> {
+        let info = self.info.filter(|info| !info.verbs.is_empty() && !info.has_verb(verb))?;
+        Some(format!("the resource {} has no verb {verb}", info.plural))
+    }
+}
+
+pub(super) fn accepting(request: Request<'_>, has_protobuf: bool) -> Request<'_> {
+    if has_protobuf { request.accept_protobuf() } else { request }
+}
