@@ -34,27 +34,52 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 #[doc(alias = "NewListWatchFromClient")]
 pub struct ListWatch<T> {
     source: Box<dyn Source<T>>,
+    selection: Selection,
+}
+
+/// Which objects, and how they are decoded, whatever their type.
+#[derive(Default)]
+struct Selection {
     label_selector: Selector,
     field_selector: FieldSelector,
     shard_selector: Option<Str>,
     keeps_managed_fields: bool,
 }
 
+impl Selection {
+    fn narrow_list(&self, options: &mut ListOptions) {
+        options.label_selector = self.label_selector.clone();
+        options.field_selector = self.field_selector.clone();
+        options.shard_selector = self.shard_selector.clone().or(options.shard_selector.take());
+    }
+
+    fn narrow_watch(&self, options: &mut WatchOptions) {
+        options.label_selector = self.label_selector.clone();
+        options.field_selector = self.field_selector.clone();
+        options.shard_selector = self.shard_selector.clone().or(options.shard_selector.take());
+    }
+
+    fn decoder(&self) -> Decoder {
+        let decoder = Decoder::new().pool(StringPool::default());
+        if self.keeps_managed_fields { decoder } else { decoder.skip_managed_fields() }
+    }
+}
+
 /// A client whose streams can be asked for.
 trait Source<T>: Send + Sync {
-    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<T>>>;
-    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<T>>>;
+    fn list<'a>(&'a self, options: ListOptions, how: &'a Selection) -> BoxFuture<'a, Result<ItemStream<T>>>;
+    fn watch<'a>(&'a self, options: WatchOptions, how: &'a Selection) -> BoxFuture<'a, Result<EventStream<T>>>;
     fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
     fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
 }
 
 impl<T: Object> Source<T> for Api<T> {
-    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<T>>> {
-        Box::pin(self.list_stream(options))
+    fn list<'a>(&'a self, options: ListOptions, how: &'a Selection) -> BoxFuture<'a, Result<ItemStream<T>>> {
+        Box::pin(async move { Ok(items(self.list_stream(&options).await?, how)) })
     }
 
-    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<T>>> {
-        Box::pin(Api::watch(self, options))
+    fn watch<'a>(&'a self, options: WatchOptions, how: &'a Selection) -> BoxFuture<'a, Result<EventStream<T>>> {
+        Box::pin(async move { Ok(events(Api::watch(self, &options).await?, how)) })
     }
 
     fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>> {
@@ -68,13 +93,21 @@ impl<T: Object> Source<T> for Api<T> {
 
 impl Source<PartialObjectMetadata> for MetadataApi {
     #[inline]
-    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<ListStream<PartialObjectMetadata>>> {
-        Box::pin(self.list_stream(options))
+    fn list<'a>(
+        &'a self,
+        options: ListOptions,
+        how: &'a Selection,
+    ) -> BoxFuture<'a, Result<ItemStream<PartialObjectMetadata>>> {
+        Box::pin(async move { Ok(items(self.list_stream(&options).await?, how)) })
     }
 
     #[inline]
-    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<WatchStream<PartialObjectMetadata>>> {
-        Box::pin(MetadataApi::watch(self, options))
+    fn watch<'a>(
+        &'a self,
+        options: WatchOptions,
+        how: &'a Selection,
+    ) -> BoxFuture<'a, Result<EventStream<PartialObjectMetadata>>> {
+        Box::pin(async move { Ok(events(MetadataApi::watch(self, &options).await?, how)) })
     }
 
     #[inline]
@@ -94,33 +127,27 @@ impl<T: Object> ListWatch<T> {
     }
 
     fn over(source: Box<dyn Source<T>>) -> Self {
-        ListWatch {
-            source: source.default_answer_timeout(PATIENCE),
-            label_selector: Selector::default(),
-            field_selector: FieldSelector::default(),
-            shard_selector: None,
-            keeps_managed_fields: false,
-        }
+        ListWatch { source: source.default_answer_timeout(PATIENCE), selection: Selection::default() }
     }
 
     /// Only objects with such labels.
     #[must_use]
     pub fn labels(mut self, selector: Selector) -> Self {
-        self.label_selector = selector;
+        self.selection.label_selector = selector;
         self
     }
 
     /// Only objects with such fields.
     #[must_use]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
-        self.field_selector = selector;
+        self.selection.field_selector = selector;
         self
     }
 
     /// Only objects of this range, where the server can shard: its own syntax.
     #[must_use]
     pub fn shard(mut self, selector: impl Into<Str>) -> Self {
-        self.shard_selector = Some(selector.into());
+        self.selection.shard_selector = Some(selector.into());
         self
     }
 
@@ -136,13 +163,8 @@ impl<T: Object> ListWatch<T> {
     /// Keeps `metadata.managedFields`, which take about a quarter of an object and are seldom read.
     #[must_use]
     pub fn keep_managed_fields(mut self) -> Self {
-        self.keeps_managed_fields = true;
+        self.selection.keeps_managed_fields = true;
         self
-    }
-
-    fn decoder(&self) -> Decoder {
-        let decoder = Decoder::new().pool(StringPool::default());
-        if self.keeps_managed_fields { decoder } else { decoder.skip_managed_fields() }
     }
 }
 
@@ -156,33 +178,31 @@ impl ListWatch<PartialObjectMetadata> {
 
 impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     fn list(&self, mut options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>> {
-        options.label_selector = self.label_selector.clone();
-        options.field_selector = self.field_selector.clone();
-        options.shard_selector = self.shard_selector.clone().or(options.shard_selector);
-        Box::pin(async move {
-            let list = self.source.list(&options).await?.decode_with(self.decoder());
-            Ok(Box::pin(Items(Some(list))) as ItemStream<T>)
-        })
+        self.selection.narrow_list(&mut options);
+        self.source.list(options, &self.selection)
     }
 
     fn watch(&self, mut options: WatchOptions) -> BoxFuture<'_, Result<EventStream<T>>> {
-        options.label_selector = self.label_selector.clone();
-        options.field_selector = self.field_selector.clone();
-        options.shard_selector = self.shard_selector.clone().or(options.shard_selector);
-        Box::pin(async move {
-            let watch = self.source.watch(&options).await?.decode_with(self.decoder());
-            Ok(Box::pin(watch) as EventStream<T>)
-        })
+        self.selection.narrow_watch(&mut options);
+        self.source.watch(options, &self.selection)
     }
 }
 
 impl<T> fmt::Debug for ListWatch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListWatch")
-            .field("labels", &self.label_selector)
-            .field("fields", &self.field_selector)
+            .field("labels", &self.selection.label_selector)
+            .field("fields", &self.selection.field_selector)
             .finish_non_exhaustive()
     }
+}
+
+fn items<T: Object>(list: ListStream<T>, how: &Selection) -> ItemStream<T> {
+    Box::pin(Items(Some(list.decode_with(how.decoder()))))
+}
+
+fn events<T: Object>(watch: WatchStream<T>, how: &Selection) -> EventStream<T> {
+    Box::pin(watch.decode_with(how.decoder()))
 }
 
 /// The items of a list and then, if it has come whole, its metadata.
