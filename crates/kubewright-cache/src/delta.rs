@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use kubewright_core::{ObjectKey, ResourceVersion};
+
+use crate::AnyObject;
 
 /// An object that is gone, with what is known of it.
 #[derive(Debug)]
-pub enum Deleted<T> {
+pub enum Deleted<T: ?Sized> {
     /// The deletion was seen: this is the final state, at the version of the deletion.
     Final(Arc<T>),
     /// The object vanished while nobody watched.
@@ -19,7 +21,7 @@ pub enum Deleted<T> {
     },
 }
 
-impl<T> Clone for Deleted<T> {
+impl<T: ?Sized> Clone for Deleted<T> {
     fn clone(&self) -> Self {
         match self {
             Deleted::Final(object) => Deleted::Final(object.clone()),
@@ -28,7 +30,7 @@ impl<T> Clone for Deleted<T> {
     }
 }
 
-impl<T: Object> Deleted<T> {
+impl<T: AnyObject + ?Sized> Deleted<T> {
     /// The key of the object.
     #[doc(alias = "DeletionHandlingMetaNamespaceKeyFunc")]
     #[doc(alias = "DeletionHandlingObjectToName")]
@@ -56,7 +58,7 @@ impl<T: Object> Deleted<T> {
 /// One change on its way to a store.
 #[derive(Debug)]
 #[doc(alias = "DeltaType")]
-pub enum Delta<T> {
+pub enum Delta<T: ?Sized> {
     /// The watch tells of an object that came.
     Added(Arc<T>),
     /// The watch tells of an object that changed.
@@ -80,7 +82,7 @@ pub enum Delta<T> {
     Bookmark(ResourceVersion),
 }
 
-impl<T> Clone for Delta<T> {
+impl<T: ?Sized> Clone for Delta<T> {
     fn clone(&self) -> Self {
         match self {
             Delta::Added(object) => Delta::Added(object.clone()),
@@ -97,7 +99,7 @@ impl<T> Clone for Delta<T> {
     }
 }
 
-impl<T: Object> Delta<T> {
+impl<T: AnyObject + ?Sized> Delta<T> {
     /// The key of the object that it is about; absent if it is about all.
     #[doc(alias = "KeyOf")]
     pub fn key(&self) -> Option<ObjectKey> {

@@ -20,6 +20,7 @@
 //! was deleted and created anew unseen is told of as both ([`Recreated`]); handlers that fall behind coalesce instead of
 //! growing without bound ([`Overflow`]); a resource that does not exist is a state ([`HealthState::Absent`]).
 
+mod any_object;
 mod compact;
 mod delta;
 mod expiration_cache;
@@ -38,6 +39,7 @@ mod task;
 mod undelta_store;
 mod until;
 
+pub use any_object::AnyObject;
 pub use compact::Compact;
 pub use delta::{Deleted, Delta};
 pub use expiration_cache::ExpirationCache;

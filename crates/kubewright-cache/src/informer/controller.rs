@@ -245,7 +245,7 @@ struct Teller<T> {
 
 impl<T: Object> Teller<T> {
     fn apply(&mut self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
-        self.applied = Some(apply(&self.store, deltas, is_in_initial_list, self.recreated));
+        self.applied = Some(apply(&self.store, deltas.into_iter(), is_in_initial_list, self.recreated));
     }
 
     async fn tell_all(&mut self) {

@@ -42,7 +42,7 @@ pub(crate) enum Reminder {
 /// Applies `deltas` in one transaction.
 pub(crate) fn apply<T: Object>(
     store: &Store<T>,
-    deltas: Vec<Delta<T>>,
+    deltas: impl ExactSizeIterator<Item = Delta<T>>,
     is_in_initial_list: bool,
     recreated: Recreated,
 ) -> Applied<T> {

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use super::populated::Populated;
 use super::{
-    BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, Transform, TransformError, tombstone,
-    transformed,
+    BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
+    apply, shared, tombstone,
 };
-use crate::{Deleted, Delta};
+use crate::{AnyObject, Deleted, Delta};
 
 /// Processing that takes longer is worth a note, if this many wait behind it.
 const SLOW: Duration = Duration::from_millis(100);
@@ -26,30 +26,30 @@ const MANY: usize = 10;
 /// Consumers see for each object everything since they last popped it, deletions included, though not the order of
 /// changes of different objects; [`RealFifo`](super::RealFifo) keeps that.
 #[doc(alias = "DeltaFIFO")]
-pub struct DeltaFifo<T> {
+pub struct DeltaFifo<T: ?Sized> {
     shared: Arc<Shared<T>>,
 }
 
-struct Shared<T> {
+struct Shared<T: ?Sized> {
     state: Mutex<State<T>>,
     changed: Notify,
     options: DeltaFifoOptions<T>,
 }
 
 /// Choices about a [`DeltaFifo`].
-pub struct DeltaFifoOptions<T> {
+pub struct DeltaFifoOptions<T: ?Sized> {
     known_objects: Option<Arc<dyn KnownObjects<T>>>,
     emit_replaced: bool,
-    transform: Option<Transform<T>>,
+    transform: Option<SharedTransform<T>>,
 }
 
-impl<T> Default for DeltaFifoOptions<T> {
+impl<T: ?Sized> Default for DeltaFifoOptions<T> {
     fn default() -> Self {
         DeltaFifoOptions { known_objects: None, emit_replaced: false, transform: None }
     }
 }
 
-impl<T> DeltaFifoOptions<T> {
+impl<T: ?Sized> DeltaFifoOptions<T> {
     /// What the consumer has: objects that a list no longer contains are found here, and so is what to resync. None by
     /// default.
     #[must_use]
@@ -68,13 +68,16 @@ impl<T> DeltaFifoOptions<T> {
 
     /// Changes each object once on its way in. None by default.
     #[must_use]
-    pub fn transform(mut self, transform: Transform<T>) -> Self {
-        self.transform = Some(transform);
+    pub fn transform(mut self, transform: Transform<T>) -> Self
+    where
+        T: Object,
+    {
+        self.transform = Some(shared(transform));
         self
     }
 }
 
-struct State<T> {
+struct State<T: ?Sized> {
     /// Invariant: has the keys of `line`, each with at least one delta.
     items: HashMap<ObjectKey, Vec<Delta<T>>>,
     line: VecDeque<ObjectKey>,
@@ -82,13 +85,13 @@ struct State<T> {
     is_closed: bool,
 }
 
-impl<T> Clone for DeltaFifo<T> {
+impl<T: ?Sized> Clone for DeltaFifo<T> {
     fn clone(&self) -> Self {
         DeltaFifo { shared: self.shared.clone() }
     }
 }
 
-impl<T: Object> DeltaFifo<T> {
+impl<T: AnyObject + ?Sized> DeltaFifo<T> {
     /// An empty queue.
     #[must_use]
     pub fn new(options: DeltaFifoOptions<T>) -> Self {
@@ -102,14 +105,14 @@ impl<T: Object> DeltaFifo<T> {
     /// # Errors
     /// If the transform fails, here and below; then nothing is queued.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = transformed(&self.shared.options.transform, object.into())?;
+        let object = apply(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Added(object));
         Ok(())
     }
 
     /// An object changed.
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = transformed(&self.shared.options.transform, object.into())?;
+        let object = apply(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Updated(object));
         Ok(())
     }
@@ -125,7 +128,7 @@ impl<T: Object> DeltaFifo<T> {
                 return Ok(());
             }
         }
-        let object = transformed(&self.shared.options.transform, object)?;
+        let object = apply(&self.shared.options.transform, object)?;
         self.enqueue(Delta::Deleted(Deleted::Final(object)));
         Ok(())
     }
@@ -134,7 +137,7 @@ impl<T: Object> DeltaFifo<T> {
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<(), TransformError> {
         let options = &self.shared.options;
         let objects: Result<Vec<Arc<T>>, _> =
-            objects.into_iter().map(|object| transformed(&options.transform, object)).collect();
+            objects.into_iter().map(|object| apply(&options.transform, object)).collect();
         let objects = objects?;
         let mut state = self.lock();
         let mut listed: HashSet<ObjectKey> = HashSet::with_capacity(objects.len());
@@ -272,7 +275,7 @@ impl<T: Object> DeltaFifo<T> {
     }
 }
 
-impl<T: Object> State<T> {
+impl<T: AnyObject + ?Sized> State<T> {
     fn append(&mut self, delta: Delta<T>) {
         let key = delta.key().expect("only changes of one object get here");
         match self.items.entry(key) {
@@ -289,14 +292,14 @@ impl<T: Object> State<T> {
 }
 
 /// Of two deletions in a row one is enough: the one that knows the final state, or else the later.
-fn collapse_deletions<T: Object>(deltas: &mut Vec<Delta<T>>) {
+fn collapse_deletions<T: AnyObject + ?Sized>(deltas: &mut Vec<Delta<T>>) {
     if let [.., Delta::Deleted(older), Delta::Deleted(_)] = &deltas[..] {
         let redundant = if older.is_final() { deltas.len() - 1 } else { deltas.len() - 2 };
         deltas.remove(redundant);
     }
 }
 
-impl<T: Object> ReflectorStore<T> for DeltaFifo<T> {
+impl<T: AnyObject + ?Sized> ReflectorStore<T> for DeltaFifo<T> {
     fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
         DeltaFifo::add(self, object)
     }
@@ -322,7 +325,7 @@ impl<T: Object> ReflectorStore<T> for DeltaFifo<T> {
     }
 }
 
-impl<T: Object> Queue<T> for DeltaFifo<T> {
+impl<T: AnyObject + ?Sized> Queue<T> for DeltaFifo<T> {
     fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
         Box::pin(DeltaFifo::pop(self, process))
     }
@@ -340,13 +343,13 @@ impl<T: Object> Queue<T> for DeltaFifo<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for DeltaFifo<T> {
+impl<T: AnyObject + ?Sized> fmt::Debug for DeltaFifo<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeltaFifo").field("keys", &self.lock().line.len()).finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Debug for DeltaFifoOptions<T> {
+impl<T: ?Sized> fmt::Debug for DeltaFifoOptions<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeltaFifoOptions").field("emit_replaced", &self.emit_replaced).finish_non_exhaustive()
     }

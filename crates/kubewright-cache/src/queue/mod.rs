@@ -21,7 +21,7 @@ pub use fifo::Fifo;
 pub use real_fifo::{RealFifo, RealFifoOptions};
 
 use crate::store::Store;
-use crate::{Deleted, Delta};
+use crate::{AnyObject, Deleted, Delta};
 
 /// A future in a box, so that traits with asynchronous methods can be objects.
 pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
@@ -51,6 +51,21 @@ pub(crate) fn transformed<T: Object>(
     transform(Arc::unwrap_or_clone(object)).map(Arc::new).map_err(|source| TransformError { key, source })
 }
 
+/// A transform as queues keep it, which do not know the size of their objects.
+type SharedTransform<T> = Arc<dyn Fn(Arc<T>) -> Result<Arc<T>, TransformError> + Send + Sync>;
+
+fn shared<T: Object>(transform: Transform<T>) -> SharedTransform<T> {
+    let transform = Some(transform);
+    Arc::new(move |object| transformed(&transform, object))
+}
+
+fn apply<T: ?Sized>(transform: &Option<SharedTransform<T>>, object: Arc<T>) -> Result<Arc<T>, TransformError> {
+    match transform {
+        Some(transform) => transform(object),
+        None => Ok(object),
+    }
+}
+
 /// The queue was closed, and nothing is left in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is closed")]
@@ -58,7 +73,7 @@ pub(crate) fn transformed<T: Object>(
 pub struct QueueClosed;
 
 /// What a reflector tells of changes.
-pub trait ReflectorStore<T>: Send + Sync + 'static {
+pub trait ReflectorStore<T: ?Sized>: Send + Sync + 'static {
     /// An object came.
     ///
     /// # Errors
@@ -105,7 +120,7 @@ pub trait ReflectorStore<T>: Send + Sync + 'static {
 }
 
 /// A queue of deltas with one consumer.
-pub trait Queue<T>: ReflectorStore<T> {
+pub trait Queue<T: ?Sized>: ReflectorStore<T> {
     /// Waits for what is next, takes it out and hands it to `process`, with whether it is part of the first list.
     ///
     /// Cancel safe: what is taken out is processed.
@@ -135,7 +150,7 @@ pub type Process<'a, T> = dyn FnMut(Vec<Delta<T>>, bool) + Send + 'a;
 
 /// What a queue asks the store behind it.
 #[doc(alias = "KeyListerGetter")]
-pub trait KnownObjects<T>: Send + Sync + 'static {
+pub trait KnownObjects<T: ?Sized>: Send + Sync + 'static {
     /// The object of this key.
     fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>>;
 
@@ -157,6 +172,35 @@ impl<T: Object> KnownObjects<T> for Store<T> {
 
     fn list_keys(&self) -> Vec<ObjectKey> {
         Store::list_keys(self)
+    }
+}
+
+/// What a queue of objects of any type asks.
+impl<T: Object> KnownObjects<dyn AnyObject> for Store<T> {
+    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
+        Some(Store::get_by_key(self, key)?)
+    }
+
+    fn get(&self, object: &dyn AnyObject) -> Option<Arc<dyn AnyObject>> {
+        Some(self.find(object.namespace(), object.name())?)
+    }
+
+    fn list_keys(&self) -> Vec<ObjectKey> {
+        Store::list_keys(self)
+    }
+}
+
+impl<T: ?Sized + 'static> KnownObjects<T> for Arc<dyn KnownObjects<T>> {
+    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        (**self).get_by_key(key)
+    }
+
+    fn get(&self, object: &T) -> Option<Arc<T>> {
+        (**self).get(object)
+    }
+
+    fn list_keys(&self) -> Vec<ObjectKey> {
+        (**self).list_keys()
     }
 }
 
@@ -194,11 +238,11 @@ impl<T: Object> ReflectorStore<T> for Store<T> {
 }
 
 /// A deletion that nobody saw, with what the store behind a queue knows of the object.
-fn tombstone<T>(key: ObjectKey, object: Option<Arc<T>>) -> Delta<T> {
+fn tombstone<T: ?Sized>(key: ObjectKey, object: Option<Arc<T>>) -> Delta<T> {
     Delta::Deleted(Deleted::LastKnown { key, object })
 }
 
-impl<T> fmt::Debug for dyn KnownObjects<T> {
+impl<T: ?Sized> fmt::Debug for dyn KnownObjects<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KnownObjects")
     }

@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use super::populated::Populated;
 use super::{
-    BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, Transform, TransformError, tombstone,
-    transformed,
+    BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
+    apply, shared, tombstone,
 };
-use crate::{Deleted, Delta};
+use crate::{AnyObject, Deleted, Delta};
 
 /// How many changes are handed out together at the most.
 const BATCH: usize = 1000;
@@ -29,11 +29,11 @@ const DUE: usize = 16;
 /// new or gone is for the consumer to find out. A reflector that is faster than the consumer has to wait, so that the
 /// queue does not grow without bound.
 #[doc(alias = "RealFIFO")]
-pub struct RealFifo<T> {
+pub struct RealFifo<T: ?Sized> {
     shared: Arc<Shared<T>>,
 }
 
-struct Shared<T> {
+struct Shared<T: ?Sized> {
     state: Mutex<State<T>>,
     changed: Notify,
     drained: Notify,
@@ -43,19 +43,19 @@ struct Shared<T> {
 }
 
 /// Choices about a [`RealFifo`].
-pub struct RealFifoOptions<T> {
+pub struct RealFifoOptions<T: ?Sized> {
     known_objects: Option<Arc<dyn KnownObjects<T>>>,
     item_by_item: bool,
-    transform: Option<Transform<T>>,
+    transform: Option<SharedTransform<T>>,
 }
 
-impl<T> Default for RealFifoOptions<T> {
+impl<T: ?Sized> Default for RealFifoOptions<T> {
     fn default() -> Self {
         RealFifoOptions { known_objects: None, item_by_item: false, transform: None }
     }
 }
 
-impl<T> RealFifoOptions<T> {
+impl<T: ?Sized> RealFifoOptions<T> {
     /// What the consumer has: objects that a list repeats are taken from here. With
     /// [`item_by_item`](Self::item_by_item), tombstones and what to resync are found here as well. None by default.
     #[must_use]
@@ -74,13 +74,16 @@ impl<T> RealFifoOptions<T> {
 
     /// Changes each object once on its way in. None by default.
     #[must_use]
-    pub fn transform(mut self, transform: Transform<T>) -> Self {
-        self.transform = Some(transform);
+    pub fn transform(mut self, transform: Transform<T>) -> Self
+    where
+        T: Object,
+    {
+        self.transform = Some(shared(transform));
         self
     }
 }
 
-struct State<T> {
+struct State<T: ?Sized> {
     line: VecDeque<Delta<T>>,
     /// Hashes of the keys of a batch while it is put together. Room for them is not made each time.
     hashes: HashSet<u32>,
@@ -88,13 +91,13 @@ struct State<T> {
     is_closed: bool,
 }
 
-impl<T> Clone for RealFifo<T> {
+impl<T: ?Sized> Clone for RealFifo<T> {
     fn clone(&self) -> Self {
         RealFifo { shared: self.shared.clone() }
     }
 }
 
-impl<T: Object> RealFifo<T> {
+impl<T: AnyObject + ?Sized> RealFifo<T> {
     /// An empty queue.
     #[must_use]
     pub fn new(options: RealFifoOptions<T>) -> Self {
@@ -116,21 +119,21 @@ impl<T: Object> RealFifo<T> {
     /// # Errors
     /// If the transform fails, here and below; then nothing is queued.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = transformed(&self.shared.options.transform, object.into())?;
+        let object = apply(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Added(object));
         Ok(())
     }
 
     /// An object changed.
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = transformed(&self.shared.options.transform, object.into())?;
+        let object = apply(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Updated(object));
         Ok(())
     }
 
     /// An object is gone, whether anybody knew of it or not.
     pub fn delete(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = transformed(&self.shared.options.transform, object.into())?;
+        let object = apply(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Deleted(Deleted::Final(object)));
         Ok(())
     }
@@ -143,7 +146,7 @@ impl<T: Object> RealFifo<T> {
     ) -> Result<(), TransformError> {
         let options = &self.shared.options;
         let objects: Result<Vec<Arc<T>>, _> =
-            objects.into_iter().map(|object| transformed(&options.transform, object)).collect();
+            objects.into_iter().map(|object| apply(&options.transform, object)).collect();
         let objects = objects?;
         self.change(|state| {
             if options.item_by_item {
@@ -284,7 +287,7 @@ impl<T: Object> RealFifo<T> {
     }
 }
 
-impl<T: Object> State<T> {
+impl<T: AnyObject + ?Sized> State<T> {
     fn take_batch(&mut self) -> Vec<Delta<T>> {
         // A batch never crosses the end of the first list, so that all of it is of that list or none is.
         let limit = match self.populated.pending() {
@@ -326,7 +329,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-impl<T: Object> ReflectorStore<T> for RealFifo<T> {
+impl<T: AnyObject + ?Sized> ReflectorStore<T> for RealFifo<T> {
     fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
         RealFifo::add(self, object)
     }
@@ -376,7 +379,7 @@ impl<T: Object> ReflectorStore<T> for RealFifo<T> {
     }
 }
 
-impl<T: Object> Queue<T> for RealFifo<T> {
+impl<T: AnyObject + ?Sized> Queue<T> for RealFifo<T> {
     fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
         Box::pin(RealFifo::pop(self, process))
     }
@@ -394,13 +397,13 @@ impl<T: Object> Queue<T> for RealFifo<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for RealFifo<T> {
+impl<T: AnyObject + ?Sized> fmt::Debug for RealFifo<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RealFifo").field("deltas", &self.len()).finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Debug for RealFifoOptions<T> {
+impl<T: ?Sized> fmt::Debug for RealFifoOptions<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RealFifoOptions").field("item_by_item", &self.item_by_item).finish_non_exhaustive()
     }

@@ -8,6 +8,7 @@
 //! joining takes no longer for a large cache. Handlers never wait for each other, unless one is told to block.
 
 mod delivery;
+mod feed;
 mod listener;
 mod options;
 mod processor;
@@ -29,10 +30,10 @@ use super::handler::EventHandler;
 use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Labels;
-use crate::queue::{DeltaFifo, DeltaFifoOptions, Queue, RealFifo, RealFifoOptions, ReflectorStore};
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
 use crate::task::{Tasks, run_until};
+use feed::Feed;
 use listener::{Around, Listener, Work, nothing};
 use processor::{Ended, Phase, Processor, SHORTEST_RESYNC, Shared};
 
@@ -87,12 +88,7 @@ impl<T: Object> SharedIndexInformer<T> {
 
     pub(crate) fn over(lister_watcher: Box<dyn ListerWatcher<T>>, options: InformerOptions<T>) -> Self {
         let store = Store::new(options.indexers);
-        let queue: Arc<dyn Queue<T>> = match options.queue {
-            QueueKind::InOrder => Arc::new(RealFifo::new(RealFifoOptions::default().known_objects(store.clone()))),
-            QueueKind::DeltaFifo => {
-                Arc::new(DeltaFifo::new(DeltaFifoOptions::default().known_objects(store.clone()).emit_replaced()))
-            }
-        };
+        let queue = feed::queue(options.queue, Arc::new(store.clone()));
         let processor = Processor {
             listeners: Vec::new(),
             phase: Phase::New,
@@ -194,8 +190,8 @@ impl<T: Object> SharedIndexInformer<T> {
             .resync_every(check.unwrap_or_default())
             .should_resync(move || asking.upgrade().is_some_and(|shared| shared.should_resync()))
             .on_event(move || told.lock().unwrap_or_else(PoisonError::into_inner).let_go());
-        let feed: Arc<dyn ReflectorStore<T>> = shared.queue.clone();
-        let reflector = Reflector::over(lister_watcher, feed, options);
+        let feed = Feed { queue: shared.queue.clone(), store: shared.store.clone() };
+        let reflector = Reflector::over(lister_watcher, Arc::new(feed), options);
         let reflector = shared.reflector.get_or_init(|| reflector);
         // The reflector and the consumer have stopped when this returns, before the handlers do.
         run_until(stop, pin!(shared.work(reflector))).await;

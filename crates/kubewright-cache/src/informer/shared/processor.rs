@@ -11,18 +11,18 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::feed::AnyQueue;
 use super::listener::{Around, Listener, Work};
 use super::options::HandlerOptions;
 use super::registration::Registered;
 use super::told::Told;
-use crate::Delta;
 use crate::informer::process::{Applied, Recreated, Reminder, apply};
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::{Durations, Labels, Observed, Sample};
-use crate::queue::Queue;
 use crate::reflector::{Reflector, ReflectorOptions};
 use crate::store::Store;
 use crate::task::{Tasks, take_turns};
+use crate::{AnyObject, Delta};
 
 /// Handlers cannot be reminded more often.
 pub(super) const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ pub(super) const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 /// What all handles of an informer share.
 pub(super) struct Shared<T> {
     pub(super) store: Store<T>,
-    pub(super) queue: Arc<dyn Queue<T>>,
+    pub(super) queue: Arc<AnyQueue>,
     pub(super) sources: Mutex<Option<Sources<T>>>,
     pub(super) reflector: OnceLock<Reflector<T>>,
     pub(super) recreated: Recreated,
@@ -118,11 +118,12 @@ impl<T: Object> Shared<T> {
     }
 
     /// Applies deltas and puts in line what they mean, so that nobody can join in between.
-    fn process(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+    fn process(&self, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) {
         let mut processor = self.processor();
         // Of a list that takes the place of a first one that was lost, the queue does not know that it is the first.
         let is_in_initial_list = is_in_initial_list || !processor.has_synced;
         processor.listeners.retain(|listener| !listener.has_ended());
+        let deltas = deltas.into_iter().map(Delta::typed);
         let Applied { events, before, after, reminder } =
             apply(&self.store, deltas, is_in_initial_list, self.recreated);
         let (events, around) = (Arc::new(events), Around { before: &before, after: &after });

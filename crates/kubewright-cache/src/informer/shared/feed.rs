@@ -1,0 +1,74 @@
+//! What an informer's reflector feeds: the queue, whose objects are of any type.
+
+use std::sync::Arc;
+
+use kubewright_core::{Object, ResourceVersion};
+
+use super::options::QueueKind;
+use crate::AnyObject;
+use crate::queue::{
+    BoxFuture, DeltaFifo, DeltaFifoOptions, KnownObjects, Queue, RealFifo, RealFifoOptions, ReflectorStore,
+    TransformError,
+};
+use crate::store::Store;
+
+/// A queue of objects of any type.
+pub(super) type AnyQueue = dyn Queue<dyn AnyObject>;
+
+pub(super) fn queue(kind: QueueKind, known: Arc<dyn KnownObjects<dyn AnyObject>>) -> Arc<AnyQueue> {
+    match kind {
+        // What is known is asked of the store itself, and all else by lists in one piece.
+        QueueKind::InOrder => Arc::new(RealFifo::new(RealFifoOptions::default())),
+        QueueKind::DeltaFifo => {
+            Arc::new(DeltaFifo::new(DeltaFifoOptions::default().known_objects(known).emit_replaced()))
+        }
+    }
+}
+
+/// The queue for a reflector of one type, with the store behind it.
+pub(super) struct Feed<T> {
+    pub(super) queue: Arc<AnyQueue>,
+    pub(super) store: Store<T>,
+}
+
+impl<T: Object> ReflectorStore<T> for Feed<T> {
+    fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
+        self.queue.add(object)
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), TransformError> {
+        self.queue.update(object)
+    }
+
+    fn delete(&self, object: Arc<T>) -> Result<(), TransformError> {
+        self.queue.delete(object)
+    }
+
+    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
+        self.queue.replace(objects.into_iter().map(|object| object as Arc<dyn AnyObject>).collect(), version)
+    }
+
+    fn resync(&self) {
+        self.queue.resync();
+    }
+
+    fn bookmark(&self, version: ResourceVersion) {
+        self.queue.bookmark(version);
+    }
+
+    fn known(&self, object: &T) -> Option<Arc<T>> {
+        self.store.get(object)
+    }
+
+    fn is_due(&self) -> bool {
+        self.queue.is_due()
+    }
+
+    fn is_full(&self) -> bool {
+        self.queue.is_full()
+    }
+
+    fn room(&self) -> BoxFuture<'_, ()> {
+        self.queue.room()
+    }
+}
