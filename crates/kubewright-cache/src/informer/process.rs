@@ -118,8 +118,9 @@ impl<T: Object> Derived<T> {
                 _ => self.put(transaction, object.clone()),
             }
         }
-        let listed: HashSet<*const T> = objects.iter().map(Arc::as_ptr).collect();
-        let is_gone = |object: &&Arc<T>| !listed.contains(&Arc::as_ptr(object));
+        let address = |object: &Arc<T>| Arc::as_ptr(object).addr();
+        let listed: HashSet<usize> = objects.iter().map(address).collect();
+        let is_gone = |object: &&Arc<T>| !listed.contains(&address(object));
         let gone: Vec<Arc<T>> = transaction.snapshot().iter().filter(is_gone).cloned().collect();
         let mut deletions = Vec::with_capacity(gone.len());
         for object in gone {

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kubewright_core::{Object, Str, hash};
+use kubewright_core::{Object, Str};
 
-use super::numbers::Numbers;
-use super::trie::Trie;
+use super::buckets::Buckets;
 
 /// The name of the index by namespace, which listers use.
 #[doc(alias = "NamespaceIndex")]
@@ -69,7 +68,7 @@ impl<T> Indexers<T> {
     }
 
     pub(super) fn into_indices(self) -> impl Iterator<Item = Index<T>> {
-        self.functions.into_iter().map(|(name, function)| Index { name, function, buckets: Trie::default() })
+        self.functions.into_iter().map(|(name, function)| Index { name, function, buckets: Buckets::default() })
     }
 }
 
@@ -103,15 +102,7 @@ pub struct IndexerConflict {
 pub(super) struct Index<T> {
     pub(super) name: Str,
     function: Function<T>,
-    /// Invariant: no bucket is empty.
-    pub(super) buckets: Trie<Bucket>,
-}
-
-/// The slots of the objects of one value.
-#[derive(Clone)]
-pub(super) struct Bucket {
-    pub(super) value: Str,
-    members: Numbers,
+    pub(super) buckets: Buckets,
 }
 
 impl<T> Clone for Index<T> {
@@ -126,33 +117,6 @@ impl<T> Index<T> {
         let mut values = Values::default();
         (self.function)(object, &mut |value| values.push(value));
         values
-    }
-
-    pub(super) fn members(&self, value: &str) -> Option<&Numbers> {
-        self.buckets.find(hash::text(value), |bucket| (bucket.value == *value).then_some(&bucket.members))
-    }
-
-    /// Adds a slot under a value.
-    pub(super) fn enter(&mut self, value: Str, slot: u32) {
-        let hash = hash::text(&value);
-        match self.buckets.get_mut(hash, |bucket| bucket.value == value) {
-            Some(bucket) => bucket.members.insert(slot),
-            None => {
-                let mut members = Numbers::default();
-                members.insert(slot);
-                self.buckets.add(hash, Bucket { value, members });
-            }
-        }
-    }
-
-    /// Removes a slot from under a value.
-    pub(super) fn leave(&mut self, value: &Str, slot: u32) {
-        let hash = hash::text(value);
-        let Some(bucket) = self.buckets.get_mut(hash, |bucket| bucket.value == *value) else { return };
-        bucket.members.remove(slot);
-        if bucket.members.is_empty() {
-            self.buckets.remove(hash, |bucket| bucket.value == *value);
-        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! those of the objects and are not stored again: an object costs about 25 bytes, and 4 to 8 for each value in an index; twice that
 //! where it was written since the last big change.
 
+mod buckets;
 mod index;
 mod numbers;
 mod objects;

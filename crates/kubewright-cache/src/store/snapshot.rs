@@ -107,7 +107,7 @@ impl<T: Object> Snapshot<T> {
     /// All values that objects have in an index; none if there is no such index.
     pub fn list_index_func_values(&self, name: &str) -> Vec<Str> {
         let index = self.state.index(name);
-        index.map_or_else(|_| Vec::new(), |index| index.buckets.iter().map(|bucket| bucket.value.clone()).collect())
+        index.map_or_else(|_| Vec::new(), |index| index.buckets.values().cloned().collect())
     }
 
     /// The names of all indices.

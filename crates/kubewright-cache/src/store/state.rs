@@ -112,14 +112,14 @@ impl<T: Object> State<T> {
     }
 
     pub(super) fn by_index(&self, name: &str, value: &str) -> Result<Objects<'_, T>, UnknownIndex> {
-        Ok(match self.index(name)?.members(value) {
+        Ok(match self.index(name)?.buckets.members(value) {
             Some(members) => Objects::some(&self.slots, members),
             None => Objects::none(&self.slots),
         })
     }
 
     fn members(&self, name: &str, value: &str) -> Option<&Numbers> {
-        self.index(name).ok()?.members(value)
+        self.index(name).ok()?.buckets.members(value)
     }
 
     /// At most how many objects a query selects.

@@ -113,11 +113,11 @@ impl<T: Object> State<T> {
                 self.slots.remove(write, slot)
             }
             Step::Enter { index, value, slot } => {
-                self.indices[index].enter(value, slot);
+                self.indices[index].buckets.enter(value, slot);
                 None
             }
             Step::Leave { index, value, slot } => {
-                self.indices[index].leave(&value, slot);
+                self.indices[index].buckets.leave(&value, slot);
                 None
             }
         }

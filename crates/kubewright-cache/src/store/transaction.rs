@@ -13,6 +13,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use kubewright_core::{Object, ResourceVersion};
 
+use super::buckets::Buckets;
 use super::index::{IndexerConflict, Indexers};
 use super::slots::Slots;
 use super::snapshot::Snapshot;
@@ -171,7 +172,7 @@ impl<T: Object> Transaction<T> {
         let state = own(&mut self.state);
         state.table = Trie::default();
         state.slots = Slots::default();
-        state.indices.iter_mut().for_each(|index| index.buckets = Trie::default());
+        state.indices.iter_mut().for_each(|index| index.buckets = Buckets::default());
         objects.into_iter().for_each(|object| drop(state.put(object, &mut self.log)));
         state.version = version;
     }
