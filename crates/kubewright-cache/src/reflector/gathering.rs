@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use kubewright_core::{Object, hash};
 
-use crate::store::{Number, Trie};
+use crate::store::Table;
 
 /// Objects in the order in which they first came, at their newest.
 pub(super) struct Gathering<T> {
     objects: Vec<Option<Arc<T>>>,
     /// Where an object lies, by the hash of its key: a map of keys, whenever it grows, would read those of all objects again, and a
     /// million of them are in no processor's memory.
-    positions: Trie<Number>,
+    positions: Table,
 }
 
 impl<T> Default for Gathering<T> {
     fn default() -> Self {
-        Gathering { objects: Vec::new(), positions: Trie::default() }
+        Gathering { objects: Vec::new(), positions: Table::default() }
     }
 }
 
@@ -28,19 +28,20 @@ impl<T: Object> Gathering<T> {
 
     pub(super) fn put(&mut self, object: Arc<T>) {
         let hash = hash_of(&*object);
-        match self.positions.find(hash, |number| self.recognise(*number, &object)) {
-            Some(position) => self.objects[position] = Some(object),
+        match self.find(hash, &object) {
+            Some(position) => self.objects[position as usize] = Some(object),
             None => {
-                self.positions.add(hash, Number::new(self.objects.len() as u32));
+                self.positions.add(hash, self.objects.len() as u32);
                 self.objects.push(Some(object));
             }
         }
     }
 
     pub(super) fn remove(&mut self, object: &T) {
-        let Gathering { objects, positions } = self;
-        if let Some(number) = positions.remove(hash_of(object), |number| is_at(objects, *number, object)) {
-            objects[number.get() as usize] = None;
+        let hash = hash_of(object);
+        if let Some(position) = self.find(hash, object) {
+            self.positions.remove(hash, position);
+            self.objects[position as usize] = None;
         }
     }
 
@@ -53,19 +54,17 @@ impl<T: Object> Gathering<T> {
         self.objects.into_iter().flatten().collect()
     }
 
-    fn recognise(&self, number: Number, object: &T) -> Option<usize> {
-        is_at(&self.objects, number, object).then_some(number.get() as usize)
+    /// Where an object with the same key lies.
+    fn find(&self, hash: u32, object: &T) -> Option<u32> {
+        self.positions.find(hash, &|position| {
+            let known = self.objects[position as usize].as_ref();
+            known.is_some_and(|known| known.name() == object.name() && known.namespace() == object.namespace())
+        })
     }
 }
 
 fn hash_of<T: Object>(object: &T) -> u32 {
     hash::key(object.namespace(), object.name())
-}
-
-/// Whether an object with the same key lies there.
-fn is_at<T: Object>(objects: &[Option<Arc<T>>], number: Number, object: &T) -> bool {
-    let known = objects[number.get() as usize].as_ref();
-    known.is_some_and(|known| known.name() == object.name() && known.namespace() == object.namespace())
 }
 
 #[cfg(test)]

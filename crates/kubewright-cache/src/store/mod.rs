@@ -5,7 +5,7 @@
 //! reader, sees each batch whole or not at all, and copies no object. How the next one is made without copying much is the
 //! matter of `transaction`.
 //!
-//! Each object has a slot (`slots`). A table of hashes leads from a key to the number of the slot (`trie`), an index from a value
+//! Each object has a slot (`slots`). A table of hashes leads from a key to the number of the slot (`table`), an index from a value
 //! to many numbers (`numbers`), so that an update writes one slot and nothing else while its index values stay the same. Keys are
 //! those of the objects and are not stored again: an object costs about 25 bytes, and 4 to 8 for each value in an index; twice that
 //! where it was written since the last big change.
@@ -19,6 +19,7 @@ mod slots;
 mod snapshot;
 mod state;
 mod steps;
+mod table;
 mod transaction;
 mod trie;
 
@@ -32,8 +33,8 @@ pub use index::{IndexerConflict, Indexers, NAMESPACE_INDEX, UnknownIndex};
 pub use objects::Objects;
 pub use query::Query;
 pub use snapshot::{Change, Snapshot};
+pub(crate) use table::Table;
 pub use transaction::Transaction;
-pub(crate) use trie::{Number, Trie};
 
 use crate::Deleted;
 use state::State;

@@ -10,11 +10,11 @@ use super::objects::Objects;
 use super::query::Query;
 use super::slots::{Slots, touch};
 use super::steps::{Log, Step};
-use super::trie::{Number, Trie};
+use super::table::Table;
 
 /// Invariant: `table` has one entry for each object, and an index has its slot under each of its values.
 pub(super) struct State<T> {
-    pub(super) table: Trie<Number>,
+    pub(super) table: Table,
     pub(super) slots: Slots<T>,
     pub(super) indices: Vec<Index<T>>,
     pub(super) version: ResourceVersion,
@@ -33,7 +33,7 @@ impl<T> Clone for State<T> {
 
 impl<T: Object> State<T> {
     pub(super) fn new(indices: Vec<Index<T>>) -> Self {
-        State { table: Trie::default(), slots: Slots::default(), indices, version: ResourceVersion::default() }
+        State { table: Table::default(), slots: Slots::default(), indices, version: ResourceVersion::default() }
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
@@ -48,9 +48,9 @@ impl<T: Object> State<T> {
     // To call it, and `recognise`, took a seventh of a look-up.
     #[inline(always)]
     fn find(&self, hash: u32, namespace: &str, name: &str) -> Option<(u32, &Arc<T>)> {
-        let first = *self.table.first(hash)?;
+        let first = self.table.first(hash)?;
         match self.recognise(first, namespace, name) {
-            Some(object) => Some((first.get(), object)),
+            Some(object) => Some((first, object)),
             None => self.find_another(hash, namespace, name),
         }
     }
@@ -58,13 +58,14 @@ impl<T: Object> State<T> {
     /// The same where keys have the same hash.
     #[cold]
     fn find_another(&self, hash: u32, namespace: &str, name: &str) -> Option<(u32, &Arc<T>)> {
-        self.table.find(hash, |number| Some((number.get(), self.recognise(*number, namespace, name)?)))
+        let slot = self.table.find(hash, &|slot| self.recognise(slot, namespace, name).is_some())?;
+        Some((slot, self.slots.get(slot)?))
     }
 
     /// The object in a slot, if this is its key.
     #[inline(always)]
-    fn recognise(&self, number: Number, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        let object = self.slots.get(number.get())?;
+    fn recognise(&self, slot: u32, namespace: &str, name: &str) -> Option<&Arc<T>> {
+        let object = self.slots.get(slot)?;
         // Who gets it will count a reference: that line of memory is waited for together with the one of the key.
         touch(object);
         (same(object.name(), name) && same(object.namespace(), namespace)).then_some(object)

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use kubewright_core::{Object, ResourceVersion, Str};
 
 use super::state::State;
-use super::trie::Number;
 
 /// After so many steps it is cheaper to begin with a new copy, and old objects should not be held until the next write.
 const LIMIT: usize = 512;
@@ -103,13 +102,13 @@ impl<T: Object> State<T> {
     fn apply(&mut self, write: u64, step: Step<T>) -> Option<Arc<T>> {
         match step {
             Step::Add { hash, slot, object } => {
-                self.table.add(hash, Number::new(slot));
+                self.table.add(hash, slot);
                 self.slots.add(write, slot, object);
                 None
             }
             Step::Set { slot, object } => self.slots.set(write, slot, object),
             Step::Remove { hash, slot } => {
-                self.table.remove(hash, |number| *number == Number::new(slot));
+                self.table.remove(hash, slot);
                 self.slots.remove(write, slot)
             }
             Step::Enter { index, value, slot } => {

@@ -19,7 +19,7 @@ use super::slots::Slots;
 use super::snapshot::Snapshot;
 use super::state::State;
 use super::steps::{Log, Step};
-use super::trie::Trie;
+use super::table::Table;
 use crate::Deleted;
 
 /// How often to look whether a reader has left; long enough for one that is just getting an object.
@@ -170,7 +170,7 @@ impl<T: Object> Transaction<T> {
     pub fn replace(&mut self, objects: impl IntoIterator<Item = Arc<T>>, version: ResourceVersion) {
         self.log.give_up();
         let state = own(&mut self.state);
-        state.table = Trie::default();
+        state.table = Table::default();
         state.slots = Slots::default();
         state.indices.iter_mut().for_each(|index| index.buckets = Buckets::default());
         objects.into_iter().for_each(|object| drop(state.put(object, &mut self.log)));

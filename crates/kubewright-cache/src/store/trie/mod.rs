@@ -7,7 +7,6 @@
 
 mod leaf;
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use leaf::{Entry, Group, Leaf};
@@ -24,23 +23,8 @@ const fn leaf_max<E>() -> usize {
     4096 / size_of::<(u32, Option<E>)>()
 }
 
-/// The number of a place as tables hold it, with its hash in eight bytes: they are what a look-up by key should find in the
-/// processor's own memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Number(NonZeroU32);
-
-impl Number {
-    pub(crate) fn new(place: u32) -> Self {
-        Number(NonZeroU32::MIN.saturating_add(place))
-    }
-
-    pub(crate) fn get(self) -> u32 {
-        self.0.get() - 1
-    }
-}
-
 /// A map by hash. Cloning is O(1).
-pub(crate) struct Trie<E> {
+pub(super) struct Trie<E> {
     root: Node<E>,
 }
 
@@ -75,13 +59,13 @@ impl<E> Default for Trie<E> {
 
 impl<E> Trie<E> {
     /// What `look` makes of the entry of this hash that it recognises.
-    pub(crate) fn find<'a, R>(&'a self, hash: u32, look: impl FnMut(&'a E) -> Option<R>) -> Option<R> {
+    pub(super) fn find<'a, R>(&'a self, hash: u32, look: impl FnMut(&'a E) -> Option<R>) -> Option<R> {
         self.leaf(hash)?.find(hash, look).map(|(_, found)| found)
     }
 
     /// An entry of this hash: the only one, as good as always.
     #[inline]
-    pub(crate) fn first(&self, hash: u32) -> Option<&E> {
+    pub(super) fn first(&self, hash: u32) -> Option<&E> {
         self.leaf(hash)?.first(hash)
     }
 
@@ -101,7 +85,7 @@ impl<E> Trie<E> {
     }
 
     /// All entries, in no order that means anything.
-    pub(crate) fn iter(&self) -> Iter<'_, E> {
+    pub(super) fn iter(&self) -> Iter<'_, E> {
         let mut iter = Iter { stack: Vec::new(), groups: [].iter(), group: [].iter() };
         iter.enter(&self.root);
         iter
@@ -110,17 +94,17 @@ impl<E> Trie<E> {
 
 impl<E: Clone> Trie<E> {
     /// Adds an entry. There must be none that would be taken for it.
-    pub(crate) fn add(&mut self, hash: u32, value: E) {
+    pub(super) fn add(&mut self, hash: u32, value: E) {
         self.root.add(0, Entry { hash, value });
     }
 
     /// Takes the entry out that `is_it` recognises, if there is one; to ask for one that is not there may copy its way.
-    pub(crate) fn remove(&mut self, hash: u32, is_it: impl Fn(&E) -> bool) -> Option<E> {
+    pub(super) fn remove(&mut self, hash: u32, is_it: impl Fn(&E) -> bool) -> Option<E> {
         self.root.remove(0, hash, &is_it)
     }
 
     /// The entry that `is_it` recognises, to be changed in place.
-    pub(crate) fn get_mut(&mut self, hash: u32, is_it: impl Fn(&E) -> bool) -> Option<&mut E> {
+    pub(super) fn get_mut(&mut self, hash: u32, is_it: impl Fn(&E) -> bool) -> Option<&mut E> {
         let (mut node, mut rest) = (&mut self.root, hash);
         loop {
             match node {
