@@ -12,20 +12,19 @@ mod reason;
 mod relation;
 mod run;
 mod running;
+mod settings;
 mod shared;
 mod watches;
 mod work;
 
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_cache::{Event, InformerHandle, SharedInformerFactory};
 use kubewright_core::{GroupKind, Kind, Object, ObjectKey, Str};
-use kubewright_workqueue::limiter::ItemExponential;
-use kubewright_workqueue::{Ageing, Options, PriorityQueue, RateLimiter};
+use kubewright_workqueue::{Ageing, RateLimiter};
 use tokio_util::sync::CancellationToken;
 
 pub use context::Context;
@@ -37,15 +36,11 @@ pub use reason::{Change, Reason, Reasons};
 pub(crate) use relation::Relation;
 pub use running::{ControllerError, RunnableController};
 pub use shared::ControllerHandle;
-pub(crate) use shared::Shared;
 
 use crate::sharding::Sharding;
 use crate::unwind::caught;
-use relation::{AllKeys, Attach};
-use work::{Feed, Plan};
-
-/// How long a failing key waits at first, and at the most.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
+use relation::AllKeys;
+use settings::Settings;
 
 /// A controller of objects of type `T`, to be configured and run.
 ///
@@ -76,25 +71,12 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from
 #[doc(alias = "NewControllerManagedBy")]
 #[doc(alias = "Builder")]
 pub struct Controller<T> {
-    name: Str,
-    factory: SharedInformerFactory,
+    settings: Settings,
     kind: GroupKind,
     resource: Str,
     is_namespaced: bool,
     main: InformerHandle<T>,
     filter: Option<Predicate<T>>,
-    relations: Vec<Attach>,
-    feeds: Vec<(Str, Feed)>,
-    periods: Vec<Duration>,
-    workers: usize,
-    limiter: Box<dyn RateLimiter<ObjectKey>>,
-    ageing: Ageing,
-    timeout: Option<Duration>,
-    sync_timeout: Duration,
-    patience: Duration,
-    metrics: Option<ControllerMetrics>,
-    sharding: Option<Sharding>,
-    objects: PhantomData<fn() -> T>,
 }
 
 impl<T: Kind> Controller<T> {
@@ -127,34 +109,15 @@ impl<T: Object> Controller<T> {
         resource: Str,
         is_namespaced: bool,
     ) -> Self {
-        Controller {
-            name: name.into(),
-            factory: factory.clone(),
-            kind,
-            resource,
-            is_namespaced,
-            main: informer,
-            filter: None,
-            relations: Vec::new(),
-            feeds: Vec::new(),
-            periods: Vec::new(),
-            workers: 1,
-            limiter: Box::new(ItemExponential::new(BACK_OFF.0, BACK_OFF.1)),
-            ageing: Ageing::default(),
-            timeout: None,
-            sync_timeout: Duration::from_secs(120),
-            patience: Duration::from_secs(60),
-            metrics: None,
-            sharding: None,
-            objects: PhantomData,
-        }
+        let settings = Settings::new(name.into(), factory.clone());
+        Controller { settings, kind, resource, is_namespaced, main: informer, filter: None }
     }
 
     /// How many keys are reconciled at once; at least 1, which is the default.
     #[doc(alias = "MaxConcurrentReconciles")]
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
-        self.workers = workers.max(1);
+        self.settings.workers = workers.max(1);
         self
     }
 
@@ -162,14 +125,14 @@ impl<T: Object> Controller<T> {
     #[doc(alias = "RateLimiter")]
     #[must_use]
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
-        self.limiter = Box::new(limiter);
+        self.settings.limiter = Box::new(limiter);
         self
     }
 
     /// How waiting makes up for low priority, so that nothing starves.
     #[must_use]
     pub fn ageing(mut self, ageing: Ageing) -> Self {
-        self.ageing = ageing;
+        self.settings.ageing = ageing;
         self
     }
 
@@ -177,7 +140,7 @@ impl<T: Object> Controller<T> {
     #[doc(alias = "ReconciliationTimeout")]
     #[must_use]
     pub fn reconcile_timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.settings.timeout = Some(timeout);
         self
     }
 
@@ -185,7 +148,7 @@ impl<T: Object> Controller<T> {
     #[doc(alias = "CacheSyncTimeout")]
     #[must_use]
     pub fn cache_sync_timeout(mut self, timeout: Duration) -> Self {
-        self.sync_timeout = timeout;
+        self.settings.sync_timeout = timeout;
         self
     }
 
@@ -193,21 +156,21 @@ impl<T: Object> Controller<T> {
     /// default, in which a bookmark has come even if the object is none that the cache keeps.
     #[must_use]
     pub fn write_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.settings.patience = patience;
         self
     }
 
     /// Shows what it does in these metrics. In none by default.
     #[must_use]
     pub fn metrics(mut self, metrics: &ControllerMetrics) -> Self {
-        self.metrics = Some(metrics.clone());
+        self.settings.metrics = Some(metrics.clone());
         self
     }
 
     /// Reconciles only the keys that are this replica's. All by default. The sharding has to be run, by a manager or alone.
     #[must_use]
     pub fn sharded(mut self, sharding: &Sharding) -> Self {
-        self.sharding = Some(sharding.clone());
+        self.settings.sharding = Some(sharding.clone());
         self
     }
 
@@ -251,15 +214,6 @@ impl<T: Object> Controller<T> {
         F: Fn(Context) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
     {
-        let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name));
-        if let Some(numbers) = &numbers {
-            numbers.set_workers(self.workers);
-        }
-        let mut options = Options::new().name(self.name.to_string()).controller(self.name.to_string());
-        if let Some(metrics) = &self.metrics {
-            options = options.metrics(&metrics.queues);
-        }
-        let queue = PriorityQueue::new(self.limiter, self.ageing, options);
         let (listed, filter) = (self.main.store().clone(), self.filter.clone());
         // As a controller that starts would find them.
         let is_listed = move |object: &Arc<T>| {
@@ -270,46 +224,16 @@ impl<T: Object> Controller<T> {
         let listed_keys: AllKeys = Arc::new(move || {
             listed.list().iter().filter(|object| is_listed(object)).map(|object| object.key()).collect()
         });
-        let timers =
-            self.periods.into_iter().map(|period| (Str::from_static("timer"), timer(period, listed_keys.clone())));
         let main = relation::watch(self.resource, self.main, self.filter, relation::itself());
-        let plan = Plan {
-            client: self.factory.client().clone(),
-            places: run::places(reconcile),
-            timeout: self.timeout,
-            patience: self.patience,
-        };
-        let controller = RunnableController {
-            shared: Arc::new(Shared::new(self.name, queue, numbers)),
-            factory: self.factory,
-            attach: std::iter::once(main).chain(self.relations).collect(),
-            feeds: self.feeds.into_iter().chain(timers).collect(),
-            listed_keys,
-            workers: self.workers,
-            sync_timeout: self.sync_timeout,
-            plan: Arc::new(plan),
-        };
-        if let Some(sharding) = &self.sharding {
-            controller.share(sharding);
-        }
-        controller
+        self.settings.runnable(main, listed_keys, run::places(reconcile))
     }
-}
-
-/// Asks for all of these keys once each `period`.
-fn timer(period: Duration, keys: AllKeys) -> Feed {
-    Box::new(move |handle| {
-        Box::pin(async move {
-            loop {
-                tokio::time::sleep(period).await;
-                keys().into_iter().for_each(|key| handle.request(key, "timer"));
-            }
-        })
-    })
 }
 
 impl<T> fmt::Debug for Controller<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Controller").field("name", &self.name).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Controller")
+            .field("name", &self.settings.name)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }

@@ -36,7 +36,7 @@ impl<T: Object> Controller<T> {
     #[must_use]
     pub fn owns_when<K: Kind>(self, predicate: Predicate<K>) -> Self {
         let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
-        let informer = self.factory.informer::<K>();
+        let informer = self.settings.factory.informer::<K>();
         self.related(name_of::<K>(), informer, Some(predicate), mapping)
     }
 
@@ -45,7 +45,7 @@ impl<T: Object> Controller<T> {
     #[must_use]
     pub fn owns_with_every_owner<K: Kind>(self) -> Self {
         let mapping = relation::owner(self.kind.clone(), self.is_namespaced, true);
-        let informer = self.factory.informer::<K>();
+        let informer = self.settings.factory.informer::<K>();
         self.related(name_of::<K>(), informer, None, mapping)
     }
 
@@ -54,7 +54,7 @@ impl<T: Object> Controller<T> {
     #[must_use]
     pub fn owns_metadata<K: Kind>(self) -> Self {
         let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
-        let informer = self.factory.metadata(resource_of::<K>(), Scoped::default());
+        let informer = self.settings.factory.metadata(resource_of::<K>(), Scoped::default());
         self.related(name_of::<K>(), informer, None, mapping)
     }
 
@@ -81,7 +81,7 @@ impl<T: Object> Controller<T> {
         predicate: Predicate<K>,
         map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        let informer = self.factory.informer::<K>();
+        let informer = self.settings.factory.informer::<K>();
         self.watches_informer(name_of::<K>(), informer, predicate, map)
     }
 
@@ -92,7 +92,7 @@ impl<T: Object> Controller<T> {
         self,
         map: impl Fn(&PartialObjectMetadata) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        let informer = self.factory.metadata(resource_of::<K>(), Scoped::default());
+        let informer = self.settings.factory.metadata(resource_of::<K>(), Scoped::default());
         self.watches_informer(name_of::<K>(), informer, Predicate::new(|_| true), map)
     }
 
@@ -117,7 +117,7 @@ impl<T: Object> Controller<T> {
         predicate: Option<Predicate<K>>,
         mapping: Mapping<K>,
     ) -> Self {
-        self.relations.push(relation::watch(name, informer, predicate, mapping));
+        self.settings.relations.push(relation::watch(name, informer, predicate, mapping));
         self
     }
 
@@ -137,7 +137,7 @@ impl<T: Object> Controller<T> {
     /// Reconciles all objects of the main kind once each `period`, as far as the filter lets a list of them pass.
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
-        self.periods.push(period);
+        self.settings.periods.push(period);
         self
     }
 
@@ -149,7 +149,7 @@ impl<T: Object> Controller<T> {
         name: impl Into<Str>,
         task: impl FnOnce(ControllerHandle) -> F + Send + 'static,
     ) -> Self {
-        self.feeds.push((name.into(), Box::new(|handle| Box::pin(task(handle)))));
+        self.settings.feeds.push((name.into(), Box::new(|handle| Box::pin(task(handle)))));
         self
     }
 }
