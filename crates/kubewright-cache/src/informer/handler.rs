@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use kubewright_core::Object;
+use kubewright_core::{Object, ObjectKey};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -251,7 +251,7 @@ pub(crate) fn try_tell<T: Object>(handler: &mut dyn EventHandler<T>, event: &Eve
     match catch_unwind(AssertUnwindSafe(|| handler.try_event(event))) {
         Ok(true) => Told::Yes,
         Ok(false) => Told::NotYet,
-        Err(_) => panicked(event),
+        Err(_) => panicked(&event.key()),
     }
 }
 
@@ -260,13 +260,14 @@ pub(crate) async fn tell_when_ready<T: Object>(handler: &mut dyn EventHandler<T>
     let mut taking = pin!(async { handler.event_when_ready(event).await });
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| taking.as_mut().poll(context))) {
         Ok(poll) => poll.map(|()| Told::Yes),
-        Err(_) => Poll::Ready(panicked(event)),
+        Err(_) => Poll::Ready(panicked(&event.key())),
     })
     .await
 }
 
-fn panicked<T: Object>(event: &Event<T>) -> Told {
-    tracing::error!(key = %event.key(), "a handler of events panicked");
+/// Tells of a panic.
+pub(crate) fn panicked(key: &ObjectKey) -> Told {
+    tracing::error!(%key, "a handler of events panicked");
     Told::Panicked
 }
 

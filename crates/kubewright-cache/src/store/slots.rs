@@ -90,7 +90,11 @@ impl<T> Slots<T> {
 
     /// All objects with their slots.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u32, &Arc<T>)> {
-        (0..self.end).filter_map(|slot| Some((slot, self.get(slot)?)))
+        self.entries_from(0)
+    }
+
+    pub(super) fn entries_from(&self, first: u32) -> impl Iterator<Item = (u32, &Arc<T>)> {
+        (first..self.end).filter_map(|slot| Some((slot, self.get(slot)?)))
     }
 
     /// A slot for one more.

@@ -1,5 +1,6 @@
 //! The whole store at one moment.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,6 +40,21 @@ impl<T: Object> Snapshot<T> {
     #[doc(alias = "List")]
     pub fn iter(&self) -> Objects<'_, T> {
         Objects::all(&self.state.slots)
+    }
+
+    /// The object in the first slot from this one on that has one, with its slot, for those who stop on their way.
+    pub(crate) fn first_from(&self, slot: u32) -> Option<(u32, &Arc<T>)> {
+        self.state.slots.entries_from(slot).next()
+    }
+
+    /// The same without its type, for those who only keep it.
+    pub(crate) fn into_any(self) -> Arc<dyn Any + Send + Sync> {
+        self.state
+    }
+
+    /// What [`into_any`](Self::into_any) was given. Must be of this type.
+    pub(crate) fn of(any: &Arc<dyn Any + Send + Sync>) -> Self {
+        Snapshot { state: any.clone().downcast().expect("a snapshot of objects of this type") }
     }
 
     /// How many objects there are.

@@ -1,49 +1,59 @@
 //! The task of one handler: takes work, tells the handler, and survives its panics.
 
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use kubewright_core::Object;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
-use super::listener::{Batch, Listener, Work};
+use super::batch::Work;
+use super::listener::{Listener, Turn};
 use super::options::OnPanic;
-use crate::Deleted;
-use crate::informer::event::Event;
-use crate::informer::handler::{EventHandler, Told, tell_when_ready, try_tell};
-use crate::store::{Change, Snapshot};
+use super::teller::Tell;
+use crate::informer::handler::{Told, panicked};
+use crate::queue::BoxFuture;
 
 /// How long a handler that panicked rests before it is told of everything again.
 const REST: Duration = Duration::from_secs(1);
 
-/// Tells `handler` of all that comes until it is removed or the informer stops. The event in hand is finished first.
-pub(super) async fn deliver<T: Object>(listener: Arc<Listener<T>>, handler: Box<dyn EventHandler<T>>) {
-    let _stopped = Stopped(&listener);
-    Delivery { listener: &listener, handler, has_panicked: false, has_missed: false }.run().await;
+/// What lives as long as a handler does.
+pub(crate) type Kept = Option<Arc<dyn Any + Send + Sync>>;
+
+/// Tells a handler of all that comes until it is removed or the informer stops. The event in hand is finished first.
+pub(super) fn deliver(listener: Arc<Listener>, teller: Box<dyn Tell>, kept: Kept) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let _stopped = Stopped(&listener);
+        Delivery { listener: &listener, teller, _kept: kept, has_panicked: false, has_missed: false }.run().await;
+    })
 }
 
 /// Says that the task is over, however it came to that.
-struct Stopped<'a, T: Object>(&'a Listener<T>);
+struct Stopped<'a>(&'a Listener);
 
-impl<T: Object> Drop for Stopped<'_, T> {
+impl Drop for Stopped<'_> {
     fn drop(&mut self) {
         self.0.end();
         self.0.stopped.cancel();
     }
 }
 
-struct Delivery<'a, T> {
-    listener: &'a Listener<T>,
-    handler: Box<dyn EventHandler<T>>,
+struct Delivery<'a> {
+    listener: &'a Listener,
+    teller: Box<dyn Tell>,
+    _kept: Kept,
     has_panicked: bool,
     /// An event was let go because the handler is to stop.
     has_missed: bool,
 }
 
-impl<T: Object> Delivery<'_, T> {
+impl Delivery<'_> {
     async fn run(&mut self) {
-        while let Some(Batch { work, after, ends_initial_list }) = self.listener.take().await {
+        while let Some(Turn { work, after, ends_initial_list }) = self.listener.take().await {
             self.work_through(work).await;
             if self.has_missed {
                 return;
@@ -62,96 +72,59 @@ impl<T: Object> Delivery<'_, T> {
         }
     }
 
-    async fn work_through(&mut self, work: Work<T>) {
+    async fn work_through(&mut self, work: Work) {
         let is_initial = !*self.listener.synced.borrow();
-        match work {
-            Work::Events { events, with_reminders } => {
-                for event in events.iter().filter(|event| with_reminders || !event.is_reminder()) {
-                    self.tell(event).await;
-                }
-            }
-            Work::All(snapshot) => {
-                for object in &snapshot {
-                    self.tell(&added(object, true)).await;
-                }
-            }
-            Work::Reminders { before, after } => {
-                for object in &after {
-                    let is_same = |before: &Snapshot<T>| {
-                        let old = before.get(object.namespace(), object.name());
-                        old.is_some_and(|old| Arc::ptr_eq(old, object))
-                    };
-                    if before.as_ref().is_none_or(is_same) {
-                        self.tell(&Event::Updated { old: object.clone(), new: object.clone() }).await;
-                    }
-                }
-            }
-            Work::Difference { from, to, all } => self.catch_up(&from, &to, all, is_initial).await,
+        self.tell_all(&work, is_initial).await;
+        if let Work::Difference { from: Some(from), to, all: true } = work {
+            self.tell_all(&Work::Reminders { before: Some(from), after: to }, is_initial).await;
         }
     }
 
-    /// Tells what leads from one snapshot to the other: first what is gone.
-    async fn catch_up(&mut self, from: &Snapshot<T>, to: &Snapshot<T>, all: bool, is_initial: bool) {
-        let changes = from.changes(to);
-        let is_another = |old: &Arc<T>, new: &Arc<T>| old.uid() != new.uid();
-        for change in &changes {
-            match change {
-                Change::Removed(old) => self.tell(&gone(old)).await,
-                Change::Updated { old, new } if is_another(old, new) => self.tell(&gone(old)).await,
-                _ => {}
+    async fn tell_all(&mut self, work: &Work, is_initial: bool) {
+        self.teller.begin(work, is_initial);
+        while self.teller.advance() {
+            if self.listener.has_ended() {
+                self.has_missed = true;
+                break;
             }
-        }
-        for change in &changes {
-            match change {
-                Change::Added(new) => self.tell(&added(new, is_initial)).await,
-                Change::Updated { old, new } if is_another(old, new) => self.tell(&added(new, is_initial)).await,
-                Change::Updated { old, new } => {
-                    self.tell(&Event::Updated { old: Arc::clone(old), new: Arc::clone(new) }).await;
-                }
-                Change::Removed(_) => {}
+            if self.has_panicked && self.listener.options.on_panic != OnPanic::Skip {
+                break;
             }
+            self.tell().await;
+            // Lets others have their turn.
+            consume_budget().await;
         }
-        if all {
-            for object in to {
-                let is_same = from.get(object.namespace(), object.name()).is_some_and(|old| Arc::ptr_eq(old, object));
-                if is_same {
-                    self.tell(&Event::Updated { old: object.clone(), new: object.clone() }).await;
-                }
-            }
-        }
+        self.teller.end();
     }
 
-    async fn tell(&mut self, event: &Event<T>) {
-        if self.listener.has_ended() {
-            self.has_missed = true;
-            return;
-        }
-        if self.has_panicked && self.listener.options.on_panic != OnPanic::Skip {
-            return;
-        }
-        let mut told = try_tell(&mut *self.handler, event);
-        if told == Told::NotYet {
-            told = tokio::select! {
+    async fn tell(&mut self) {
+        let told = match catch_unwind(AssertUnwindSafe(|| self.teller.try_tell())) {
+            Ok(true) => Told::Yes,
+            Ok(false) => tokio::select! {
                 () = self.listener.ended() => {
                     self.has_missed = true;
                     return;
                 }
-                told = tell_when_ready(&mut *self.handler, event) => told,
-            };
-        }
+                told = tell_when_ready(&mut *self.teller) => told,
+            },
+            Err(_) => Told::Panicked,
+        };
         if told == Told::Panicked {
+            if let Some(key) = self.teller.key() {
+                panicked(&key);
+            }
             self.listener.panicked();
             self.has_panicked = true;
         }
-        // Lets others have their turn.
-        consume_budget().await;
     }
 }
 
-fn added<T>(object: &Arc<T>, is_in_initial_list: bool) -> Event<T> {
-    Event::Added { object: object.clone(), is_in_initial_list }
-}
-
-fn gone<T: Object>(object: &Arc<T>) -> Event<T> {
-    Event::Deleted(Deleted::LastKnown { key: object.key(), object: Some(object.clone()) })
+async fn tell_when_ready(teller: &mut dyn Tell) -> Told {
+    // What panics when it is called does so when it is polled.
+    let mut taking = pin!(async { teller.tell_when_ready().await });
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| taking.as_mut().poll(context))) {
+        Ok(poll) => poll.map(|()| Told::Yes),
+        Err(_) => Poll::Ready(Told::Panicked),
+    })
+    .await
 }

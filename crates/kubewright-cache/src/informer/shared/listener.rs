@@ -13,45 +13,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use kubewright_core::Object;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::batch::{AnySnapshot, Around, Batch, Work};
 use super::options::{HandlerOptions, OnPanic, Overflow};
-use crate::informer::event::Event;
-use crate::store::{Snapshot, Store};
-
-/// Something for a handler to work through.
-pub(super) enum Work<T> {
-    /// Events, with reminders or without.
-    Events { events: Arc<Vec<Event<T>>>, with_reminders: bool },
-    /// All objects, for a handler that begins.
-    All(Snapshot<T>),
-    /// Reminders of objects that are the same in both, or of all that the second one has.
-    Reminders { before: Option<Snapshot<T>>, after: Snapshot<T> },
-    /// What leads from one to the other, and if `all`, the rest as well.
-    Difference { from: Snapshot<T>, to: Snapshot<T>, all: bool },
-}
+use crate::queue::BoxFuture;
 
 /// Work, as it stands in line.
-pub(super) struct Batch<T> {
-    pub(super) work: Work<T>,
+pub(super) struct Turn {
+    pub(super) work: Work,
     /// Where it leads, for handlers that may have to be told of everything again.
-    pub(super) after: Option<Snapshot<T>>,
+    pub(super) after: Option<AnySnapshot>,
     /// With it the first list is complete.
     pub(super) ends_initial_list: bool,
 }
 
-/// The store around some work.
-pub(super) struct Around<'a, T> {
-    pub(super) before: &'a Snapshot<T>,
-    pub(super) after: &'a Snapshot<T>,
-}
+/// How many changes lead from one snapshot, or from nothing, to another.
+pub(super) type CountChanges = fn(Option<&AnySnapshot>, &AnySnapshot) -> usize;
 
 /// One handler as the informer sees it.
-pub(super) struct Listener<T> {
-    state: Mutex<State<T>>,
+pub(super) struct Listener {
+    state: Mutex<State>,
     /// Set when the handler is to stop.
     has_ended: AtomicBool,
     /// Half of the buffer is free, or the handler is to stop.
@@ -61,34 +45,35 @@ pub(super) struct Listener<T> {
     pub(super) stopped: CancellationToken,
     pub(super) panics: AtomicU64,
     pub(super) options: HandlerOptions,
+    count_changes: CountChanges,
 }
 
-struct State<T> {
+struct State {
     /// The handler's task, while it waits. It is the only one that does, for every event of every handler, so this is all it takes.
     waiting: Option<Waker>,
-    line: VecDeque<Batch<T>>,
+    line: VecDeque<Turn>,
     /// How many events are in line.
     buffered: usize,
     /// Set while the handler lags.
-    mark: Option<Mark<T>>,
+    mark: Option<Mark>,
     /// Set while the handler has fallen behind.
-    behind: Option<Behind<T>>,
-    /// What the handler is through with, if it may have to be told of everything again.
-    seen: Option<Snapshot<T>>,
+    behind: Option<Behind>,
+    /// What the handler is through with, if it may have to be told of everything again; none at first.
+    seen: Option<AnySnapshot>,
     resync: Resync,
 }
 
 /// Where the line may be cut off.
-struct Mark<T> {
+struct Mark {
     /// How many batches stand before it.
     place: usize,
-    /// What the handler has seen when it is through with those.
-    seen: Snapshot<T>,
+    /// What the handler has seen when it is through with those, if anything.
+    seen: Option<AnySnapshot>,
 }
 
-struct Behind<T> {
-    from: Snapshot<T>,
-    target: Snapshot<T>,
+struct Behind {
+    from: Option<AnySnapshot>,
+    target: AnySnapshot,
     all: bool,
     ends_initial_list: bool,
 }
@@ -101,13 +86,12 @@ struct Resync {
     is_syncing: bool,
 }
 
-impl<T: Object> Listener<T> {
-    pub(super) fn new(options: HandlerOptions, resync: Option<Duration>) -> Self {
+impl Listener {
+    pub(super) fn new(options: HandlerOptions, resync: Option<Duration>, count_changes: CountChanges) -> Self {
         let now = Instant::now();
         let resync = Resync { period: resync, next: after(now, resync), is_syncing: true };
-        let seen = (options.on_panic == OnPanic::Replay).then(nothing);
         let line = VecDeque::new();
-        let state = State { waiting: None, line, buffered: 0, mark: None, behind: None, seen, resync };
+        let state = State { waiting: None, line, buffered: 0, mark: None, behind: None, seen: None, resync };
         Listener {
             state: Mutex::new(state),
             has_ended: AtomicBool::new(false),
@@ -116,29 +100,30 @@ impl<T: Object> Listener<T> {
             stopped: CancellationToken::new(),
             panics: AtomicU64::new(0),
             options,
+            count_changes,
         }
     }
 
     /// Puts events in line, reminders among them only where it is time for them; says whether it is.
-    pub(super) fn push_events(&self, events: Arc<Vec<Event<T>>>, around: &Around<'_, T>) -> bool {
+    pub(super) fn push_events(&self, events: Arc<dyn Batch>, around: Around<'_>) -> bool {
         let state = self.lock();
         let with_reminders = state.resync.is_syncing;
-        if !events.is_empty() {
+        if events.count() > 0 {
             self.put(state, Work::Events { events, with_reminders }, around, false);
         }
         with_reminders
     }
 
     /// Puts work in line.
-    pub(super) fn push(&self, work: Work<T>, around: &Around<'_, T>, ends_initial_list: bool) {
+    pub(super) fn push(&self, work: Work, around: Around<'_>, ends_initial_list: bool) {
         self.put(self.lock(), work, around, ends_initial_list);
     }
 
     fn put(
         &self,
-        mut state: MutexGuard<'_, State<T>>,
-        work: Work<T>,
-        &Around { before, after }: &Around<'_, T>,
+        mut state: MutexGuard<'_, State>,
+        work: Work,
+        Around { before, after }: Around<'_>,
         ends_initial_list: bool,
     ) {
         let buffer = self.options.buffer;
@@ -149,8 +134,8 @@ impl<T: Object> Listener<T> {
         } else if !can_wait && state.buffered >= buffer {
             let mark = state.mark.take().unwrap_or_else(|| state.mark(before));
             let missed = state.line.split_off(mark.place);
-            state.buffered -= missed.iter().map(|batch| batch.work.events()).sum::<usize>();
-            let ends_initial_list = ends_initial_list || missed.iter().any(|batch| batch.ends_initial_list);
+            state.buffered -= missed.iter().map(|turn| turn.work.events()).sum::<usize>();
+            let ends_initial_list = ends_initial_list || missed.iter().any(|turn| turn.ends_initial_list);
             let all = self.options.overflow == Overflow::Replay;
             state.behind = Some(Behind { from: mark.seen, target: after.clone(), all, ends_initial_list });
         } else {
@@ -158,50 +143,52 @@ impl<T: Object> Listener<T> {
                 state.mark = Some(state.mark(before));
             }
             state.buffered += work.events();
-            let after = state.seen.is_some().then(|| after.clone());
-            state.line.push_back(Batch { work, after, ends_initial_list });
+            let after = self.keeps_seen().then(|| after.clone());
+            state.line.push_back(Turn { work, after, ends_initial_list });
         }
         wake(state);
     }
 
     /// Has the handler told of everything again, since it is not through with what it took, which leads to `after`.
-    pub(super) fn replay(&self, after: Option<Snapshot<T>>, ends_initial_list: bool) {
+    pub(super) fn replay(&self, after: Option<AnySnapshot>, ends_initial_list: bool) {
         let mut state = self.lock();
         let missed = std::mem::take(&mut state.line);
         (state.buffered, state.mark) = (0, None);
         let before = state.behind.take();
-        let from = state.seen.clone().unwrap_or_else(nothing);
+        let from = state.seen.clone();
         let target = match &before {
-            Some(behind) => behind.target.clone(),
-            None => missed.back().and_then(|batch| batch.after.clone()).or(after).unwrap_or_else(|| from.clone()),
+            Some(behind) => Some(behind.target.clone()),
+            None => missed.back().and_then(|turn| turn.after.clone()).or(after).or_else(|| from.clone()),
         };
+        // There is one, for who may be told again keeps it.
+        let Some(target) = target else { return };
         let ends_initial_list = ends_initial_list
             || before.is_some_and(|behind| behind.ends_initial_list)
-            || missed.iter().any(|batch| batch.ends_initial_list);
+            || missed.iter().any(|turn| turn.ends_initial_list);
         state.behind = Some(Behind { from, target, all: true, ends_initial_list });
     }
 
     /// Waits for work; none when the handler is to stop. For its task alone. Cancel safe.
-    pub(super) async fn take(&self) -> Option<Batch<T>> {
+    pub(super) async fn take(&self) -> Option<Turn> {
         let taken = poll_fn(|context| {
             let mut state = self.lock();
             if self.has_ended() {
                 return Poll::Ready(None);
             }
-            match state.take() {
-                Some(batch) => Poll::Ready(Some((batch, state.buffered <= self.options.buffer / 2))),
+            match state.take(self.keeps_seen()) {
+                Some(turn) => Poll::Ready(Some((turn, state.buffered <= self.options.buffer / 2))),
                 None => {
                     state.wait(context.waker());
                     Poll::Pending
                 }
             }
         });
-        let (batch, has_room) = taken.await?;
+        let (turn, has_room) = taken.await?;
         // Who waits for room is given much of it, not a wake for each batch.
         if has_room && self.options.overflow == Overflow::Block {
             self.drained.notify_waiters();
         }
-        Some(batch)
+        Some(turn)
     }
 
     /// Waits until the handler is to stop. For its task alone.
@@ -218,7 +205,7 @@ impl<T: Object> Listener<T> {
     }
 
     /// The handler is through with what it took, which leads to `after`.
-    pub(super) fn done(&self, after: Option<Snapshot<T>>, ends_initial_list: bool) {
+    pub(super) fn done(&self, after: Option<AnySnapshot>, ends_initial_list: bool) {
         if after.is_some() {
             let before = std::mem::replace(&mut self.lock().seen, after);
             // Not under the lock, for it may be much.
@@ -227,6 +214,19 @@ impl<T: Object> Listener<T> {
         if ends_initial_list {
             self.synced.send_replace(true);
         }
+    }
+
+    /// Waits until the handler is through with the first list; false if it stopped before.
+    pub(super) fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async {
+            let mut synced = self.synced.subscribe();
+            tokio::select! {
+                // At the same instant, having synced counts.
+                biased;
+                _ = synced.wait_for(|synced| *synced) => true,
+                () = self.stopped.cancelled() => false,
+            }
+        })
     }
 
     /// Whether the informer has to wait for this handler.
@@ -249,7 +249,7 @@ impl<T: Object> Listener<T> {
     pub(super) fn lag(&self) -> usize {
         let state = self.lock();
         match &state.behind {
-            Some(behind) => state.buffered + behind.from.changes(&behind.target).len(),
+            Some(behind) => state.buffered + (self.count_changes)(behind.from.as_ref(), &behind.target),
             None => state.buffered,
         }
     }
@@ -277,9 +277,7 @@ impl<T: Object> Listener<T> {
     pub(super) fn panicked(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
-}
 
-impl<T> Listener<T> {
     /// Has the handler stop. What waits for it is let go.
     pub(super) fn end(&self) {
         let state = self.lock();
@@ -292,7 +290,12 @@ impl<T> Listener<T> {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    /// Whether the handler may have to be told of everything again.
+    fn keeps_seen(&self) -> bool {
+        self.options.on_panic == OnPanic::Replay
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -303,32 +306,23 @@ fn after(now: Instant, period: Option<Duration>) -> Instant {
     now.checked_add(period).unwrap_or_else(|| now + Duration::from_secs(100 * 365 * 86_400))
 }
 
-impl<T> Work<T> {
-    fn events(&self) -> usize {
-        match self {
-            Work::Events { events, .. } => events.len(),
-            _ => 0,
-        }
-    }
-}
-
-impl<T> State<T> {
+impl State {
     /// A mark behind all that is in line.
-    fn mark(&self, before: &Snapshot<T>) -> Mark<T> {
-        Mark { place: self.line.len(), seen: before.clone() }
+    fn mark(&self, before: Option<&AnySnapshot>) -> Mark {
+        Mark { place: self.line.len(), seen: before.cloned() }
     }
 
-    fn take(&mut self) -> Option<Batch<T>> {
-        if let Some(batch) = self.line.pop_front() {
-            self.buffered -= batch.work.events();
+    fn take(&mut self, keeps_seen: bool) -> Option<Turn> {
+        if let Some(turn) = self.line.pop_front() {
+            self.buffered -= turn.work.events();
             // Whoever has come to the mark does not lag, or has to be marked again.
             self.mark =
                 self.mark.take().filter(|mark| mark.place > 0).map(|mark| Mark { place: mark.place - 1, ..mark });
-            return Some(batch);
+            return Some(turn);
         }
         let Behind { from, target, all, ends_initial_list } = self.behind.take()?;
-        let after = self.seen.is_some().then(|| target.clone());
-        Some(Batch { work: Work::Difference { from, to: target, all }, after, ends_initial_list })
+        let after = keeps_seen.then(|| target.clone());
+        Some(Turn { work: Work::Difference { from, to: target, all }, after, ends_initial_list })
     }
 
     fn wait(&mut self, waker: &Waker) {
@@ -339,13 +333,8 @@ impl<T> State<T> {
     }
 }
 
-/// What a handler has seen at first: of another store, but empty, so that the difference to any snapshot is all of it.
-pub(super) fn nothing<T: Object>() -> Snapshot<T> {
-    Store::default().snapshot()
-}
-
 /// Wakes the handler's task, after the lock is free for it.
-fn wake<T>(mut state: MutexGuard<'_, State<T>>) {
+fn wake(mut state: MutexGuard<'_, State>) {
     let waiting = state.waiting.take();
     drop(state);
     if let Some(waker) = waiting {

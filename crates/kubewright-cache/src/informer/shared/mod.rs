@@ -6,21 +6,27 @@
 //! The consumer applies a batch of deltas to the store and puts the events in line for each handler under one lock; a handler
 //! that joins takes a snapshot under the same lock. So it sees each object once, in the snapshot or in an event, and
 //! joining takes no longer for a large cache. Handlers never wait for each other, unless one is told to block.
+//!
+//! Two files know the type of the objects, so that the rest is compiled once, and not again for each kind that a program watches:
+//! `upstream`, which is reflector and store, and `teller`, which is a handler. Between them events and snapshots travel as `Any`
+//! (`batch`), behind the pointers that they are shared by anyway, and find their type again once for each piece of work. Who
+//! waits does so in `processor`, `listener` and `delivery`, in boxes made there: a future is compiled by whoever polls it.
 
+mod batch;
 mod delivery;
 mod feed;
 mod listener;
 mod options;
 mod processor;
 mod registration;
+mod teller;
 mod told;
+mod upstream;
 
 use std::fmt;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use kubewright_core::{Object, ResourceVersion};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use options::{HandlerOptions, InformerOptions, OnPanic, Overflow, QueueKind};
@@ -30,12 +36,13 @@ use super::handler::EventHandler;
 use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Labels;
+use crate::queue::BoxFuture;
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
-use crate::task::{Tasks, run_until};
-use feed::Feed;
-use listener::{Around, Listener, Work, nothing};
-use processor::{Ended, Phase, Processor, SHORTEST_RESYNC, Shared};
+pub(crate) use delivery::Kept;
+use processor::{Phase, Processor};
+use teller::{Teller, count_changes};
+use upstream::{Shared, Upstream};
 
 /// A cache of the objects of one resource, kept in step with the server, that tells handlers of changes.
 ///
@@ -89,28 +96,14 @@ impl<T: Object> SharedIndexInformer<T> {
     pub(crate) fn over(lister_watcher: Box<dyn ListerWatcher<T>>, options: InformerOptions<T>) -> Self {
         let store = Store::new(options.indexers);
         let queue = feed::queue(options.queue, Arc::new(store.clone()));
-        let processor = Processor {
-            listeners: Vec::new(),
-            phase: Phase::New,
-            resync_check: options.resync.map(|period| period.max(SHORTEST_RESYNC)),
-            has_synced: false,
-            lost_after: None,
-        };
         let (metrics, name) = options.metrics.unzip();
+        let labels = Labels { name: name.unwrap_or_default(), resource: options.resource };
         let shared = Arc::new(Shared {
+            processor: Arc::new(Processor::new(queue, options.resync, labels)),
             store,
-            queue,
             sources: Mutex::new(Some((lister_watcher, options.reflector))),
             reflector: OnceLock::new(),
             recreated: options.recreated,
-            default_resync: processor.resync_check,
-            processor: Mutex::new(processor),
-            told: Arc::default(),
-            synced: watch::Sender::new(false),
-            stop: CancellationToken::new(),
-            tasks: Tasks::default(),
-            labels: Labels { name: name.unwrap_or_default(), resource: options.resource },
-            latency: Mutex::default(),
         });
         if let Some(metrics) = metrics {
             metrics.watch(shared.clone());
@@ -139,23 +132,18 @@ impl<T: Object> SharedIndexInformer<T> {
         handler: impl EventHandler<T>,
         options: HandlerOptions,
     ) -> Result<HandlerRegistration, InformerStopped> {
-        let shared = &self.shared;
-        let listener = {
-            let mut processor = shared.processor();
-            if processor.phase == Phase::Stopped {
-                return Err(InformerStopped);
-            }
-            let period = processor.resync_period(&options, shared.default_resync);
-            let listener = Arc::new(Listener::new(options, period));
-            let snapshot = shared.store.snapshot();
-            let around = Around { before: &nothing(), after: &snapshot };
-            listener.push(Work::All(snapshot.clone()), &around, processor.has_synced);
-            processor.listeners.push(listener.clone());
-            listener
-        };
-        let delivery = delivery::deliver(listener.clone(), Box::new(handler));
-        shared.tasks.spawn(Box::pin(delivery));
-        Ok(HandlerRegistration { listener })
+        self.add(Box::new(handler), options, None)
+    }
+
+    /// The same with something that the handler keeps alive.
+    pub(crate) fn add(
+        &self,
+        handler: Box<dyn EventHandler<T>>,
+        options: HandlerOptions,
+        kept: Kept,
+    ) -> Result<HandlerRegistration, InformerStopped> {
+        let teller = (Box::new(Teller::new(handler)) as _, count_changes::<T> as _);
+        self.shared.processor.add(&*self.shared, teller, options, kept)
     }
 
     /// Adds indices, at any time before the informer has stopped.
@@ -163,7 +151,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Errors
     /// If there is an index of such a name, or the informer has stopped; then none is added.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), AddIndexersError> {
-        if self.shared.processor().phase == Phase::Stopped {
+        if self.shared.processor.phase() == Phase::Stopped {
             return Err(InformerStopped.into());
         }
         Ok(self.shared.store.add_indexers(indexers)?)
@@ -173,45 +161,26 @@ impl<T: Object> SharedIndexInformer<T> {
     ///
     /// Runs once: a second call returns at once. Dropping the future stops everything as well, without the waiting.
     pub async fn run(&self, stop: &CancellationToken) {
-        let shared = &self.shared;
-        let Some((lister_watcher, options)) = shared.sources.lock().unwrap_or_else(PoisonError::into_inner).take()
-        else {
-            tracing::warn!("the informer has been run already");
-            return;
-        };
-        let ended = Ended(shared);
-        let check = {
-            let mut processor = shared.processor();
-            processor.phase = Phase::Running;
-            processor.resync_check
-        };
-        let (asking, told) = (Arc::downgrade(shared), shared.told.clone());
-        let options = options
-            .resync_every(check.unwrap_or_default())
-            .should_resync(move || asking.upgrade().is_some_and(|shared| shared.should_resync()))
-            .on_event(move || told.lock().unwrap_or_else(PoisonError::into_inner).let_go());
-        let feed = Feed { queue: shared.queue.clone(), store: shared.store.clone() };
-        let reflector = Reflector::over(lister_watcher, Arc::new(feed), options);
-        let reflector = shared.reflector.get_or_init(|| reflector);
-        // The reflector and the consumer have stopped when this returns, before the handlers do.
-        run_until(stop, pin!(shared.work(reflector))).await;
-        drop(ended);
-        shared.tasks.ended().await;
+        self.running(stop).await;
+    }
+
+    /// The same as a future of no type.
+    pub(crate) fn running<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        self.shared.processor.run(&*self.shared, stop)
     }
 
     /// Whether all objects of the first list are in the cache; says nothing about handlers.
     pub fn has_synced(&self) -> bool {
-        *self.shared.synced.borrow()
+        self.shared.processor.has_synced()
     }
 
     /// Waits until all objects of the first list are in the cache; false if the informer stopped before. Cancel safe.
     pub async fn synced(&self) -> bool {
-        let mut synced = self.shared.synced.subscribe();
-        tokio::select! {
-            biased;
-            _ = synced.wait_for(|synced| *synced) => true,
-            () = self.shared.stop.cancelled() => false,
-        }
+        self.wait_until_synced().await
+    }
+
+    pub(crate) fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
+        self.shared.processor.wait_until_synced()
     }
 
     /// The cache. Only the informer writes to it.
@@ -228,7 +197,7 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// How the reflector is doing; absent before the informer runs.
     pub fn health(&self) -> Option<Health> {
-        self.shared.reflector.get().map(Reflector::health)
+        self.shared.health()
     }
 
     /// The version that the reflector has seen last; the cache may be a little behind.
@@ -239,17 +208,17 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// Whether the informer has stopped.
     pub fn is_stopped(&self) -> bool {
-        self.shared.processor().phase == Phase::Stopped
+        self.shared.processor.phase() == Phase::Stopped
     }
 }
 
 impl<T: Object> fmt::Debug for SharedIndexInformer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let processor = self.shared.processor();
+        let state = self.shared.processor.state();
         f.debug_struct("SharedIndexInformer")
             .field("store", &self.shared.store)
-            .field("phase", &processor.phase)
-            .field("handlers", &processor.listeners.len())
+            .field("phase", &state.phase)
+            .field("handlers", &state.listeners.len())
             .finish()
     }
 }

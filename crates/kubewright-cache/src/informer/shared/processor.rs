@@ -2,60 +2,57 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kubewright_core::Object;
 use tokio::sync::watch;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::InformerStopped;
+use super::batch::{Applied, Around, Work};
+use super::delivery::{Kept, deliver};
 use super::feed::AnyQueue;
-use super::listener::{Around, Listener, Work};
+use super::listener::{CountChanges, Listener};
 use super::options::HandlerOptions;
-use super::registration::Registered;
+use super::registration::HandlerRegistration;
+use super::teller::Tell;
 use super::told::Told;
-use crate::informer::process::{Applied, Recreated, Reminder, apply};
-use crate::lister_watcher::ListerWatcher;
-use crate::metrics::{Durations, Labels, Observed, Sample};
-use crate::reflector::{Reflector, ReflectorOptions};
-use crate::store::Store;
-use crate::task::{Tasks, take_turns};
+use super::upstream::Upstream;
+use crate::informer::process::Reminder;
+use crate::metrics::{Durations, Labels, Sample};
+use crate::queue::BoxFuture;
+use crate::task::{Tasks, run_until, take_turns};
 use crate::{AnyObject, Delta};
 
 /// Handlers cannot be reminded more often.
-pub(super) const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 
-/// What all handles of an informer share.
-pub(super) struct Shared<T> {
-    pub(super) store: Store<T>,
+/// The handlers of an informer, and how far it has come.
+#[doc(alias = "sharedProcessor")]
+pub(super) struct Processor {
+    state: Mutex<State>,
     pub(super) queue: Arc<AnyQueue>,
-    pub(super) sources: Mutex<Option<Sources<T>>>,
-    pub(super) reflector: OnceLock<Reflector<T>>,
-    pub(super) recreated: Recreated,
-    pub(super) default_resync: Option<Duration>,
-    pub(super) processor: Mutex<Processor<T>>,
+    default_resync: Option<Duration>,
     /// Of no use to anybody but the run itself.
-    pub(super) told: Arc<Mutex<Told<T>>>,
-    pub(super) synced: watch::Sender<bool>,
+    told: Arc<Mutex<Told>>,
+    synced: watch::Sender<bool>,
     /// Cancelled when the informer has stopped: after the run, or when nobody can run it any more.
     pub(super) stop: CancellationToken,
-    pub(super) tasks: Tasks,
+    tasks: Tasks,
     pub(super) labels: Labels,
-    pub(super) latency: Mutex<Durations>,
+    latency: Mutex<Durations>,
 }
 
-/// What a run begins with, taken by the first one.
-pub(super) type Sources<T> = (Box<dyn ListerWatcher<T>>, ReflectorOptions<T>);
-
-pub(super) struct Processor<T> {
-    pub(super) listeners: Vec<Arc<Listener<T>>>,
+pub(super) struct State {
+    pub(super) listeners: Vec<Arc<Listener>>,
     pub(super) phase: Phase,
-    pub(super) resync_check: Option<Duration>,
-    pub(super) has_synced: bool,
+    resync_check: Option<Duration>,
+    has_synced: bool,
     /// Some of what the queue gave was not applied: how many lists there had been. What the queue says of the first is not so any more.
-    pub(super) lost_after: Option<u64>,
+    lost_after: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,31 +62,99 @@ pub(super) enum Phase {
     Stopped,
 }
 
-impl<T: Object> Shared<T> {
-    pub(super) async fn work(&self, reflector: &Reflector<T>) {
+impl Processor {
+    pub(super) fn new(queue: Arc<AnyQueue>, resync: Option<Duration>, labels: Labels) -> Self {
+        let resync_check = resync.map(|period| period.max(SHORTEST_RESYNC));
+        let state =
+            State { listeners: Vec::new(), phase: Phase::New, resync_check, has_synced: false, lost_after: None };
+        Processor {
+            state: Mutex::new(state),
+            queue,
+            default_resync: resync_check,
+            told: Arc::default(),
+            synced: watch::Sender::new(false),
+            stop: CancellationToken::new(),
+            tasks: Tasks::default(),
+            labels,
+            latency: Mutex::default(),
+        }
+    }
+
+    /// Adds a handler, which has its turn with all that is in the store at this moment.
+    pub(super) fn add(
+        &self,
+        upstream: &dyn Upstream,
+        (teller, count_changes): (Box<dyn Tell>, CountChanges),
+        options: HandlerOptions,
+        kept: Kept,
+    ) -> Result<HandlerRegistration, InformerStopped> {
+        let listener = {
+            let mut state = self.state();
+            if state.phase == Phase::Stopped {
+                return Err(InformerStopped);
+            }
+            let period = state.resync_period(&options, self.default_resync);
+            let listener = Arc::new(Listener::new(options, period, count_changes));
+            let snapshot = upstream.snapshot();
+            let around = Around { before: None, after: &snapshot };
+            listener.push(Work::All(snapshot.clone()), around, state.has_synced);
+            state.listeners.push(listener.clone());
+            listener
+        };
+        self.tasks.spawn(deliver(listener.clone(), teller, kept));
+        Ok(HandlerRegistration { listener })
+    }
+
+    /// Works until `stop` is cancelled, and waits for the handlers.
+    pub(super) fn run<'a>(
+        self: &'a Arc<Self>,
+        upstream: &'a dyn Upstream,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if !upstream.begin(self) {
+                tracing::warn!("the informer has been run already");
+                return;
+            }
+            let ended = Ended(self);
+            // The reflector and the consumer have stopped when this returns, before the handlers do.
+            run_until(stop, pin!(self.work(upstream))).await;
+            drop(ended);
+            self.tasks.ended().await;
+        })
+    }
+
+    /// The run begins; says how often the reflector asks whether it is time to remind, zero being never.
+    pub(super) fn begin(&self) -> Duration {
+        let mut state = self.state();
+        state.phase = Phase::Running;
+        state.resync_check.unwrap_or_default()
+    }
+
+    async fn work(&self, upstream: &dyn Upstream) {
         loop {
             let never = CancellationToken::new();
             let mut has_synced = false;
             {
                 // Also where nothing is left to consume, as of a list of nothing.
-                let mut reflected = || has_synced = has_synced || self.note_synced();
-                let (reflecting, consuming) = (pin!(reflector.run(&never)), pin!(self.consume()));
-                take_turns(reflecting, consuming, &|| self.queue.is_due(), &mut reflected).await;
+                let mut reflected = || has_synced = has_synced || self.note_synced(upstream);
+                let (mut reflecting, consuming) = (upstream.reflect(&never), pin!(self.consume(upstream)));
+                take_turns(reflecting.as_mut(), consuming, &|| self.queue.is_due(), &mut reflected).await;
             }
             // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
             // must not have the server list without end.
-            reflector.back_off(None).await;
+            upstream.back_off().await;
         }
     }
 
     /// Applies what comes out of the queue; returns only if that panics.
-    async fn consume(&self) {
+    async fn consume(&self, upstream: &dyn Upstream) {
         loop {
             self.room().await;
             let mut has_panicked = false;
             let mut process = |deltas, is_in_initial_list| {
                 let start = Instant::now();
-                let process = AssertUnwindSafe(|| self.process(deltas, is_in_initial_list));
+                let process = AssertUnwindSafe(|| self.process(upstream, deltas, is_in_initial_list));
                 has_panicked = catch_unwind(process).is_err();
                 self.latency.lock().unwrap_or_else(PoisonError::into_inner).observe(start.elapsed());
             };
@@ -98,10 +163,10 @@ impl<T: Object> Shared<T> {
             }
             if has_panicked {
                 tracing::error!("applying changes to the cache panicked, perhaps in an index function");
-                self.processor().lost_after = Some(self.lists());
+                self.state().lost_after = Some(lists(upstream));
                 return;
             }
-            self.note_synced();
+            self.note_synced(upstream);
             consume_budget().await;
         }
     }
@@ -109,7 +174,7 @@ impl<T: Object> Shared<T> {
     /// Waits for handlers that the informer has to wait for.
     async fn room(&self) {
         loop {
-            let full = self.processor().listeners.iter().find(|listener| listener.is_full()).cloned();
+            let full = self.state().listeners.iter().find(|listener| listener.is_full()).cloned();
             match full {
                 Some(listener) => listener.room().await,
                 None => return,
@@ -118,73 +183,117 @@ impl<T: Object> Shared<T> {
     }
 
     /// Applies deltas and puts in line what they mean, so that nobody can join in between.
-    fn process(&self, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) {
-        let mut processor = self.processor();
+    fn process(&self, upstream: &dyn Upstream, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) {
+        let mut state = self.state();
+        state.listeners.retain(|listener| !listener.has_ended());
         // Of a list that takes the place of a first one that was lost, the queue does not know that it is the first.
-        let is_in_initial_list = is_in_initial_list || !processor.has_synced;
-        processor.listeners.retain(|listener| !listener.has_ended());
-        let deltas = deltas.into_iter().map(Delta::typed);
-        let Applied { events, before, after, reminder } =
-            apply(&self.store, deltas, is_in_initial_list, self.recreated);
-        let (events, around) = (Arc::new(events), Around { before: &before, after: &after });
-        for listener in &processor.listeners {
-            let is_syncing = listener.push_events(events.clone(), &around);
+        let is_in_initial_list = is_in_initial_list || !state.has_synced;
+        let Applied { events, before, after, reminder } = upstream.apply(deltas, is_in_initial_list);
+        for listener in &state.listeners {
+            let is_syncing = listener.push_events(events.clone(), Around { before: Some(&before), after: &after });
             let before = match reminder {
-                Reminder::Repeated if !before.is_empty() => Some(before.clone()),
+                Reminder::Repeated => Some(before.clone()),
                 Reminder::All => None,
-                _ => continue,
+                Reminder::None => continue,
             };
             if is_syncing {
-                let around = Around { before: &after, after: &after };
-                listener.push(Work::Reminders { before, after: after.clone() }, &around, false);
+                let around = Around { before: Some(&after), after: &after };
+                listener.push(Work::Reminders { before, after: after.clone() }, around, false);
             }
         }
-        drop(processor);
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).keep(&events);
+        drop(state);
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).keep(events);
     }
 
     /// Tells handlers, in their turn, that the first list is complete; says whether it is.
-    fn note_synced(&self) -> bool {
-        let mut processor = self.processor();
-        if processor.has_synced || !self.queue.has_synced() {
-            return processor.has_synced;
+    fn note_synced(&self, upstream: &dyn Upstream) -> bool {
+        let mut state = self.state();
+        if state.has_synced || !self.queue.has_synced() {
+            return state.has_synced;
         }
         // Then it takes another list, all of which has been applied.
-        let is_lost = |lists| self.lists() == lists || !self.queue.is_empty();
-        if processor.lost_after.is_some_and(is_lost) {
+        let is_lost = |before| lists(upstream) == before || !self.queue.is_empty();
+        if state.lost_after.is_some_and(is_lost) {
             return false;
         }
-        processor.has_synced = true;
-        let now = self.store.snapshot();
-        let around = Around { before: &now, after: &now };
-        for listener in &processor.listeners {
-            listener.push(Work::Events { events: Arc::default(), with_reminders: false }, &around, true);
+        state.has_synced = true;
+        let now = upstream.snapshot();
+        for listener in &state.listeners {
+            listener.push(Work::Nothing, Around { before: Some(&now), after: &now }, true);
         }
-        drop(processor);
+        drop(state);
         self.synced.send_replace(true);
         true
     }
 
-    /// How many lists the reflector has completed.
-    fn lists(&self) -> u64 {
-        self.reflector.get().map_or(0, |reflector| reflector.health().lists)
+    pub(super) fn has_synced(&self) -> bool {
+        *self.synced.borrow()
     }
 
-    pub(super) fn should_resync(&self) -> bool {
+    /// Waits until the first list is complete; false if the informer stopped before.
+    pub(super) fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async {
+            let mut synced = self.synced.subscribe();
+            tokio::select! {
+                biased;
+                _ = synced.wait_for(|synced| *synced) => true,
+                () = self.stop.cancelled() => false,
+            }
+        })
+    }
+
+    /// Whether it is time to remind any handler, for the reflector to ask.
+    pub(super) fn asks_for_resync(self: &Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static + use<> {
+        let asking = Arc::downgrade(self);
+        move || asking.upgrade().is_some_and(|processor| processor.should_resync())
+    }
+
+    fn should_resync(&self) -> bool {
         let now = Instant::now();
-        let processor = self.processor();
         // All are asked, since each notes the answer.
-        processor.listeners.iter().filter(|listener| listener.should_resync(now)).count() > 0
+        self.state().listeners.iter().filter(|listener| listener.should_resync(now)).count() > 0
     }
 
-    pub(super) fn processor(&self) -> MutexGuard<'_, Processor<T>> {
-        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Lets go of an object for each that comes, for the reflector to call.
+    pub(super) fn lets_go(&self) -> impl Fn() + Send + Sync + 'static + use<> {
+        let told = self.told.clone();
+        move || told.lock().unwrap_or_else(PoisonError::into_inner).let_go()
+    }
+
+    pub(super) fn observe(&self, upstream: &dyn Upstream) -> Sample {
+        let state = self.state();
+        let lag = state.listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
+        let panics = state.listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum();
+        drop(state);
+        let (objects, version) = upstream.extent();
+        Sample {
+            queued: self.queue.len() as u64,
+            version,
+            objects: objects as u64,
+            lists: lists(upstream),
+            lag,
+            panics,
+            latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.state().phase
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: Object> Processor<T> {
+/// How many lists the reflector has completed.
+fn lists(upstream: &dyn Upstream) -> u64 {
+    upstream.health().map_or(0, |health| health.lists)
+}
+
+impl State {
     /// How often a new handler is reminded. Before the start a short period shortens that of the informer's look.
-    pub(super) fn resync_period(&mut self, options: &HandlerOptions, default: Option<Duration>) -> Option<Duration> {
+    fn resync_period(&mut self, options: &HandlerOptions, default: Option<Duration>) -> Option<Duration> {
         let wanted = options.resync.or(default).filter(|period| !period.is_zero())?.max(SHORTEST_RESYNC);
         let Some(check) = self.resync_check else {
             tracing::warn!(?wanted, "the informer does not resync, so its handlers cannot");
@@ -207,51 +316,24 @@ impl<T: Object> Processor<T> {
 }
 
 /// Stops the handlers when the run is over, however it came to that.
-pub(super) struct Ended<'a, T: Object>(pub(super) &'a Arc<Shared<T>>);
+struct Ended<'a>(&'a Processor);
 
-impl<T: Object> Drop for Ended<'_, T> {
+impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        let mut processor = self.0.processor();
-        processor.phase = Phase::Stopped;
-        processor.listeners.iter().for_each(|listener| listener.end());
-        drop(processor);
-        self.0.queue.close();
-        self.0.stop.cancel();
+        let Ended(processor) = self;
+        let mut state = processor.state();
+        state.phase = Phase::Stopped;
+        state.listeners.iter().for_each(|listener| listener.end());
+        drop(state);
+        processor.queue.close();
+        processor.stop.cancel();
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl Drop for Processor {
     fn drop(&mut self) {
         // Never run: the tasks of handlers wait for nothing.
-        let processor = self.processor.get_mut().unwrap_or_else(PoisonError::into_inner);
-        processor.listeners.iter().for_each(|listener| listener.end());
+        self.state().listeners.iter().for_each(|listener| listener.end());
         self.stop.cancel();
-    }
-}
-
-impl<T: Object> Observed for Shared<T> {
-    fn labels(&self) -> &Labels {
-        &self.labels
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.stop.is_cancelled()
-    }
-
-    fn observe(&self) -> Sample {
-        let processor = self.processor();
-        let lag = processor.listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
-        let panics = processor.listeners.iter().map(|listener| Registered::panics(&**listener)).sum();
-        drop(processor);
-        let health = self.reflector.get().map(Reflector::health);
-        Sample {
-            queued: self.queue.len() as u64,
-            version: self.store.resource_version(),
-            objects: self.store.len() as u64,
-            lists: health.map_or(0, |health| health.lists),
-            lag,
-            panics,
-            latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
     }
 }
