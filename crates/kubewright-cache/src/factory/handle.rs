@@ -7,9 +7,8 @@ use std::sync::Arc;
 use kubewright_core::Object;
 use tokio_util::sync::CancellationToken;
 
-use crate::informer::{Event, EventHandler, HandlerOptions, HandlerRegistration, InformerStopped, SharedIndexInformer};
+use crate::informer::{EventHandler, HandlerOptions, HandlerRegistration, InformerStopped, SharedIndexInformer};
 use crate::lister::Lister;
-use crate::queue::BoxFuture;
 
 /// A use of an informer. The informer stops when the last use has gone: this, a handler, or a lister.
 ///
@@ -69,7 +68,7 @@ impl<T: Object> InformerHandle<T> {
         handler: impl EventHandler<T>,
         options: HandlerOptions,
     ) -> Result<HandlerRegistration, InformerStopped> {
-        self.informer.add_handler_with(Leased { handler, _lease: self.lease.clone() }, options)
+        self.informer.add(Box::new(handler), options, Some(self.lease.clone()))
     }
 }
 
@@ -84,36 +83,5 @@ impl<T> Deref for InformerHandle<T> {
 impl<T: Object> fmt::Debug for InformerHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("InformerHandle").field(&self.informer).finish()
-    }
-}
-
-/// A handler that uses its informer.
-struct Leased<H> {
-    handler: H,
-    _lease: Arc<Lease>,
-}
-
-impl<T, H: EventHandler<T>> EventHandler<T> for Leased<H> {
-    fn on_event(&mut self, event: &Event<T>) {
-        self.handler.on_event(event);
-    }
-
-    fn is_ready(&self) -> bool {
-        self.handler.is_ready()
-    }
-
-    fn ready(&mut self) -> BoxFuture<'_, ()> {
-        self.handler.ready()
-    }
-
-    fn try_event(&mut self, event: &Event<T>) -> bool {
-        self.handler.try_event(event)
-    }
-
-    fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()>
-    where
-        T: Send + Sync,
-    {
-        self.handler.event_when_ready(event)
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! An informer exists once for each type, resource, scope, selector and transform, and as long as somebody uses it.
 
+mod entry;
 mod generated;
 mod handle;
 mod options;
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::any::TypeId;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kubewright_client::{Api, Client, Scope};
@@ -26,10 +26,9 @@ pub use options::{FactoryOptions, Scoped};
 
 use crate::informer::SharedIndexInformer;
 use crate::list_watch::ListWatch;
-use crate::queue::BoxFuture;
 use crate::reflector::Health;
 use crate::task::Tasks;
-use handle::Lease;
+use entry::{AnyInformer, Asked, Make, State};
 
 /// Makes informers, starts them, and waits for them. A handle: clones share one factory.
 ///
@@ -60,69 +59,6 @@ struct Shared {
     /// Cancelled when all informers are to stop.
     stop: CancellationToken,
     tasks: Tasks,
-}
-
-#[derive(Default)]
-struct State {
-    entry_of: HashMap<Key, Entry>,
-    is_shut_down: bool,
-}
-
-/// What makes an informer another one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
-    objects: TypeId,
-    resource: GroupVersionResource,
-    is_metadata: bool,
-    namespace: Str,
-    label_selector: String,
-    field_selector: String,
-    transform: Str,
-    through: Str,
-}
-
-struct Entry {
-    informer: Arc<dyn AnyInformer>,
-    lease: Weak<Lease>,
-    name: String,
-    stop: CancellationToken,
-    is_started: bool,
-}
-
-/// An informer whatever its type.
-trait AnyInformer: Send + Sync {
-    fn run<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()>;
-    fn synced(&self) -> BoxFuture<'_, bool>;
-    fn has_synced(&self) -> bool;
-    fn health(&self) -> Option<Health>;
-    fn len(&self) -> usize;
-    fn as_any(&self) -> &dyn Any;
-}
-
-impl<T: Object> AnyInformer for SharedIndexInformer<T> {
-    fn run<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        Box::pin(SharedIndexInformer::run(self, stop))
-    }
-
-    fn synced(&self) -> BoxFuture<'_, bool> {
-        Box::pin(SharedIndexInformer::synced(self))
-    }
-
-    fn has_synced(&self) -> bool {
-        SharedIndexInformer::has_synced(self)
-    }
-
-    fn health(&self) -> Option<Health> {
-        SharedIndexInformer::health(self)
-    }
-
-    fn len(&self) -> usize {
-        self.store().snapshot().len()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// Some caches are not complete.
@@ -202,7 +138,7 @@ impl SharedInformerFactory {
     pub fn informer_with<T: Kind>(&self, mut which: Scoped<T>) -> InformerHandle<T> {
         if !T::RESOURCE.namespaced {
             // Objects of the cluster are in no namespace, whatever that of the factory is.
-            which.namespace = Some(Str::new());
+            which.which.namespace = Some(Str::new());
         }
         self.of_api(Api::<T>::all(&self.shared.client), which)
     }
@@ -225,7 +161,7 @@ impl SharedInformerFactory {
     pub fn of_api<T: Object>(&self, api: Api<T>, mut which: Scoped<T>) -> InformerHandle<T> {
         let resource = api.resource().clone();
         if let Scope::Namespace(namespace) = api.scope() {
-            which.namespace.get_or_insert_with(|| namespace.clone());
+            which.which.default_namespace(namespace);
         }
         self.get_or_make(resource, false, which, |namespace| {
             // An `api` of the cluster stays as it is, and one of a namespace becomes that of all.
@@ -255,57 +191,25 @@ impl SharedInformerFactory {
         which: Scoped<T>,
         list_watch: impl FnOnce(Str) -> ListWatch<T>,
     ) -> InformerHandle<T> {
+        let Scoped { which, transform, through } = which;
+        let (objects, type_name) = (TypeId::of::<T>(), std::any::type_name::<T>());
         let options = &self.shared.options;
-        let namespace = which.namespace.or_else(|| options.namespace.clone()).unwrap_or_default();
-        let labels = which.label_selector.unwrap_or_else(|| options.label_selector.clone());
-        let fields = which.field_selector.unwrap_or_else(|| options.field_selector.clone());
-        let (transform_name, transform) = which.transform.unzip();
-        let (through_name, through) = which.through.unzip();
-        let key = Key {
-            objects: TypeId::of::<T>(),
-            resource,
-            is_metadata,
-            namespace: namespace.clone(),
-            label_selector: labels.to_string(),
-            field_selector: fields.to_string(),
-            transform: transform_name.unwrap_or_default(),
-            through: through_name.unwrap_or_default(),
-        };
-        let mut state = self.shared.state();
-        if let Some(entry) = state.entry_of.get(&key)
-            && let Some(lease) = entry.lease.upgrade()
-        {
-            let informer = entry.informer.as_any().downcast_ref::<SharedIndexInformer<T>>();
-            return InformerHandle::new(informer.expect("the key has the type").clone(), lease);
-        }
-        // What nobody uses any more has stopped, or never began.
-        state.entry_of.retain(|_, entry| entry.lease.strong_count() > 0);
-        let mut name = name_of(&key);
-        // Most often there is one type for a resource, which then need not be told.
-        if state.entry_of.values().any(|entry| entry.name == name) {
-            name.extend([" as ", std::any::type_name::<T>()]);
-        }
-        let mut list_watch = list_watch(namespace).labels(labels).fields(fields);
-        if let Some(patience) = options.reflector.choices.patience {
-            list_watch = list_watch.answer_timeout(patience);
-        }
-        let informer_options = options.for_informer(&name, transform).resource(key.resource.clone());
-        let source = match through {
-            Some(through) => through(list_watch),
-            None => Box::new(list_watch),
-        };
-        let informer = SharedIndexInformer::over(source, informer_options);
-        let stop = self.shared.stop.child_token();
-        let lease = Arc::new(Lease { stop: stop.clone() });
-        let entry = Entry {
-            informer: Arc::new(informer.clone()),
-            lease: Arc::downgrade(&lease),
-            name,
-            stop,
-            is_started: false,
-        };
-        state.entry_of.insert(key, entry);
-        InformerHandle::new(informer, lease)
+        let make: Make<'_> = Box::new(|subject| {
+            let mut list_watch = list_watch(subject.namespace).labels(subject.labels).fields(subject.fields);
+            if let Some(patience) = options.reflector.choices.patience {
+                list_watch = list_watch.answer_timeout(patience);
+            }
+            let options = options.for_informer(&subject.name, subject.resource, transform);
+            let source = match through {
+                Some(through) => through(list_watch),
+                None => Box::new(list_watch),
+            };
+            Arc::new(SharedIndexInformer::over(source, options))
+        });
+        let asked = Asked { objects, type_name, resource, is_metadata, which };
+        let (informer, lease) = self.shared.get_or_make(asked, make);
+        let informer = informer.as_any().downcast_ref::<SharedIndexInformer<T>>();
+        InformerHandle::new(informer.expect("the key has the type").clone(), lease)
     }
 
     /// Starts all informers that have not been started; they stop when `stop` is cancelled, or nobody uses them any more.
@@ -423,25 +327,6 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.stop.cancel();
     }
-}
-
-fn name_of(key: &Key) -> String {
-    let mut name = key.resource.group_resource().to_string();
-    if key.is_metadata {
-        name.push_str(" (metadata)");
-    }
-    for (what, text) in [
-        ("in", key.namespace.as_str()),
-        ("with", &key.label_selector),
-        ("where", &key.field_selector),
-        ("after", &key.transform),
-        ("through", &key.through),
-    ] {
-        if !text.is_empty() {
-            name.extend([" ", what, " ", text]);
-        }
-    }
-    name
 }
 
 impl fmt::Debug for SharedInformerFactory {

@@ -6,14 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_core::{FieldSelector, Object, Selector, Str};
+use kubewright_core::{FieldSelector, GroupVersionResource, Object, Selector, Str};
 
 use crate::informer::{InformerOptions, QueueKind, Recreated};
 use crate::list_watch::ListWatch;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Metrics;
 use crate::queue::Transform;
-use crate::reflector::{ErrorHandler, ReflectorOptions};
+use crate::reflector::{ErrorHandler, ReflectorError, ReflectorOptions};
 use crate::store::Indexers;
 
 /// Choices about all informers of a factory.
@@ -123,30 +123,48 @@ impl FactoryOptions {
     }
 
     /// The options of an informer for objects of one type.
-    pub(super) fn for_informer<T: Object>(&self, name: &str, transform: Option<Transform<T>>) -> InformerOptions<T> {
-        let of_type = || {
-            let transform = self.transform_of.get(&TypeId::of::<T>())?;
-            transform.downcast_ref::<Transform<T>>().cloned()
-        };
+    pub(super) fn for_informer<T: Object>(
+        &self,
+        name: &str,
+        resource: GroupVersionResource,
+        transform: Option<Transform<T>>,
+    ) -> InformerOptions<T> {
+        let objects = TypeId::of::<T>();
+        let of_type = || self.transform_for(objects)?.downcast_ref::<Transform<T>>().cloned();
         let mut reflector = self.reflector.of_another_type().name(name);
         if let Some(transform) = transform.or_else(of_type) {
             reflector = reflector.transform(transform);
         }
         if let Some(handler) = self.on_error.clone() {
-            reflector = reflector.on_error(move |error| handler(error));
+            reflector = reflector.on_error(calling(handler));
         }
-        let resync = self.resync_of.get(&TypeId::of::<T>()).copied().or(self.resync);
-        let mut options = InformerOptions::default()
-            .indexers(Indexers::by_namespace())
-            .reflector(reflector)
-            .resync_every(resync.unwrap_or_default())
-            .queue(self.queue)
-            .recreated(self.recreated);
-        if let Some(metrics) = &self.metrics {
-            options = options.metrics(metrics, name);
+        InformerOptions {
+            indexers: Indexers::by_namespace(),
+            reflector,
+            resync: self.resync_for(objects),
+            queue: self.queue,
+            recreated: self.recreated,
+            metrics: self.metrics_as(name),
+            resource: Some(resource),
         }
-        options
     }
+
+    fn transform_for(&self, objects: TypeId) -> Option<&(dyn Any + Send + Sync)> {
+        self.transform_of.get(&objects).map(|transform| &**transform)
+    }
+
+    fn resync_for(&self, objects: TypeId) -> Option<Duration> {
+        self.resync_of.get(&objects).copied().or(self.resync).filter(|period| !period.is_zero())
+    }
+
+    fn metrics_as(&self, name: &str) -> Option<(Metrics, String)> {
+        self.metrics.as_ref().map(|metrics| (metrics.clone(), name.to_owned()))
+    }
+}
+
+/// A handler of errors, in a function that does not depend on a type.
+fn calling(handler: ErrorHandler) -> impl Fn(&ReflectorError) + Send + Sync + 'static {
+    move |error| handler(error)
 }
 
 impl fmt::Debug for FactoryOptions {
@@ -162,13 +180,29 @@ impl fmt::Debug for FactoryOptions {
 
 /// Which objects one informer is about, where that differs from what the factory says.
 pub struct Scoped<T> {
+    pub(super) which: Which,
+    pub(super) transform: Option<Transform<T>>,
+    /// What stands between the client and the informer.
+    pub(super) through: Option<Through<T>>,
+}
+
+/// The same as far as it does not depend on the type of the objects.
+#[derive(Default)]
+pub(super) struct Which {
     pub(super) namespace: Option<Str>,
     pub(super) label_selector: Option<Selector>,
     pub(super) field_selector: Option<FieldSelector>,
-    /// A transform and its name, by which two are told apart.
-    pub(super) transform: Option<(Str, Transform<T>)>,
-    /// What stands between the client and the informer, and its name, by which two are told apart.
-    pub(super) through: Option<(Str, Through<T>)>,
+    /// The name of the transform, by which two are told apart; empty if there is none.
+    pub(super) transform: Str,
+    /// The same of what stands between.
+    pub(super) through: Str,
+}
+
+impl Which {
+    /// In this namespace unless another is given.
+    pub(super) fn default_namespace(&mut self, namespace: &Str) {
+        self.namespace.get_or_insert_with(|| namespace.clone());
+    }
 }
 
 /// Puts something between a client and an informer.
@@ -176,7 +210,7 @@ pub(super) type Through<T> = Box<dyn FnOnce(ListWatch<T>) -> Box<dyn ListerWatch
 
 impl<T> Default for Scoped<T> {
     fn default() -> Self {
-        Scoped { namespace: None, label_selector: None, field_selector: None, transform: None, through: None }
+        Scoped { which: Which::default(), transform: None, through: None }
     }
 }
 
@@ -184,7 +218,7 @@ impl<T> Scoped<T> {
     /// Only objects of this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
-        self.namespace = Some(namespace.into());
+        self.which.namespace = Some(namespace.into());
         self
     }
 
@@ -192,7 +226,7 @@ impl<T> Scoped<T> {
     #[must_use]
     #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
-        self.label_selector = Some(selector);
+        self.which.label_selector = Some(selector);
         self
     }
 
@@ -200,14 +234,15 @@ impl<T> Scoped<T> {
     #[must_use]
     #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
-        self.field_selector = Some(selector);
+        self.which.field_selector = Some(selector);
         self
     }
 
     /// Changes each object once; informers whose transforms have the same name are one.
     #[must_use]
     pub fn transform(mut self, name: impl Into<Str>, transform: Transform<T>) -> Self {
-        self.transform = Some((name.into(), transform));
+        self.which.transform = name.into();
+        self.transform = Some(transform);
         self
     }
 
@@ -219,13 +254,14 @@ impl<T> Scoped<T> {
         name: impl Into<Str>,
         between: impl FnOnce(ListWatch<T>) -> L + Send + 'static,
     ) -> Self {
-        self.through = Some((name.into(), Box::new(|list_watch| Box::new(between(list_watch)))));
+        self.which.through = name.into();
+        self.through = Some(Box::new(|list_watch| Box::new(between(list_watch))));
         self
     }
 }
 
 impl<T> fmt::Debug for Scoped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scoped").field("namespace", &self.namespace).finish_non_exhaustive()
+        f.debug_struct("Scoped").field("namespace", &self.which.namespace).finish_non_exhaustive()
     }
 }

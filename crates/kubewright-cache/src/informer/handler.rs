@@ -62,6 +62,12 @@ impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for F {
     fn on_event(&mut self, event: &Event<T>) {
         self(event);
     }
+
+    // Not asked for, since it is always ready: the future that others get would be compiled for each function.
+    fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()> {
+        self(event);
+        Box::pin(std::future::ready(()))
+    }
 }
 
 impl<T: Send + Sync + 'static> EventHandler<T> for mpsc::Sender<Event<T>> {
