@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use kubewright_cache::{Event, HandlerRegistration, InformerHandle, InformerStopped};
+use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::{GroupKind, Object, ObjectKey, Str};
 
 use super::health::RelationHealth;
@@ -57,15 +58,34 @@ pub(crate) fn watch<K: Object>(
     mapping: Mapping<K>,
 ) -> Attach {
     Box::new(move |shared, all_keys| {
-        let (told, source) = (shared.clone(), name.clone());
+        let route = Route { shared: shared.clone(), source: name.clone(), all_keys };
         let registration = informer.add_handler(move |event: &Event<K>| {
-            told.seen(event);
+            if route.shared.writes.is_anybody_waiting() {
+                route.wake(&event.key());
+            }
             if predicate.as_ref().is_none_or(|predicate| predicate.passes(event)) {
-                told.tell(event, &source, &mapping, &all_keys);
+                let object = event.key();
+                let keys = mapping(event.object().map(|object| &**object), &object);
+                // Who was concerned before an update has to know as well.
+                let before = match event {
+                    Event::Updated { old, .. } => Some(mapping(Some(old), &object).unwrap_or_default()),
+                    _ => None,
+                };
+                route.tell(object, change(event), keys, before);
             }
         })?;
         Ok(Arc::new(Attached { name, informer, registration }) as Arc<dyn Relation>)
     })
+}
+
+fn change<K: Object>(event: &Event<K>) -> Change {
+    match event {
+        Event::Added { is_in_initial_list: true, .. } => Change::Listed,
+        Event::Added { .. } => Change::Added,
+        Event::Updated { .. } if event.is_reminder() => Change::Reminded,
+        Event::Updated { .. } => Change::Updated,
+        Event::Deleted(_) => Change::Deleted,
+    }
 }
 
 /// The object itself.
@@ -77,47 +97,45 @@ pub(crate) fn itself<K>() -> Mapping<K> {
 pub(crate) fn owner<K: Object>(kind: GroupKind, is_namespaced: bool, every_owner: bool) -> Mapping<K> {
     Arc::new(move |object, key| {
         let references = object?.owner_references();
-        let owners = references.iter().filter(|reference| {
-            let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-            reference.kind == kind.kind && kind.group == group && (every_owner || reference.controller == Some(true))
-        });
         let namespace = if is_namespaced { key.namespace().clone() } else { Str::new() };
-        Some(owners.map(|owner| ObjectKey::namespaced(namespace.clone(), owner.name.clone())).collect())
+        Some(owners(&references, &kind, &namespace, every_owner))
     })
 }
 
-impl Shared {
-    /// Wakes keys that wait for what they have written.
-    fn seen<K: Object>(&self, event: &Event<K>) {
-        if self.writes.is_anybody_waiting() {
-            for key in self.writes.take_waiting_for(&event.key()) {
-                self.queue.add(key);
-            }
+fn owners(references: &[OwnerReference], kind: &GroupKind, namespace: &Str, every_owner: bool) -> Vec<ObjectKey> {
+    let owners = references.iter().filter(|reference| {
+        let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        reference.kind == kind.kind && kind.group == group && (every_owner || reference.controller == Some(true))
+    });
+    owners.map(|owner| ObjectKey::namespaced(namespace.clone(), owner.name.clone())).collect()
+}
+
+/// The way from a watch to the queue, the same for all types.
+struct Route {
+    shared: Arc<Shared>,
+    source: Str,
+    all_keys: AllKeys,
+}
+
+impl Route {
+    /// Wakes keys that wait for what they have written to `object`.
+    fn wake(&self, object: &ObjectKey) {
+        for key in self.shared.writes.take_waiting_for(object) {
+            self.shared.queue.add(key);
         }
     }
 
-    fn tell<K: Object>(&self, event: &Event<K>, source: &Str, mapping: &Mapping<K>, all_keys: &AllKeys) {
-        let object = event.key();
-        let change = match event {
-            Event::Added { is_in_initial_list: true, .. } => Change::Listed,
-            Event::Added { .. } => Change::Added,
-            Event::Updated { .. } if event.is_reminder() => Change::Reminded,
-            Event::Updated { .. } => Change::Updated,
-            Event::Deleted(_) => Change::Deleted,
-        };
-        let mut keys = match mapping(event.object().map(|object| &**object), &object) {
-            Some(keys) => keys,
-            None => all_keys(),
-        };
-        // Who was concerned before an update has to know as well.
-        if let Event::Updated { old, .. } = event {
-            keys.extend(mapping(Some(old), &object).unwrap_or_default());
+    /// Asks for reconciles of `keys`, and where there was an update, of those that were concerned `before`.
+    fn tell(&self, object: ObjectKey, change: Change, keys: Option<Vec<ObjectKey>>, before: Option<Vec<ObjectKey>>) {
+        let mut keys = keys.unwrap_or_else(|| (self.all_keys)());
+        if let Some(before) = before {
+            keys.extend(before);
             keys.sort_unstable();
             keys.dedup();
         }
         for key in keys {
-            let reason = Reason { source: source.clone(), object: Some(object.clone()), change };
-            self.enqueue(key, reason, Shared::urgency(change));
+            let reason = Reason { source: self.source.clone(), object: Some(object.clone()), change };
+            self.shared.enqueue(key, reason, Shared::urgency(change));
         }
     }
 }
