@@ -149,7 +149,11 @@ impl<T: Object> Intake for Way<'_, T> {
 
     fn versions(&mut self) -> Versions {
         match &mut self.sink {
-            Sink::Gathering(gathering) => gathering.objects().map(version_of).collect(),
+            Sink::Gathering(gathering) => {
+                let mut versions = Versions::new();
+                gathering.objects().for_each(|object| note(&mut versions, object));
+                versions
+            }
             Sink::Versions(versions) => std::mem::take(versions),
             Sink::Store => Versions::new(),
         }
@@ -160,7 +164,7 @@ impl<T: Object> Way<'_, T> {
     fn take(&mut self, told: Told, object: T) -> Taken {
         match &mut self.sink {
             Sink::Store => return self.typed.hand_on(told, object),
-            Sink::Versions(versions) => versions.push(version_of(&object)),
+            Sink::Versions(versions) => note(versions, &object),
             Sink::Gathering(gathering) if told == Told::Deleted => gathering.remove(&object),
             Sink::Gathering(gathering) => match self.typed.incoming(object) {
                 // A list has each object once.
@@ -212,8 +216,8 @@ impl<T: Object> Typed<T> {
     }
 }
 
-fn version_of<T: Object>(object: &T) -> (ObjectKey, String) {
-    (object.key(), object.resource_version().to_owned())
+fn note<T: Object>(versions: &mut Versions, object: &T) {
+    versions.push((object.key(), object.resource_version().to_owned()));
 }
 
 #[cold]
