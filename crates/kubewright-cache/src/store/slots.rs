@@ -90,11 +90,18 @@ impl<T> Slots<T> {
 
     /// All objects with their slots.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u32, &Arc<T>)> {
-        self.entries_from(0)
+        (0..self.end).filter_map(|slot| Some((slot, self.get(slot)?)))
     }
 
-    pub(super) fn entries_from(&self, first: u32) -> impl Iterator<Item = (u32, &Arc<T>)> {
-        (first..self.end).filter_map(|slot| Some((slot, self.get(slot)?)))
+    /// The first object from this slot on, with its slot.
+    pub(super) fn first_from(&self, mut slot: u32) -> Option<(u32, &Arc<T>)> {
+        while slot < self.end {
+            if let Some(object) = self.get(slot) {
+                return Some((slot, object));
+            }
+            slot += 1;
+        }
+        None
     }
 
     /// A slot for one more.

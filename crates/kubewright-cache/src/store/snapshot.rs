@@ -42,9 +42,9 @@ impl<T: Object> Snapshot<T> {
         Objects::all(&self.state.slots)
     }
 
-    /// The object in the first slot from this one on that has one, with its slot, for those who stop on their way.
+    /// The first object from this slot on, with its slot, for those who stop on their way.
     pub(crate) fn first_from(&self, slot: u32) -> Option<(u32, &Arc<T>)> {
-        self.state.slots.entries_from(slot).next()
+        self.state.slots.first_from(slot)
     }
 
     /// The same without its type, for those who only keep it.

@@ -187,3 +187,64 @@ fn added<T>(object: &Arc<T>, is_in_initial_list: bool) -> Event<T> {
 fn gone<T: Object>(object: &Arc<T>) -> Event<T> {
     Event::Deleted(Deleted::LastKnown { key: object.key(), object: Some(object.clone()) })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use kubewright_core::DynamicObject;
+
+    use super::*;
+
+    fn object(name: &str, uid: &str) -> DynamicObject {
+        let text = format!(r#"{{"metadata": {{"name": "{name}", "uid": "{uid}"}}}}"#);
+        text.parse().expect("an object")
+    }
+
+    /// What a handler is told of some work, in short.
+    fn told(work: &Work) -> Vec<String> {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let handler = {
+            let told = told.clone();
+            move |event: &Event<DynamicObject>| {
+                let what = match event {
+                    Event::Added { .. } => '+',
+                    Event::Updated { .. } if event.is_reminder() => '=',
+                    Event::Updated { .. } => '~',
+                    Event::Deleted(_) => '-',
+                };
+                told.lock().unwrap().push(format!("{what}{}", event.key()));
+            }
+        };
+        let mut teller = Teller::new(Box::new(handler));
+        teller.begin(work, false);
+        while teller.advance() {
+            assert!(teller.try_tell());
+        }
+        teller.end();
+        assert_eq!(teller.key(), None, "nothing is kept");
+        std::mem::take(&mut told.lock().unwrap())
+    }
+
+    #[test]
+    fn work_is_told_in_order_past_what_is_gone() {
+        let store = Store::default();
+        for name in ["a", "b", "c", "d"] {
+            store.add(object(name, "1"));
+        }
+        let before = store.snapshot().into_any();
+        store.delete(object("b", "1"));
+        store.add(object("c", "2"));
+        store.add(object("d", "1"));
+        let after = store.snapshot().into_any();
+        assert_eq!(told(&Work::All(after.clone())), ["+a", "+c", "+d"]);
+        assert_eq!(told(&Work::Reminders { before: None, after: after.clone() }), ["=a", "=c", "=d"]);
+        assert_eq!(told(&Work::Reminders { before: Some(before.clone()), after: after.clone() }), ["=a"]);
+        assert_eq!(count_changes::<DynamicObject>(Some(&before), &after), 3);
+        let difference = Work::Difference { from: Some(before), to: after.clone(), all: false };
+        assert_eq!(told(&difference), ["-b", "-c", "+c", "~d"]);
+        assert_eq!(count_changes::<DynamicObject>(None, &after), 3);
+        assert_eq!(told(&Work::Difference { from: None, to: after, all: false }), ["+a", "+c", "+d"]);
+        assert_eq!(told(&Work::Nothing), [""; 0]);
+    }
+}
