@@ -128,7 +128,10 @@ impl<T: Object> Derived<T> {
             transaction.delete(&deleted);
             deletions.push(Event::Deleted(deleted));
         }
-        self.events.splice(at_first..at_first, deletions);
+        // Deletions come first.
+        let mut changed = self.events.split_off(at_first);
+        self.events.append(&mut deletions);
+        self.events.append(&mut changed);
         transaction.bookmark(version);
     }
 }
