@@ -10,8 +10,19 @@ use kube::{Api, Client};
 
 #[tokio::main]
 async fn main() -> Result<(), kube::Error> {
-    let maps: Api<ConfigMap> = Api::all(Client::try_default().await?);
-    Controller::new(maps, watcher::Config::default())
+    let client = Client::try_default().await?;
+    let controller = Controller::new(Api::<ConfigMap>::all(client.clone()), watcher::Config::default());
+    #[cfg(feature = "kinds")]
+    let controller = {
+        use k8s_openapi::api::apps::v1::Deployment;
+        use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+        controller
+            .owns(Api::<Secret>::all(client.clone()), watcher::Config::default())
+            .owns(Api::<Service>::all(client.clone()), watcher::Config::default())
+            .owns(Api::<Pod>::all(client.clone()), watcher::Config::default())
+            .owns(Api::<Deployment>::all(client.clone()), watcher::Config::default())
+    };
+    controller
         .run(
             |_, _| async {
                 println!("reconciled");

@@ -39,7 +39,7 @@ mod task;
 mod undelta_store;
 mod until;
 
-pub use any_object::AnyObject;
+pub(crate) use any_object::AnyObject;
 pub use compact::Compact;
 pub use delta::{Deleted, Delta};
 pub use expiration_cache::ExpirationCache;

@@ -88,7 +88,7 @@ pub(super) struct Asked {
 }
 
 /// What a new informer is about.
-pub(super) struct Subject {
+pub(super) struct Specification {
     pub(super) name: String,
     pub(super) resource: GroupVersionResource,
     pub(super) namespace: Str,
@@ -97,7 +97,7 @@ pub(super) struct Subject {
 }
 
 /// Makes an informer of one type.
-pub(super) type Make<'a> = Box<dyn FnOnce(Subject) -> Arc<dyn AnyInformer> + 'a>;
+pub(super) type Make<'a> = Box<dyn FnOnce(Specification) -> Arc<dyn AnyInformer> + 'a>;
 
 impl Shared {
     /// The informer that is asked for, a new one if nobody uses such.
@@ -131,7 +131,7 @@ impl Shared {
         if state.entry_of.values().any(|entry| entry.name == name) {
             name.extend([" as ", type_name]);
         }
-        let informer = make(Subject { name: name.clone(), resource, namespace, labels, fields });
+        let informer = make(Specification { name: name.clone(), resource, namespace, labels, fields });
         let stop = self.stop.child_token();
         let lease = Arc::new(Lease { stop: stop.clone() });
         let entry = Entry { informer: informer.clone(), lease: Arc::downgrade(&lease), name, stop, is_started: false };

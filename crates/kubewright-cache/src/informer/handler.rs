@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -63,10 +63,12 @@ impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for F {
         self(event);
     }
 
-    // Not asked for, since it is always ready: the future that others get would be compiled for each function.
-    fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()> {
-        self(event);
-        Box::pin(std::future::ready(()))
+    // It is always ready: the future that others get would be compiled for each function.
+    fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()>
+    where
+        T: Send + Sync,
+    {
+        Box::pin(async move { self(event) })
     }
 }
 
@@ -263,10 +265,16 @@ pub(crate) fn try_tell<T: Object>(handler: &mut dyn EventHandler<T>, event: &Eve
 
 /// Tells a handler as soon as it can take the event.
 pub(crate) async fn tell_when_ready<T: Object>(handler: &mut dyn EventHandler<T>, event: &Event<T>) -> Told {
-    let mut taking = pin!(async { handler.event_when_ready(event).await });
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| taking.as_mut().poll(context))) {
+    // What panics when it is called does so when it is polled.
+    let told = caught(pin!(async { handler.event_when_ready(event).await })).await;
+    if told == Told::Panicked { panicked(&event.key()) } else { told }
+}
+
+/// What comes of a future, which may panic.
+pub(crate) async fn caught(mut telling: Pin<&mut (dyn Future<Output = ()> + Send)>) -> Told {
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| telling.as_mut().poll(context))) {
         Ok(poll) => poll.map(|()| Told::Yes),
-        Err(_) => Poll::Ready(panicked(&event.key())),
+        Err(_) => Poll::Ready(Told::Panicked),
     })
     .await
 }
@@ -280,5 +288,23 @@ pub(crate) fn panicked(key: &ObjectKey) -> Told {
 impl<T, H: fmt::Debug> fmt::Debug for FilteringHandler<T, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FilteringHandler").field("handler", &self.handler).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_core::DynamicObject;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_function_is_called_when_it_is_waited_for() {
+        let (told, mut heard) = mpsc::unbounded_channel();
+        let mut function = move |event: &Event<DynamicObject>| told.send(event.key()).unwrap();
+        let event = Event::Added { object: Arc::default(), is_in_initial_list: false };
+        drop(function.event_when_ready(&event));
+        assert!(heard.try_recv().is_err());
+        function.event_when_ready(&event).await;
+        assert!(heard.try_recv().is_ok());
     }
 }

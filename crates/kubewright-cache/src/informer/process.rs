@@ -128,10 +128,11 @@ impl<T: Object> Derived<T> {
             transaction.delete(&deleted);
             deletions.push(Event::Deleted(deleted));
         }
-        // Deletions come first.
-        let mut changed = self.events.split_off(at_first);
-        self.events.append(&mut deletions);
-        self.events.append(&mut changed);
+        if !deletions.is_empty() {
+            let mut changed = self.events.split_off(at_first);
+            self.events.append(&mut deletions);
+            self.events.append(&mut changed);
+        }
         transaction.bookmark(version);
     }
 }

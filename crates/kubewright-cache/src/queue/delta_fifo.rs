@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::populated::Populated;
 use super::{
     BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
-    apply, shared, tombstone,
+    shareable, through, tombstone,
 };
 use crate::{AnyObject, Deleted, Delta};
 
@@ -53,8 +53,12 @@ impl<T: ?Sized> DeltaFifoOptions<T> {
     /// What the consumer has: objects that a list no longer contains are found here, and so is what to resync. None by
     /// default.
     #[must_use]
-    pub fn known_objects(mut self, known: impl KnownObjects<T>) -> Self {
-        self.known_objects = Some(Arc::new(known));
+    pub fn known_objects(self, known: impl KnownObjects<T>) -> Self {
+        self.known(Arc::new(known))
+    }
+
+    pub(crate) fn known(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
+        self.known_objects = Some(known);
         self
     }
 
@@ -72,7 +76,7 @@ impl<T: ?Sized> DeltaFifoOptions<T> {
     where
         T: Object,
     {
-        self.transform = Some(shared(transform));
+        self.transform = Some(shareable(transform));
         self
     }
 }
@@ -105,14 +109,14 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
     /// # Errors
     /// If the transform fails, here and below; then nothing is queued.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = apply(&self.shared.options.transform, object.into())?;
+        let object = through(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Added(object));
         Ok(())
     }
 
     /// An object changed.
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = apply(&self.shared.options.transform, object.into())?;
+        let object = through(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Updated(object));
         Ok(())
     }
@@ -128,7 +132,7 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
                 return Ok(());
             }
         }
-        let object = apply(&self.shared.options.transform, object)?;
+        let object = through(&self.shared.options.transform, object)?;
         self.enqueue(Delta::Deleted(Deleted::Final(object)));
         Ok(())
     }
@@ -137,7 +141,7 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<(), TransformError> {
         let options = &self.shared.options;
         let objects: Result<Vec<Arc<T>>, _> =
-            objects.into_iter().map(|object| apply(&options.transform, object)).collect();
+            objects.into_iter().map(|object| through(&options.transform, object)).collect();
         let objects = objects?;
         let mut state = self.lock();
         let mut listed: HashSet<ObjectKey> = HashSet::with_capacity(objects.len());

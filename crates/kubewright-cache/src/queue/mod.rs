@@ -21,7 +21,7 @@ pub use fifo::Fifo;
 pub use real_fifo::{RealFifo, RealFifoOptions};
 
 use crate::store::Store;
-use crate::{AnyObject, Deleted, Delta};
+use crate::{Deleted, Delta};
 
 /// A future in a box, so that traits with asynchronous methods can be objects.
 pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
@@ -54,12 +54,13 @@ pub(crate) fn transformed<T: Object>(
 /// A transform as queues keep it, which do not know the size of their objects.
 type SharedTransform<T> = Arc<dyn Fn(Arc<T>) -> Result<Arc<T>, TransformError> + Send + Sync>;
 
-fn shared<T: Object>(transform: Transform<T>) -> SharedTransform<T> {
+fn shareable<T: Object>(transform: Transform<T>) -> SharedTransform<T> {
     let transform = Some(transform);
     Arc::new(move |object| transformed(&transform, object))
 }
 
-fn apply<T: ?Sized>(transform: &Option<SharedTransform<T>>, object: Arc<T>) -> Result<Arc<T>, TransformError> {
+/// An object after a transform, if there is one.
+fn through<T: ?Sized>(transform: &Option<SharedTransform<T>>, object: Arc<T>) -> Result<Arc<T>, TransformError> {
     match transform {
         Some(transform) => transform(object),
         None => Ok(object),
@@ -172,35 +173,6 @@ impl<T: Object> KnownObjects<T> for Store<T> {
 
     fn list_keys(&self) -> Vec<ObjectKey> {
         Store::list_keys(self)
-    }
-}
-
-/// What a queue of objects of any type asks.
-impl<T: Object> KnownObjects<dyn AnyObject> for Store<T> {
-    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
-        Some(Store::get_by_key(self, key)?)
-    }
-
-    fn get(&self, object: &dyn AnyObject) -> Option<Arc<dyn AnyObject>> {
-        Some(self.find(object.namespace(), object.name())?)
-    }
-
-    fn list_keys(&self) -> Vec<ObjectKey> {
-        Store::list_keys(self)
-    }
-}
-
-impl<T: ?Sized + 'static> KnownObjects<T> for Arc<dyn KnownObjects<T>> {
-    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        (**self).get_by_key(key)
-    }
-
-    fn get(&self, object: &T) -> Option<Arc<T>> {
-        (**self).get(object)
-    }
-
-    fn list_keys(&self) -> Vec<ObjectKey> {
-        (**self).list_keys()
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::populated::Populated;
 use super::{
     BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
-    apply, shared, tombstone,
+    shareable, through, tombstone,
 };
 use crate::{AnyObject, Deleted, Delta};
 
@@ -78,7 +78,7 @@ impl<T: ?Sized> RealFifoOptions<T> {
     where
         T: Object,
     {
-        self.transform = Some(shared(transform));
+        self.transform = Some(shareable(transform));
         self
     }
 }
@@ -119,21 +119,21 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
     /// # Errors
     /// If the transform fails, here and below; then nothing is queued.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = apply(&self.shared.options.transform, object.into())?;
+        let object = through(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Added(object));
         Ok(())
     }
 
     /// An object changed.
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = apply(&self.shared.options.transform, object.into())?;
+        let object = through(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Updated(object));
         Ok(())
     }
 
     /// An object is gone, whether anybody knew of it or not.
     pub fn delete(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = apply(&self.shared.options.transform, object.into())?;
+        let object = through(&self.shared.options.transform, object.into())?;
         self.enqueue(Delta::Deleted(Deleted::Final(object)));
         Ok(())
     }
@@ -146,7 +146,7 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
     ) -> Result<(), TransformError> {
         let options = &self.shared.options;
         let objects: Result<Vec<Arc<T>>, _> =
-            objects.into_iter().map(|object| apply(&options.transform, object)).collect();
+            objects.into_iter().map(|object| through(&options.transform, object)).collect();
         let objects = objects?;
         self.change(|state| {
             if options.item_by_item {

@@ -84,8 +84,8 @@ impl<T: Object> Reflector<T> {
         store: Arc<dyn ReflectorStore<T>>,
         options: ReflectorOptions<T>,
     ) -> Self {
-        let ReflectorOptions { choices, transform } = options;
-        let typed = Typed { lister_watcher, store, transform, expected_kind: choices.expected_kind.clone() };
+        let ReflectorOptions { mut choices, transform } = options;
+        let typed = Typed { lister_watcher, store, transform, expected_kind: choices.expected_kind.take() };
         Reflector { shared: Shared::new(Box::new(typed), choices), objects: PhantomData }
     }
 

@@ -90,7 +90,7 @@ enum Sink<T> {
 
 /// In which way a server tells of an object.
 #[derive(Clone, Copy, PartialEq)]
-enum Told {
+enum Verb {
     Listed,
     Added,
     Modified,
@@ -116,9 +116,9 @@ impl<T: Object> Intake for Way<'_, T> {
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
-        let (told, object) = match &mut self.source {
+        let (verb, object) = match &mut self.source {
             Source::List(items) => match ready!(items.as_mut().poll_next(context)) {
-                Some(Ok(Listed::Item(object))) => (Told::Listed, object),
+                Some(Ok(Listed::Item(object))) => (Verb::Listed, object),
                 Some(Ok(Listed::End(metadata))) => {
                     self.source = Source::None;
                     return Poll::Ready(Heard::Listed(metadata));
@@ -127,9 +127,9 @@ impl<T: Object> Intake for Way<'_, T> {
                 None => return Poll::Ready(Heard::Closed),
             },
             Source::Watch(events) => match ready!(events.as_mut().poll_next(context)) {
-                Some(Ok(WatchEvent::Added(object))) => (Told::Added, object),
-                Some(Ok(WatchEvent::Modified(object))) => (Told::Modified, object),
-                Some(Ok(WatchEvent::Deleted(object))) => (Told::Deleted, object),
+                Some(Ok(WatchEvent::Added(object))) => (Verb::Added, object),
+                Some(Ok(WatchEvent::Modified(object))) => (Verb::Modified, object),
+                Some(Ok(WatchEvent::Deleted(object))) => (Verb::Deleted, object),
                 Some(Ok(WatchEvent::Bookmark(object))) => return Poll::Ready(Heard::Bookmark(object)),
                 Some(Ok(WatchEvent::Error(status))) => return Poll::Ready(Heard::Status(status)),
                 Some(Err(error)) => return Poll::Ready(Heard::Failed(error)),
@@ -137,7 +137,7 @@ impl<T: Object> Intake for Way<'_, T> {
             },
             _ => return Poll::Ready(Heard::Closed),
         };
-        Poll::Ready(Heard::Object(self.take(told, object)))
+        Poll::Ready(Heard::Object(self.take(verb, object)))
     }
 
     fn replace(&mut self, version: ResourceVersion) -> Result<(), TransformError> {
@@ -161,14 +161,14 @@ impl<T: Object> Intake for Way<'_, T> {
 }
 
 impl<T: Object> Way<'_, T> {
-    fn take(&mut self, told: Told, object: T) -> Taken {
+    fn take(&mut self, verb: Verb, object: T) -> Taken {
         match &mut self.sink {
-            Sink::Store => return self.typed.hand_on(told, object),
+            Sink::Store => return self.typed.hand_on(verb, object),
             Sink::Versions(versions) => note(versions, &object),
-            Sink::Gathering(gathering) if told == Told::Deleted => gathering.remove(&object),
+            Sink::Gathering(gathering) if verb == Verb::Deleted => gathering.remove(&object),
             Sink::Gathering(gathering) => match self.typed.incoming(object) {
                 // A list has each object once.
-                Ok(object) if told == Told::Listed => gathering.push(object),
+                Ok(object) if verb == Verb::Listed => gathering.push(object),
                 Ok(object) => gathering.put(object),
                 Err(error) => return Taken { left_out: Some(error), ..Taken::default() },
             },
@@ -179,16 +179,16 @@ impl<T: Object> Way<'_, T> {
 
 impl<T: Object> Typed<T> {
     /// Tells the store of one change.
-    fn hand_on(&self, told: Told, object: T) -> Taken {
-        let is_added = told == Told::Added;
+    fn hand_on(&self, verb: Verb, object: T) -> Taken {
+        let is_added = verb == Verb::Added;
         if let Err(error) = self.check(&object) {
             return Taken { left_out: Some(error), is_added, version: None };
         }
         let version = ResourceVersion::from(object.resource_version());
-        let handed_on = transformed(&self.transform, Arc::new(object)).and_then(|object| match told {
-            Told::Listed | Told::Added => self.store.add(object),
-            Told::Modified => self.store.update(object),
-            Told::Deleted => self.store.delete(object),
+        let handed_on = transformed(&self.transform, Arc::new(object)).and_then(|object| match verb {
+            Verb::Listed | Verb::Added => self.store.add(object),
+            Verb::Modified => self.store.update(object),
+            Verb::Deleted => self.store.delete(object),
         });
         Taken { left_out: handed_on.err().map(left_out), is_added, version: Some(version) }
     }

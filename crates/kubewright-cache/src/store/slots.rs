@@ -96,10 +96,14 @@ impl<T> Slots<T> {
     /// The first object from this slot on, with its slot.
     pub(super) fn first_from(&self, mut slot: u32) -> Option<(u32, &Arc<T>)> {
         while slot < self.end {
-            if let Some(object) = self.get(slot) {
-                return Some((slot, object));
+            match self.chunk(slot as usize / CHUNK) {
+                Some(chunk) => match &chunk[slot as usize % CHUNK] {
+                    Some(object) => return Some((slot, object)),
+                    None => slot += 1,
+                },
+                // All of it is vacant.
+                None => slot = (slot / CHUNK as u32 + 1) * CHUNK as u32,
             }
-            slot += 1;
         }
         None
     }
@@ -350,6 +354,11 @@ mod tests {
         (0..4000).for_each(|slot| drop(slots.remove(2, slot)));
         assert_eq!((slots.next(), slots.end, slots.len()), (0, 5000, 1000));
         assert!(slots.branches[0].node.is_none());
+        // Whole chunks of nothing are passed over.
+        for (from, found) in [(0, Some(4000)), (3999, Some(4000)), (4000, Some(4000)), (4999, Some(4999)), (5000, None)]
+        {
+            assert_eq!(slots.first_from(from).map(|(slot, object)| (slot, **object)), found.map(|slot| (slot, slot)));
+        }
         (4000..5000).rev().for_each(|slot| drop(slots.remove(3, slot)));
         assert_eq!((slots.next(), slots.end, slots.vacant.len()), (0, 0, 0));
         assert!(slots.branches.iter().all(|link| link.node.is_none()));

@@ -21,6 +21,15 @@ fn knowing(known: &str) -> DeltaFifo<DynamicObject> {
     DeltaFifo::new(DeltaFifoOptions::default().known_objects(store))
 }
 
+// The store says of what type the queue is.
+#[test]
+fn a_queue_that_knows_a_store_needs_no_type() {
+    let store = Store::<DynamicObject>::default();
+    let queue = DeltaFifo::new(DeltaFifoOptions::default().known_objects(store));
+    queue.close();
+    assert_eq!(now(queue.pop(|_, _| ())), Err(QueueClosed));
+}
+
 fn pop(queue: &DeltaFifo<DynamicObject>) -> String {
     now(queue.pop(|deltas, _| all_shown(&deltas))).unwrap()
 }

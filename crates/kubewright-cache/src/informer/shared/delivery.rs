@@ -1,11 +1,9 @@
 //! The task of one handler: takes work, tells the handler, and survives its panics.
 
 use std::any::Any;
-use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::coop::consume_budget;
@@ -15,7 +13,7 @@ use super::batch::Work;
 use super::listener::{Listener, Turn};
 use super::options::OnPanic;
 use super::teller::Tell;
-use crate::informer::handler::{Told, panicked};
+use crate::informer::handler::{Told, caught, panicked};
 use crate::queue::BoxFuture;
 
 /// How long a handler that panicked rests before it is told of everything again.
@@ -74,14 +72,17 @@ impl Delivery<'_> {
 
     async fn work_through(&mut self, work: Work) {
         let is_initial = !*self.listener.synced.borrow();
-        self.tell_all(&work, is_initial).await;
-        if let Work::Difference { from: Some(from), to, all: true } = work {
-            self.tell_all(&Work::Reminders { before: Some(from), after: to }, is_initial).await;
+        self.teller.begin(&work, is_initial);
+        // What the teller does not need any more is let go of before it begins.
+        let rest = reminders_after(work);
+        self.tell_all().await;
+        if let Some(rest) = rest {
+            self.teller.begin(&rest, is_initial);
+            self.tell_all().await;
         }
     }
 
-    async fn tell_all(&mut self, work: &Work, is_initial: bool) {
-        self.teller.begin(work, is_initial);
+    async fn tell_all(&mut self) {
         while self.teller.advance() {
             if self.listener.has_ended() {
                 self.has_missed = true;
@@ -121,10 +122,13 @@ impl Delivery<'_> {
 
 async fn tell_when_ready(teller: &mut dyn Tell) -> Told {
     // What panics when it is called does so when it is polled.
-    let mut taking = pin!(async { teller.tell_when_ready().await });
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| taking.as_mut().poll(context))) {
-        Ok(poll) => poll.map(|()| Told::Yes),
-        Err(_) => Poll::Ready(Told::Panicked),
-    })
-    .await
+    caught(pin!(async { teller.tell_when_ready().await })).await
+}
+
+/// Reminders of the rest, where a difference is to be followed by them.
+fn reminders_after(work: Work) -> Option<Work> {
+    match work {
+        Work::Difference { from: Some(from), to, all: true } => Some(Work::Reminders { before: Some(from), after: to }),
+        _ => None,
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubewright_core::{Object, ResourceVersion};
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
 
 use super::options::QueueKind;
 use crate::AnyObject;
@@ -19,9 +19,24 @@ pub(super) fn queue(kind: QueueKind, known: Arc<dyn KnownObjects<dyn AnyObject>>
     match kind {
         // What is known is asked of the store itself, and all else by lists in one piece.
         QueueKind::InOrder => Arc::new(RealFifo::new(RealFifoOptions::default())),
-        QueueKind::DeltaFifo => {
-            Arc::new(DeltaFifo::new(DeltaFifoOptions::default().known_objects(known).emit_replaced()))
-        }
+        QueueKind::DeltaFifo => Arc::new(DeltaFifo::new(DeltaFifoOptions::default().known(known).emit_replaced())),
+    }
+}
+
+/// A store as a queue of objects of any type asks it.
+pub(super) struct Known<T>(pub(super) Store<T>);
+
+impl<T: Object> KnownObjects<dyn AnyObject> for Known<T> {
+    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
+        Some(self.0.get_by_key(key)?)
+    }
+
+    fn get(&self, object: &dyn AnyObject) -> Option<Arc<dyn AnyObject>> {
+        Some(self.0.find(object.namespace(), object.name())?)
+    }
+
+    fn list_keys(&self) -> Vec<ObjectKey> {
+        self.0.list_keys()
     }
 }
 

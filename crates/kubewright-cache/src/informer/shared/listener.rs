@@ -65,7 +65,7 @@ struct State {
 
 /// Where the line may be cut off.
 struct Mark {
-    /// How many batches stand before it.
+    /// How many turns stand before it.
     place: usize,
     /// What the handler has seen when it is through with those, if anything.
     seen: Option<AnySnapshot>,

@@ -7,8 +7,8 @@
 //! that joins takes a snapshot under the same lock. So it sees each object once, in the snapshot or in an event, and
 //! joining takes no longer for a large cache. Handlers never wait for each other, unless one is told to block.
 //!
-//! Two files know the type of the objects, so that the rest is compiled once, and not again for each kind that a program watches:
-//! `upstream`, which is reflector and store, and `teller`, which is a handler. Between them events and snapshots travel as `Any`
+//! Three files know the type of the objects, so that the rest is compiled once, and not again for each kind that a program watches:
+//! `upstream`, which is reflector and store, `feed`, which is the way from one to the other, and `teller`, which is a handler. Between them events and snapshots travel as `Any`
 //! (`batch`), behind the pointers that they are shared by anyway, and find their type again once for each piece of work. Who
 //! waits does so in `processor`, `listener` and `delivery`, in boxes made there: a future is compiled by whoever polls it.
 
@@ -40,6 +40,7 @@ use crate::queue::BoxFuture;
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
 pub(crate) use delivery::Kept;
+use feed::Known;
 use processor::{Phase, Processor};
 use teller::{Teller, count_changes};
 use upstream::{Shared, Upstream};
@@ -95,7 +96,7 @@ impl<T: Object> SharedIndexInformer<T> {
 
     pub(crate) fn over(lister_watcher: Box<dyn ListerWatcher<T>>, options: InformerOptions<T>) -> Self {
         let store = Store::new(options.indexers);
-        let queue = feed::queue(options.queue, Arc::new(store.clone()));
+        let queue = feed::queue(options.queue, Arc::new(Known(store.clone())));
         let (metrics, name) = options.metrics.unzip();
         let labels = Labels { name: name.unwrap_or_default(), resource: options.resource };
         let shared = Arc::new(Shared {
@@ -142,8 +143,8 @@ impl<T: Object> SharedIndexInformer<T> {
         options: HandlerOptions,
         kept: Kept,
     ) -> Result<HandlerRegistration, InformerStopped> {
-        let teller = (Box::new(Teller::new(handler)) as _, count_changes::<T> as _);
-        self.shared.processor.add(&*self.shared, teller, options, kept)
+        let teller = Box::new(Teller::new(handler));
+        self.shared.processor.add(&*self.shared, teller, count_changes::<T>, options, kept)
     }
 
     /// Adds indices, at any time before the informer has stopped.

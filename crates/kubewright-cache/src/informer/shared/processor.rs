@@ -84,7 +84,8 @@ impl Processor {
     pub(super) fn add(
         &self,
         upstream: &dyn Upstream,
-        (teller, count_changes): (Box<dyn Tell>, CountChanges),
+        teller: Box<dyn Tell>,
+        count_changes: CountChanges,
         options: HandlerOptions,
         kept: Kept,
     ) -> Result<HandlerRegistration, InformerStopped> {
@@ -124,8 +125,8 @@ impl Processor {
         })
     }
 
-    /// The run begins; says how often the reflector asks whether it is time to remind, zero being never.
-    pub(super) fn begin(&self) -> Duration {
+    /// There is a run; says how often the reflector asks whether it is time to remind, zero being never.
+    pub(super) fn enter(&self) -> Duration {
         let mut state = self.state();
         state.phase = Phase::Running;
         state.resync_check.unwrap_or_default()

@@ -47,13 +47,19 @@ pub(super) struct Shared<T> {
 /// What a run begins with, taken by the first one.
 pub(super) type Sources<T> = (Box<dyn ListerWatcher<T>>, ReflectorOptions<T>);
 
+impl<T> Shared<T> {
+    fn begun(&self) -> &Reflector<T> {
+        self.reflector.get().expect("a run begins with its reflector")
+    }
+}
+
 impl<T: Object> Upstream for Shared<T> {
     fn begin(&self, processor: &Arc<Processor>) -> bool {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((lister_watcher, options)) = sources else { return false };
         let feed = Feed { queue: processor.queue.clone(), store: self.store.clone() };
         let options = options
-            .resync_every(processor.begin())
+            .resync_every(processor.enter())
             .should_resync(processor.asks_for_resync())
             .on_event(processor.lets_go());
         self.reflector.get_or_init(|| Reflector::over(lister_watcher, Arc::new(feed), options));
@@ -61,17 +67,11 @@ impl<T: Object> Upstream for Shared<T> {
     }
 
     fn reflect<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        match self.reflector.get() {
-            Some(reflector) => Box::pin(reflector.run(stop)),
-            None => Box::pin(std::future::pending()),
-        }
+        Box::pin(self.begun().run(stop))
     }
 
     fn back_off(&self) -> BoxFuture<'_, ()> {
-        match self.reflector.get() {
-            Some(reflector) => Box::pin(reflector.back_off(None)),
-            None => Box::pin(std::future::pending()),
-        }
+        Box::pin(self.begun().back_off(None))
     }
 
     fn health(&self) -> Option<Health> {
