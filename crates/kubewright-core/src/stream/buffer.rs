@@ -60,7 +60,7 @@ impl Buffer {
             return true;
         }
         let bytes = &self.bytes[self.start..];
-        let space = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let space = bytes.iter().take_while(|byte| is_space(byte)).count();
         self.start += space;
         let bytes = &bytes[space..];
         let from = self.line.saturating_sub(self.start).min(bytes.len());
@@ -139,9 +139,14 @@ impl Buffer {
     }
 }
 
+/// What may stand between values in JSON, which a form feed may not.
+pub(super) fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
 /// Whether an object begins here: of other values it is not clear where they end.
 fn is_object(bytes: &[u8]) -> bool {
-    bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+    bytes.iter().find(|byte| !is_space(byte)) == Some(&b'{')
 }
 
 /// Looks for the end of a JSON value without decoding it.

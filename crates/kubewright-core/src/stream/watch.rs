@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::Encoding;
-use super::buffer::{Buffer, Extent};
+use super::buffer::{Buffer, Extent, is_space};
 use super::slot::Slot;
 use crate::Object;
 use crate::decode::{DecodeError, Decoder};
@@ -114,7 +114,11 @@ impl Watch {
     }
 
     fn is_mid_event(&self) -> bool {
-        self.buffer.bytes().iter().any(|byte| !byte.is_ascii_whitespace())
+        let mut left = self.buffer.bytes().iter();
+        match self.encoding {
+            Encoding::Json => left.any(|byte| !is_space(byte)),
+            Encoding::Protobuf => left.next().is_some(),
+        }
     }
 
     /// Frames have four bytes of length before them.
@@ -328,5 +332,25 @@ mod tests {
         watch.push(&[0, 0, 0, 2, 0x0a, 0x09, 0, 0, 0, 1]);
         assert!(watch.next(&mut Decoder::new()).is_err() && watch.can_go_on());
         assert!(matches!(watch.next(&mut Decoder::new()), Ok(None)));
+    }
+
+    #[test]
+    fn what_is_left_is_an_event_unless_it_is_space_between_them() {
+        for (encoding, bytes, is_mid) in [
+            (Encoding::Json, " \r\n\t", false),
+            // No space in JSON, though Rust calls it so.
+            (Encoding::Json, "\u{c}", true),
+            (Encoding::Json, "{", true),
+            (Encoding::Protobuf, "\n", true),
+        ] {
+            let mut watch = WatchDecoder::<PartialObjectMetadata>::new(encoding);
+            let mut decoder = Decoder::new();
+            // Nothing has come yet.
+            watch.push(b"");
+            assert!(matches!(watch.next(&mut decoder), Ok(None)) && !watch.is_mid_event());
+            watch.push(bytes.as_bytes());
+            assert!(matches!(watch.next(&mut decoder), Ok(None)), "{bytes:?}");
+            assert_eq!(watch.is_mid_event(), is_mid, "{encoding:?} {bytes:?}");
+        }
     }
 }
