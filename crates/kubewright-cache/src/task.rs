@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 pub(crate) use kubewright_client::task::Tasks;
 use kubewright_http2::Doorbell;
+use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +17,17 @@ type Work<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 /// Does `work` until `stop` is cancelled.
 pub(crate) async fn run_until(stop: &CancellationToken, work: Work<'_>) {
     stop.run_until_cancelled(work).await;
+}
+
+/// Waits until something has synced; false if it stopped before.
+pub(crate) async fn synced_before(synced: &watch::Sender<bool>, stopped: &CancellationToken) -> bool {
+    let mut synced = synced.subscribe();
+    tokio::select! {
+        // At the same instant, having synced counts.
+        biased;
+        _ = synced.wait_for(|synced| *synced) => true,
+        () = stopped.cancelled() => false,
+    }
 }
 
 /// Has a reflector and the consumer of its queue take turns until one of them ends; `is_due` says that the queue wants its consumer,

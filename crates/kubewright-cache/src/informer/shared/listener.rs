@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::batch::{AnySnapshot, Around, Batch, Work};
 use super::options::{HandlerOptions, OnPanic, Overflow};
 use crate::queue::BoxFuture;
+use crate::task::synced_before;
 
 /// Work, as it stands in line.
 pub(super) struct Turn {
@@ -218,15 +219,7 @@ impl Listener {
 
     /// Waits until the handler is through with the first list; false if it stopped before.
     pub(super) fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
-        Box::pin(async {
-            let mut synced = self.synced.subscribe();
-            tokio::select! {
-                // At the same instant, having synced counts.
-                biased;
-                _ = synced.wait_for(|synced| *synced) => true,
-                () = self.stopped.cancelled() => false,
-            }
-        })
+        Box::pin(synced_before(&self.synced, &self.stopped))
     }
 
     /// Whether the informer has to wait for this handler.

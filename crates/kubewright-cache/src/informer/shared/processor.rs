@@ -24,7 +24,7 @@ use super::upstream::Upstream;
 use crate::informer::process::Reminder;
 use crate::metrics::{Durations, Labels, Sample};
 use crate::queue::BoxFuture;
-use crate::task::{Tasks, run_until, take_turns};
+use crate::task::{Tasks, run_until, synced_before, take_turns};
 use crate::{AnyObject, Delta};
 
 /// Handlers cannot be reminded more often.
@@ -233,14 +233,7 @@ impl Processor {
 
     /// Waits until the first list is complete; false if the informer stopped before.
     pub(super) fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
-        Box::pin(async {
-            let mut synced = self.synced.subscribe();
-            tokio::select! {
-                biased;
-                _ = synced.wait_for(|synced| *synced) => true,
-                () = self.stop.cancelled() => false,
-            }
-        })
+        Box::pin(synced_before(&self.synced, &self.stop))
     }
 
     /// Whether it is time to remind any handler, for the reflector to ask.
