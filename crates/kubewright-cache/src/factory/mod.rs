@@ -194,12 +194,12 @@ impl SharedInformerFactory {
         let Scoped { which, transform, through } = which;
         let (objects, type_name) = (TypeId::of::<T>(), std::any::type_name::<T>());
         let options = &self.shared.options;
-        let make: Make<'_> = Box::new(|subject| {
-            let mut list_watch = list_watch(subject.namespace).labels(subject.labels).fields(subject.fields);
+        let make: Make<'_> = Box::new(|wanted| {
+            let mut list_watch = list_watch(wanted.namespace).labels(wanted.labels).fields(wanted.fields);
             if let Some(patience) = options.reflector.choices.patience {
                 list_watch = list_watch.answer_timeout(patience);
             }
-            let options = options.for_informer(&subject.name, subject.resource, transform);
+            let options = options.for_informer(&wanted.name, wanted.resource, transform);
             let source = match through {
                 Some(through) => through(list_watch),
                 None => Box::new(list_watch),
