@@ -14,19 +14,20 @@ mod buckets;
 mod index;
 mod numbers;
 mod objects;
+mod published;
 mod query;
 mod slots;
 mod snapshot;
 mod state;
 mod steps;
 mod table;
+mod threads;
 mod transaction;
 mod trie;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
 
 pub use index::{IndexerConflict, Indexers, NAMESPACE_INDEX, UnknownIndex};
@@ -37,6 +38,7 @@ pub(crate) use table::Table;
 pub use transaction::Transaction;
 
 use crate::Deleted;
+use published::Published;
 use state::State;
 use transaction::Writer;
 
@@ -61,7 +63,7 @@ pub struct Store<T> {
 }
 
 struct Shared<T> {
-    published: ArcSwap<State<T>>,
+    published: Published<State<T>>,
     writer: Mutex<Writer<T>>,
 }
 
@@ -82,7 +84,7 @@ impl<T: Object> Store<T> {
     #[must_use]
     pub fn new(indexers: Indexers<T>) -> Self {
         let state = State::new(indexers.into_indices().collect());
-        Store { shared: Arc::new(Shared { published: ArcSwap::from_pointee(state), writer: Mutex::default() }) }
+        Store { shared: Arc::new(Shared { published: Published::new(state), writer: Mutex::default() }) }
     }
 
     /// The store as it is now, in constant time.
@@ -92,12 +94,12 @@ impl<T: Object> Store<T> {
 
     /// The object of this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.shared.published.load().get_by_key(key).cloned()
+        self.shared.published.look(|state| state.get_by_key(key).cloned())
     }
 
     /// The object of this namespace, empty for objects of the cluster, and name.
     pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        self.shared.published.load().get(namespace, name).cloned()
+        self.shared.published.look(|state| state.get(namespace, name).cloned())
     }
 
     /// The stored object that has the key of `object`.
@@ -117,7 +119,7 @@ impl<T: Object> Store<T> {
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.shared.published.load().slots.len()
+        self.shared.published.look(|state| state.slots.len())
     }
 
     /// Whether there are none.
@@ -128,7 +130,7 @@ impl<T: Object> Store<T> {
     /// The version of the last change, list or bookmark; empty if none had one.
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> ResourceVersion {
-        self.shared.published.load().version.clone()
+        self.shared.published.look(|state| state.version.clone())
     }
 
     /// Objects with this value in an index. Takes as long as there are hits.

@@ -10,11 +10,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use kubewright_core::{Object, ResourceVersion};
 
 use super::buckets::Buckets;
 use super::index::{IndexerConflict, Indexers};
+use super::published::Published;
 use super::slots::Slots;
 use super::snapshot::Snapshot;
 use super::state::State;
@@ -57,12 +57,12 @@ impl<T> Default for Writer<T> {
 
 impl<T: Object> Writer<T> {
     /// Begins with the state as it is published.
-    pub(super) fn begin(&mut self, published: &ArcSwap<State<T>>) -> Transaction<T> {
+    pub(super) fn begin(&mut self, published: &Published<State<T>>) -> Transaction<T> {
         // If the change panics, a spare that is ready is gone, and with it what the change had done.
         let state = match std::mem::replace(&mut self.spare, Spare::None) {
             Spare::None => None,
             Spare::Ready(state) => Some(state),
-            Spare::Behind(state, logs) => match left(state) {
+            Spare::Behind(state, logs) => match left(state, published) {
                 Ok(mut state) => {
                     let version = &published.load().version;
                     logs.into_iter().for_each(|log| self.steps = log.replay(own(&mut state), version));
@@ -80,7 +80,7 @@ impl<T: Object> Writer<T> {
     }
 
     /// Publishes, and makes the state from before the next one, if readers have left it. Gives what is to be dropped.
-    pub(super) fn publish(&mut self, transaction: Transaction<T>, published: &ArcSwap<State<T>>) -> Outdated<T> {
+    pub(super) fn publish(&mut self, transaction: Transaction<T>, published: &Published<State<T>>) -> Outdated<T> {
         let Transaction { state, log } = transaction;
         self.write = log.write;
         let version = state.version.clone();
@@ -116,8 +116,9 @@ pub(super) struct Outdated<T> {
 }
 
 /// The state, if all readers leave it soon.
-fn left<T>(mut state: Arc<State<T>>) -> Result<Arc<State<T>>, Arc<State<T>>> {
+fn left<T>(mut state: Arc<State<T>>, published: &Published<State<T>>) -> Result<Arc<State<T>>, Arc<State<T>>> {
     for _ in 0..PATIENCE {
+        published.clear_seats();
         if Arc::get_mut(&mut state).is_some() {
             return Ok(state);
         }
@@ -235,7 +236,7 @@ mod tests {
     // ST-11, ST-12: bookmarks alone do not fill the memory for as long as a snapshot is held.
     #[test]
     fn a_held_snapshot_costs_no_more_than_so_many_writes() {
-        let published = ArcSwap::from_pointee(State::new(Vec::new()));
+        let published = Published::new(State::new(Vec::new()));
         let mut writer = Writer::<DynamicObject>::default();
         let held = published.load_full();
         let mut most = 0;

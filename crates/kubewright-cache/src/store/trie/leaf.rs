@@ -26,6 +26,7 @@ pub(super) struct Group<E> {
 }
 
 /// What a tag has of a hash: bits in the middle, since branches use the lower ones and `home` the upper ones.
+#[inline]
 fn tag(hash: u32) -> u8 {
     ((hash >> 14) as u8).max(1)
 }
@@ -33,11 +34,13 @@ fn tag(hash: u32) -> u8 {
 const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// The upper bit of each byte that is zero, of the first seven. Above such a byte there may be a bit for one that is not.
+#[inline]
 fn zeros(bytes: u64) -> u64 {
     bytes.wrapping_sub(ONES) & !bytes & 0x0080_8080_8080_8080
 }
 
 /// The place of the lowest bit of `zeros`.
+#[inline]
 fn lowest(zeros: u64) -> usize {
     zeros.trailing_zeros() as usize / 8
 }
@@ -101,11 +104,13 @@ fn room(entries: usize) -> usize {
 }
 
 /// The group that a hash asks for; by the upper bits, since branches have used the lower ones.
+#[inline]
 fn home(hash: u32, groups: usize) -> usize {
     ((u64::from(hash) * groups as u64) >> 32) as usize
 }
 
 /// The group after another.
+#[inline]
 fn following(group: usize, groups: usize) -> usize {
     if group + 1 == groups { 0 } else { group + 1 }
 }
