@@ -1,6 +1,6 @@
 //! Writes messages as JSON, driven by their tables.
 
-use crate::json::reader::end_of_plain_text;
+use super::plain_text::end_of_plain_text;
 use crate::message::{Message, Ref};
 use crate::scheme::{FieldInfo, Flags, Type, TypeInfo};
 

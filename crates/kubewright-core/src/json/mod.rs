@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+mod plain_text;
 mod reader;
 mod skip;
 

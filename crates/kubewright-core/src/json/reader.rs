@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::plain_text::end_of_plain_text;
 use crate::Str;
 use crate::decode::{DecodeError, Decoder};
 
@@ -352,33 +353,4 @@ impl<'a, 'd> Reader<'a, 'd> {
             value.map(|value| code * 16 + value).ok_or_else(|| DecodeError::new("unknown escape in a string"))
         })
     }
-}
-
-/// The first quote, backslash or control character from `at` on, or the end.
-#[inline(always)]
-pub(crate) fn end_of_plain_text(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
-        // Written so that the compiler does it with vectors: a mark for each byte, then the first mark.
-        let marks = u128::from_le_bytes(chunk.map(|byte| if is_special(byte) { 0x80 } else { 0 }));
-        let (low, high) = (marks as u64, (marks >> 64) as u64);
-        if low != 0 {
-            return at + low.trailing_zeros() as usize / 8;
-        }
-        if high != 0 {
-            return at + 8 + high.trailing_zeros() as usize / 8;
-        }
-        at += 16;
-    }
-    end_near_the_end(bytes, at)
-}
-
-/// As `end_of_plain_text`, where less than a chunk is left.
-fn end_near_the_end(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
-}
-
-#[inline(always)]
-fn is_special(byte: u8) -> bool {
-    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
 }

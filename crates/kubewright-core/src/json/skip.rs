@@ -1,7 +1,7 @@
 //! Passes over JSON values, checking only that they are well formed.
 
 use super::Reader;
-use super::reader::end_of_plain_text;
+use super::plain_text::end_of_plain_text;
 use crate::decode::DecodeError;
 
 /// How deep arrays and objects may be nested in a value that is passed over or kept as text.
