@@ -52,13 +52,14 @@ pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
     defaulting::apply(resource, value);
 }
 
-/// Completes and checks an object that is to take the place of `old`.
+/// Completes and checks an object that is to take the place of `old`. What may stay because it was there is in `warnings`.
 pub(crate) fn update(
     registry: &Registry,
     resource: &Resource,
     old: &Value,
     new: &mut Value,
     part: Part,
+    warnings: &mut Vec<String>,
 ) -> Result<(), Rejection> {
     strategy::carry_over(resource, old, new);
     defaulting::apply(resource, new);
@@ -73,7 +74,7 @@ pub(crate) fn update(
         old
     };
     strategy::prepare_update(resource, old, new, part);
-    let mut causes = validation::update(resource, old, new, part);
+    let mut causes = validation::update(resource, old, new, part, warnings);
     if causes.is_empty() && part == Part::Main {
         causes = allocation::update(registry, resource, old, new);
     }

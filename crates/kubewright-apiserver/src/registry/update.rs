@@ -109,7 +109,12 @@ impl Registry {
             if part != Part::Internal {
                 // Custom objects are checked in the version of the request.
                 let before = if resource.is_custom() { &seen } else { old };
-                admission::update(self, resource, before, &mut new, part)?;
+                let mut warnings = Vec::new();
+                let checked = admission::update(self, resource, before, &mut new, part, &mut warnings);
+                if let Some(control) = control {
+                    warnings.into_iter().for_each(|warning| control.warn(warning));
+                }
+                checked?;
                 if let Some(control) = control {
                     self.permit(control, resource, part, old, &new)?;
                 }

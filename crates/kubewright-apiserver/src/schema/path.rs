@@ -23,6 +23,15 @@ impl<'a> Path<'a> {
     pub(super) fn item(&'a self, index: usize) -> Path<'a> {
         Path::Item(self, index)
     }
+
+    /// The path written out from the top, where the object itself is at `prefix`.
+    pub(super) fn below(&self, prefix: &str) -> String {
+        match (prefix, self) {
+            ("", path) => path.to_string(),
+            (prefix, Path::Root) => prefix.to_owned(),
+            (prefix, path) => format!("{prefix}.{path}"),
+        }
+    }
 }
 
 impl fmt::Display for Path<'_> {

@@ -10,7 +10,7 @@ use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::{CauseType, Map, Str, Value as Tree};
 
 use super::path::Path;
-use super::validation::shown;
+use super::validation::{NO_FIELD, shown};
 use super::{Additional, ListType, Schema, lists};
 use crate::cel::{Budget, EvaluationError, Field, ListKind, Program, Type, Value, Variables, escape};
 use crate::object::tree;
@@ -77,11 +77,14 @@ impl Rule {
     }
 
     fn cause(&self, path: String, value: &Tree, detail: &str) -> StatusCause {
-        let path = format!("{path}{}", self.field_path).trim_start_matches('.').to_owned();
+        let path = match format!("{path}{}", self.field_path).trim_start_matches('.') {
+            "" => NO_FIELD.to_owned(),
+            path => path.to_owned(),
+        };
         match self.reason {
             Some(CauseType::FieldValueForbidden) => StatusCause::forbidden(path, detail),
             Some(CauseType::FieldValueRequired) => StatusCause::required(path, detail),
-            Some(CauseType::FieldValueDuplicate) => StatusCause::duplicate(path, shown(value)),
+            Some(CauseType::FieldValueDuplicate) => duplicate(path, value),
             _ => invalid(path, value, detail),
         }
     }
@@ -170,40 +173,69 @@ impl Schema {
         fields
     }
 
-    /// The rules that an object breaks.
-    pub(super) fn breaches(&self, object: &Tree, old: Option<&Tree>) -> Vec<StatusCause> {
-        if !self.has_rules {
-            return Vec::new();
+    /// The rules that an object breaks. Those that parts break which are as they were before are `warnings`.
+    pub(super) fn breaches(&self, object: &Tree, old: Option<&Tree>, warnings: &mut Vec<String>) -> Vec<StatusCause> {
+        let mut walk = Walk::new("", true);
+        walk.object(self, true, object, old);
+        warnings.append(&mut walk.warnings);
+        walk.causes
+    }
+
+    /// The rules that a default breaks, whose own path is `path`: as a value that stays, and as one that is new.
+    pub(super) fn breaches_of_default(&self, path: &str, default: &Tree) -> Vec<StatusCause> {
+        let mut walk = Walk::new(path, false);
+        walk.object(self, self.embedded_resource, default, Some(default));
+        if walk.causes.is_empty() {
+            walk.object(self, self.embedded_resource, default, None);
         }
-        let Some(ty) = self.cel_type(true) else { return Vec::new() };
-        let mut walk = Walk { budget: Budget::for_object(), causes: Vec::new() };
-        let value = Value::from_tree(object, &ty);
-        let before = old.map(|old| Value::from_tree(old, &ty));
-        walk.value(self, &Path::Root, (object, &value), old.zip(before.as_ref()));
         walk.causes
     }
 }
 
 /// One walk through an object. Trees and values are two views of the same.
-struct Walk {
+struct Walk<'a> {
+    /// Where the walk begins.
+    prefix: &'a str,
+    /// Whether parts that are as they were before are only warned about.
+    is_lenient: bool,
     budget: Budget,
     causes: Vec<StatusCause>,
+    warnings: Vec<String>,
 }
 
-impl Walk {
-    fn value(&mut self, schema: &Schema, path: &Path<'_>, now: (&Tree, &Value), old: Option<(&Tree, &Value)>) {
+impl<'a> Walk<'a> {
+    fn new(prefix: &'a str, is_lenient: bool) -> Self {
+        Walk { prefix, is_lenient, budget: Budget::for_object(), causes: Vec::new(), warnings: Vec::new() }
+    }
+
+    fn object(&mut self, schema: &Schema, is_object: bool, object: &Tree, old: Option<&Tree>) {
+        let Some(ty) = schema.cel_type(is_object).filter(|_| schema.has_rules) else { return };
+        let value = Value::from_tree(object, &ty);
+        let before = old.map(|old| Value::from_tree(old, &ty));
+        self.value(schema, &Path::Root, (object, &value), old.zip(before.as_ref()), false);
+    }
+
+    /// Asks the rules about a part, and those about its parts. `is_kept` says that what it is in is as it was before: in
+    /// a list without keys nothing else is known of an item.
+    fn value(
+        &mut self,
+        schema: &Schema,
+        path: &Path<'_>,
+        now: (&Tree, &Value),
+        old: Option<(&Tree, &Value)>,
+        is_kept: bool,
+    ) {
         if !schema.has_rules || now.0.is_null() {
             return;
         }
-        let is_unchanged = old.is_some_and(|(before, _)| before == now.0);
+        // The object itself always changes: who wrote it, and when, is in its metadata.
+        let may_be_kept = self.is_lenient && !matches!(path, Path::Root);
+        let is_kept = is_kept || (may_be_kept && old.is_some_and(|(before, _)| before == now.0));
         for rule in &schema.rules {
             if self.budget.is_exhausted() {
                 return;
             }
-            // What was there already is only asked whether it may change.
-            if !is_unchanged || rule.is_transition {
-                self.ask(schema, rule, path, now, old.map(|(_, value)| value));
-            }
+            self.ask(schema, rule, path, now, old.map(|(_, value)| value), is_kept);
         }
         match now.0 {
             Tree::Object(fields) => {
@@ -212,11 +244,11 @@ impl Walk {
                     let Some(part) = schema.of_field(name).filter(|part| part.has_rules) else { continue };
                     let before = old.and_then(|(before, value)| Some((before.get(name)?, child(schema, value, name)?)));
                     if let Some(value) = child(schema, now.1, name) {
-                        self.value(part, &path.field(name), (field, value), before);
+                        self.value(part, &path.field(name), (field, value), before, is_kept);
                     }
                 }
             }
-            Tree::Array(list) => self.list(schema, path, (list, now.1), old),
+            Tree::Array(list) => self.list(schema, path, (list, now.1), old, is_kept),
             _ => {}
         }
     }
@@ -227,6 +259,7 @@ impl Walk {
         path: &Path<'_>,
         (list, value): (&[Tree], &Value),
         old: Option<(&Tree, &Value)>,
+        is_kept: bool,
     ) {
         let (Some(items), Value::List(values, _)) = (schema.items.as_deref(), value) else { return };
         if !items.has_rules {
@@ -241,7 +274,7 @@ impl Walk {
                 Some((_, Value::List(values, _))) => Some((item, values.get(position(item)?)?)),
                 _ => None,
             });
-            self.value(items, &path.item(index), (item, value), before);
+            self.value(items, &path.item(index), (item, value), before, is_kept);
         }
     }
 
@@ -252,6 +285,7 @@ impl Walk {
         path: &Path<'_>,
         (tree, value): (&Tree, &Value),
         old: Option<&Value>,
+        is_kept: bool,
     ) {
         let Some(program) = &rule.program else { return };
         let mut variables = Variables::default();
@@ -266,10 +300,19 @@ impl Walk {
             Ok(true) => {}
             Ok(false) => {
                 let detail = rule.detail(&variables, &mut self.budget);
-                self.causes.push(rule.cause(path.to_string(), tree, &detail));
+                let cause = rule.cause(self.field(path), tree, &detail);
+                // What was there already may stay; only a change of it would be refused.
+                match is_kept && !rule.is_transition {
+                    true => self.warnings.push(in_words(&cause)),
+                    false => self.causes.push(cause),
+                }
             }
             Err(error) => self.complain(schema, rule, path, &error),
         }
+    }
+
+    fn field(&self, path: &Path<'_>) -> String {
+        path.below(self.prefix)
     }
 
     /// Says why a rule has no answer. The value is not shown, only its type.
@@ -292,7 +335,7 @@ impl Walk {
             }
             EvaluationError::Failed(_) => format!("{error} evaluating rule: {what}"),
         };
-        self.causes.push(StatusCause::invalid(path.to_string(), format!("{:?}", &*schema.ty), &detail));
+        self.causes.push(StatusCause::invalid(self.field(path), format!("{:?}", &*schema.ty), &detail));
     }
 }
 
@@ -308,10 +351,28 @@ fn child<'a>(schema: &Schema, value: &'a Value, name: &str) -> Option<&'a Value>
 fn invalid(path: String, value: &Tree, detail: &str) -> StatusCause {
     match value {
         Tree::Object(_) | Tree::Array(_) => {
-            let mut cause = StatusCause::of(CauseType::FieldValueInvalid, format!("Invalid value: {detail}"));
-            cause.field = Some(path.into()).filter(|path: &Str| !path.is_empty());
-            cause
+            unshown(CauseType::FieldValueInvalid, path, format!("Invalid value: {detail}"))
         }
         value => StatusCause::invalid(path, shown(value), detail),
     }
+}
+
+/// A value that is there already; what has parts is not shown.
+fn duplicate(path: String, value: &Tree) -> StatusCause {
+    match value {
+        Tree::Object(_) | Tree::Array(_) => unshown(CauseType::FieldValueDuplicate, path, "Duplicate value".to_owned()),
+        value => StatusCause::duplicate(path, shown(value)),
+    }
+}
+
+/// A cause as a warning tells it.
+fn in_words(cause: &StatusCause) -> String {
+    let text = |part: &Option<Str>| part.clone().unwrap_or_default();
+    format!("{}: {}", text(&cause.field), text(&cause.message))
+}
+
+fn unshown(cause: CauseType, path: String, message: String) -> StatusCause {
+    let mut cause = StatusCause::of(cause, message);
+    cause.field = Some(path.into());
+    cause
 }

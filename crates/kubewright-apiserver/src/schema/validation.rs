@@ -10,7 +10,7 @@ use super::path::Path;
 use super::{Schema, embedded, format, lists};
 
 /// The path of what is wrong with no field in particular.
-const NO_FIELD: &str = "<nil>";
+pub(super) const NO_FIELD: &str = "<nil>";
 /// Floating-point numbers beyond this are no integers, because their neighbours are missing.
 const WHOLE_MAX: f64 = ((1_u64 << 53) - 1) as f64;
 
@@ -31,20 +31,24 @@ impl Schema {
         check.causes
     }
 
-    /// What is wrong with a default, whose own path is `path`.
+    /// What is wrong with a default, whose own path is `path`. Each look is only worth it if the one before found nothing.
     pub(super) fn complaints_about_default(&self, path: &str, default: &Value) -> Vec<StatusCause> {
         let mut check = Check { prefix: path, causes: Vec::new() };
         check.value(self, &Path::Root, default, None);
+        if check.causes.is_empty() {
+            check.causes = self.breaches_of_default(path, default);
+        }
         check.causes
     }
 
     /// Adds to all other complaints what is wrong with objects within the object, with lists whose items have to
-    /// differ, and with rules.
+    /// differ, and with rules. Rules that are broken by what is as it was before are `warnings`.
     pub(crate) fn further_complaints(
         &self,
         mut causes: Vec<StatusCause>,
         object: &Value,
         old: Option<&Value>,
+        warnings: &mut Vec<String>,
     ) -> Vec<StatusCause> {
         embedded::check(self, &Path::Root, object, &mut causes);
         let mut duplicates = Vec::new();
@@ -64,7 +68,7 @@ impl Schema {
             return causes;
         }
         if !causes.iter().any(keeps_from_rules) {
-            causes.extend(self.breaches(object, old));
+            causes.extend(self.breaches(object, old, warnings));
         } else {
             let why = "some validation rules were not checked because the object was invalid; \
                        correct the existing errors to complete validation";
@@ -294,11 +298,7 @@ impl Check<'_> {
 
     /// The name of a place from the top.
     fn field(&self, path: &Path<'_>) -> String {
-        match (self.prefix, path) {
-            ("", path) => path.to_string(),
-            (prefix, Path::Root) => prefix.to_owned(),
-            (prefix, path) => format!("{prefix}.{path}"),
-        }
+        path.below(self.prefix)
     }
 }
 
@@ -336,7 +336,7 @@ mod tests {
         let tree = |json: &str| json.parse::<Value>().expect("valid JSON");
         let (schema, object, old) = (Schema::read(&tree(schema)), tree(object), old.map(tree));
         let causes = schema.complaints(&object, old.as_ref());
-        let causes = schema.further_complaints(causes, &object, old.as_ref());
+        let causes = schema.further_complaints(causes, &object, old.as_ref(), &mut Vec::new());
         let text =
             |cause: StatusCause| format!("{}: {}", cause.field.unwrap_or_default(), cause.message.unwrap_or_default());
         causes.into_iter().map(text).collect()

@@ -422,3 +422,16 @@ async fn a_duration_of_days_is_a_duration_to_rules() {
         assert_eq!(code, want, "{text}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn a_rule_about_the_whole_object_names_no_field() {
+    let (_server, mut client) = server().await;
+    let rules = r#","x-kubernetes-validations":[{"rule":"self.metadata.name != 'w'","message":"bad name"},
+        {"rule":"!has(self.spec.size)","reason":"FieldValueDuplicate","fieldPath":".spec"}]"#;
+    let with_rules =
+        version("v1", true, SIZE).replacen(r#"{"type":"object""#, &format!(r#"{{"type":"object"{rules}"#), 1);
+    define(&mut client, &with_rules).await;
+    let (code, refused) = client.call("POST", WIDGETS, &widget("v1", r#"{"size":1}"#)).await;
+    let want = r#"Widget.shop.example.com "w" is invalid: [<nil>: Invalid value: bad name, spec: Duplicate value]"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (422, want));
+}

@@ -1,7 +1,7 @@
 //! What is allowed, and yet warned of.
 
-use crate::client::server;
-use crate::custom::{WIDGETS, define, version, widget};
+use crate::client::{server, text};
+use crate::custom::{DEFINITIONS, WIDGETS, define, version, widget};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -54,4 +54,34 @@ async fn finalizers_that_others_may_use_are_warned_of() {
     // Both ways of dealing with what an object owns at once make no sense.
     let both = r#"{"metadata":{"finalizers":["foregroundDeletion","orphan"]}}"#;
     assert_eq!(client.call("PATCH", &path, both).await.0, 422);
+}
+
+#[tokio::test]
+async fn rules_that_came_later_are_told_of_what_stays_and_asked_of_what_changes() {
+    let fields = |rule: &str| {
+        format!(
+            r#""mode":{{"type":"string"}},"map":{{"type":"object","maxProperties":9,"additionalProperties":{{"type":"integer"}}{rule}}},
+            "list":{{"type":"array","maxItems":9,"items":{{"type":"object","properties":{{"k":{{"type":"string","maxLength":9{rule}}}}}}}}}"#
+        )
+    };
+    let (_server, mut client) = server().await;
+    define(&mut client, &version("v1", true, &fields(""))).await;
+    client.call("POST", WIDGETS, &widget("v1", r#"{"map":{"a":1},"list":[{"k":"x"}]}"#)).await;
+    let ruled = fields(r#","x-kubernetes-validations":[{"rule":"self.size() > 1","message":"too small"}]"#);
+    let change = format!(r#"{{"spec":{{"versions":[{}]}}}}"#, version("v1", true, &ruled));
+    let (code, answer) = client.call("PATCH", &format!("{DEFINITIONS}/widgets.shop.example.com"), &change).await;
+    assert_eq!(code, 200, "{answer}");
+
+    let path = format!("{WIDGETS}/w");
+    // An item of a list without keys stays if the list does.
+    let list = r#""spec.list[0].k: Invalid value: 'x': too small""#.to_owned();
+    let map = r#""spec.map: Invalid value: too small""#.to_owned();
+    let kept = (200, vec![list.clone(), map.clone()]);
+    assert_eq!(client.warnings("PATCH", &path, r#"{"spec":{"mode":"m"}}"#).await, kept);
+    assert_eq!(client.warnings("PATCH", &format!("{path}/status"), r#"{"status":{"ready":true}}"#).await, kept);
+    assert_eq!(client.warnings("PATCH", &path, r#"{"spec":{"map":{"a":2}}}"#).await, (422, vec![list]));
+    assert_eq!(client.warnings("PATCH", &path, r#"{"spec":{"list":[{"k":"y"}]}}"#).await, (422, vec![map]));
+    let (code, refused) = client.call("PATCH", &path, r#"{"spec":{"list":[{"k":"xyz"},{"k":"x"}]}}"#).await;
+    let want = r#"Widget.shop.example.com "w" is invalid: spec.list[1].k: Invalid value: "x": too small"#;
+    assert_eq!((code, text(&refused, "message").as_str()), (422, want));
 }

@@ -71,18 +71,24 @@ use crate::registry::Part;
 pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     let mut causes = metadata::create(resource, value);
     if let Some(custom) = &resource.custom {
-        return custom::object(custom, causes, value, None);
+        return custom::object(custom, causes, value, None, &mut Vec::new());
     }
     causes.extend(content(resource, value, None));
     causes
 }
 
-/// What is wrong with an object that takes the place of another.
-pub(super) fn update(resource: &Resource, old: &Value, new: &Value, part: Part) -> Vec<StatusCause> {
+/// What is wrong with an object that takes the place of another. What may stay because it was there is in `warnings`.
+pub(super) fn update(
+    resource: &Resource,
+    old: &Value,
+    new: &Value,
+    part: Part,
+    warnings: &mut Vec<String>,
+) -> Vec<StatusCause> {
     let mut causes = metadata::update(resource, old, new);
     match (part, &resource.custom) {
-        (Part::Main, Some(custom)) => return custom::object(custom, causes, new, Some(old)),
-        (Part::Status, Some(custom)) => return custom::status(custom, causes, new, old),
+        (Part::Main, Some(custom)) => return custom::object(custom, causes, new, Some(old), warnings),
+        (Part::Status, Some(custom)) => return custom::status(custom, causes, new, old, warnings),
         _ => {}
     }
     match part {
