@@ -22,7 +22,7 @@ mod validation;
 mod warnings;
 
 pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION, note_requester};
-pub(crate) use validation::path_segment;
+pub(crate) use validation::{dns1035_label, path_segment};
 pub(crate) use warnings::warnings;
 
 use kubewright_core::Value;

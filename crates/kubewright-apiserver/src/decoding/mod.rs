@@ -100,7 +100,10 @@ pub(crate) fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) 
     };
     let (info, error) = match expected.entry {
         Some(entry) => (entry.info, Decoder::new().report_findings().json_into(&mut *(entry.new)(), &json).err()?),
-        None => (&OBJECT_META, Decoder::new().report_findings().json_into(&mut ObjectMeta::default(), &json).err()?),
+        None => match Decoder::new().report_findings().json_into(&mut ObjectMeta::default(), &json) {
+            Err(error) => (&OBJECT_META, error),
+            Ok(()) => return embedded_misfit(expected.schema?, value),
+        },
     };
     Some(if is_strategic { words::of_conversion(info, &json, &error) } else { words::of_object(info, &json, &error) })
 }
@@ -216,11 +219,32 @@ fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8], body: &[
         }));
     }
     if let Some(schema) = expected.schema {
+        if let Some(why) = embedded_misfit(schema, &value) {
+            return Err(cannot_be_handled(expected.kind, expected.api_version, expected, &why));
+        }
         let dropped =
             if expected.keeps_null { schema.complete_applied(&mut value) } else { schema.complete(&mut value) };
         findings.extend(dropped.into_iter().map(Finding::UnknownField));
     }
     Ok(Decoded { value, findings: complaints(findings) })
+}
+
+/// Why an object within an object is none. What it only lacks is told later, with all else.
+fn embedded_misfit(schema: &Schema, object: &Value) -> Option<String> {
+    for (path, object) in schema.embedded(object) {
+        let shown = |name: &str, value: &Value, why: &str| format!("{path}.{name}: Invalid value: {value}: {why}");
+        for name in ["apiVersion", "kind"] {
+            if let Some(value) = object.get(name).filter(|value| value.as_str().is_none()) {
+                return Some(shown(name, value, "must be a string"));
+            }
+        }
+        let Some(metadata) = object.get("metadata") else { continue };
+        let text = to_json(metadata);
+        if let Err(error) = Decoder::new().report_findings().json_into(&mut ObjectMeta::default(), &text) {
+            return Some(shown("metadata", metadata, &words::of_object(&OBJECT_META, &text, &error)));
+        }
+    }
+    None
 }
 
 /// Findings in words.

@@ -34,7 +34,10 @@ impl Schema {
     /// What is wrong with a default, whose own path is `path`. Each look is only worth it if the one before found nothing.
     pub(super) fn complaints_about_default(&self, path: &str, default: &Value) -> Vec<StatusCause> {
         let mut check = Check { prefix: path, causes: Vec::new() };
-        check.value(self, &Path::Root, default, None);
+        embedded::check(self, path, default, &mut check.causes);
+        if check.causes.is_empty() {
+            check.value(self, &Path::Root, default, None);
+        }
         if check.causes.is_empty() {
             check.causes = self.breaches_of_default(path, default);
         }
@@ -50,7 +53,7 @@ impl Schema {
         old: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Vec<StatusCause> {
-        embedded::check(self, &Path::Root, object, &mut causes);
+        embedded::check(self, "", object, &mut causes);
         let mut duplicates = Vec::new();
         lists::check(self, &Path::Root, object, &mut duplicates);
         if !duplicates.is_empty() {

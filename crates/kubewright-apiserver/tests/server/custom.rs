@@ -424,6 +424,30 @@ async fn a_duration_of_days_is_a_duration_to_rules() {
 }
 
 #[tokio::test]
+async fn an_object_within_an_object_is_one_or_cannot_be_read() {
+    let (_server, mut client) = server().await;
+    let fields =
+        r#""of":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}"#;
+    define(&mut client, &version("v1", true, fields)).await;
+    for (of, why) in [
+        (r#"{"apiVersion":1,"kind":"K"}"#, "spec.of.apiVersion: Invalid value: 1: must be a string"),
+        (
+            r#"{"apiVersion":"v1","kind":"K","metadata":"x"}"#,
+            r#"spec.of.metadata: Invalid value: "x": json: cannot unmarshal string into Go value of type v1.ObjectMeta"#,
+        ),
+    ] {
+        let (code, refused) = client.call("POST", WIDGETS, &widget("v1", &format!(r#"{{"of":{of}}}"#))).await;
+        let want = format!(r#"Widget in version "v1" cannot be handled as a Widget: {why}"#);
+        assert_eq!((code, text(&refused, "message")), (400, want));
+    }
+    assert_eq!(client.call("POST", WIDGETS, &widget("v1", "{}")).await.0, 201);
+    let patch = r#"{"spec":{"of":{"apiVersion":1,"kind":"K"}}}"#;
+    let (code, refused) = client.call("PATCH", &format!("{WIDGETS}/w"), patch).await;
+    let why = "\": spec.of.apiVersion: Invalid value: 1: must be a string";
+    assert!(code == 422 && text(&refused, "message").ends_with(why), "{refused}");
+}
+
+#[tokio::test]
 async fn a_rule_about_the_whole_object_names_no_field() {
     let (_server, mut client) = server().await;
     let rules = r#","x-kubernetes-validations":[{"rule":"self.metadata.name != 'w'","message":"bad name"},

@@ -63,6 +63,7 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 pub(crate) use metadata::path_segment;
+pub(crate) use text::dns1035_label;
 
 use crate::catalog::Resource;
 use crate::registry::Part;

@@ -95,7 +95,7 @@ pub(super) fn domain_path(field: &str, text: &str) -> Vec<StatusCause> {
 }
 
 /// What is wrong with a name of up to 63 letters, digits and dashes that begins with a letter.
-pub(super) fn dns1035_label(name: &str) -> Vec<String> {
+pub(crate) fn dns1035_label(name: &str) -> Vec<String> {
     const MAX: usize = 63;
     let mut complaints = Vec::new();
     if name.len() > MAX {
