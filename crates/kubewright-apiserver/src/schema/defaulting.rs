@@ -24,11 +24,6 @@ impl Schema {
         self.lacks_default(true, object)
     }
 
-    /// Fills in what a default itself leaves out.
-    pub(super) fn fill_in_default(&self, default: &mut Value) {
-        self.fill_in_value(self.embedded_resource, true, default);
-    }
-
     fn fill_in_value(&self, is_object: bool, drops_null: bool, value: &mut Value) {
         match value {
             Value::Object(fields) => self.fill_in_fields(is_object, drops_null, fields),

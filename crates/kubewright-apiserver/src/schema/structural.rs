@@ -1,35 +1,34 @@
 //! What a schema has to be so that the server can tell at each place what belongs there.
 //!
-//! Every value has a type, outside of `allOf`, `anyOf`, `oneOf` and `not`; those only say more about fields that are
-//! known outside of them already.
+//! Every value has a type, outside of `allOf`, `anyOf`, `oneOf` and `not`; those only say more about values.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
-use super::Schema;
 use super::pattern::Pattern;
 use super::rule_checks;
 use super::unsupported;
 use super::validation::shown;
+use super::{Schema, is_object_field};
 use crate::object::tree;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// Fields that say what a value is, and so have no place where only more is said about it.
-const STRUCTURE: [&str; 13] = [
-    "additionalProperties",
-    "default",
-    "description",
-    "nullable",
-    "title",
-    "type",
-    "x-kubernetes-embedded-resource",
-    "x-kubernetes-int-or-string",
-    "x-kubernetes-list-map-keys",
-    "x-kubernetes-list-type",
-    "x-kubernetes-map-type",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-validations",
+/// Fields that say what a value is, and so have no place where only more is said about it; and what they would have to be.
+const STRUCTURE: [(&str, &str); 13] = [
+    ("additionalProperties", "undefined"),
+    ("default", "undefined"),
+    ("description", "empty"),
+    ("nullable", "false"),
+    ("title", "empty"),
+    ("type", "empty"),
+    ("x-kubernetes-embedded-resource", "false"),
+    ("x-kubernetes-int-or-string", "false"),
+    ("x-kubernetes-list-map-keys", "empty"),
+    ("x-kubernetes-list-type", "undefined"),
+    ("x-kubernetes-map-type", "undefined"),
+    ("x-kubernetes-preserve-unknown-fields", "false"),
+    ("x-kubernetes-validations", "empty"),
 ];
 
 /// What is wrong with the schema at `path` of a definition.
@@ -55,6 +54,10 @@ pub(crate) fn complaints(path: &str, schema: &Value) -> Vec<StatusCause> {
     }
     unsupported::check_object(path, schema, &mut causes);
     check(path, schema, &mut causes);
+    check_known(path, schema, (path, schema), &mut causes);
+    if causes.is_empty() {
+        check_defaults(path, schema, true, &mut causes);
+    }
     // Rules need types, which only a proper schema has.
     if causes.is_empty() {
         rule_checks::complaints(path, schema, &mut causes);
@@ -100,7 +103,6 @@ fn check(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
     check_list_type(path, schema, ty, causes);
     check_parts(path, schema, ty, causes);
     check_alternatives(path, schema, causes);
-    check_default(path, schema, causes);
 }
 
 /// Checks the extensions that say what kind of value is meant.
@@ -288,33 +290,45 @@ fn check_part(path: &str, part: &Value, why: &str, causes: &mut Vec<StatusCause>
 }
 
 fn check_alternatives(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
-    // Both of the customary ways to say that a value is a number or a text are allowed.
-    let is_int_or_string = tree::is_true(schema, &["x-kubernetes-int-or-string"]);
     for kind in ["allOf", "anyOf", "oneOf"] {
         for (index, part) in tree::items(schema, &[kind]).iter().enumerate() {
-            check_alternative(&format!("{path}.{kind}[{index}]"), part, (path, schema), is_int_or_string, causes);
+            // Both of the customary ways to say that a value is a number or a text are allowed.
+            let is_customary = match kind {
+                "anyOf" if is_int_or_string(schema) => continue,
+                "allOf" => index == 0 && is_int_or_string(part),
+                _ => false,
+            };
+            check_alternative(&format!("{path}.{kind}[{index}]"), part, is_customary, causes);
         }
     }
     if let Some(part) = schema.get("not") {
-        check_alternative(&format!("{path}.not"), part, (path, schema), false, causes);
+        check_alternative(&format!("{path}.not"), part, false, causes);
     }
 }
 
-/// Checks what is said beyond the structure; `outside` is the place that it says more about, none if that is missing.
-fn check_alternative(
-    path: &str,
-    part: &Value,
-    outside: (&str, &Value),
-    may_have_type: bool,
-    causes: &mut Vec<StatusCause>,
-) {
-    for field in STRUCTURE {
-        let is_set = part.get(field).is_some_and(|value| !value.is_null() && *value != Value::Bool(false));
-        if is_set && !(may_have_type && field == "type") {
-            causes.push(StatusCause::forbidden(format!("{path}.{field}"), "must be empty to be structural"));
+/// Whether one of the alternatives is a number and the other a text, in this order, and nothing more is said.
+fn is_int_or_string(schema: &Value) -> bool {
+    let says = |part: &Value, ty: &str| {
+        part.as_object().is_some_and(|fields| fields.len() == 1) && tree::text(part, &["type"]) == ty
+    };
+    matches!(tree::items(schema, &["anyOf"]), [first, second] if says(first, "integer") && says(second, "string"))
+}
+
+/// Checks what is said beyond the structure. `is_customary` says that the `anyOf` in it is one that is allowed.
+fn check_alternative(path: &str, part: &Value, is_customary: bool, causes: &mut Vec<StatusCause>) {
+    for (field, wanted) in STRUCTURE {
+        let is_set = match part.get(field) {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(is_true)) => *is_true && wanted == "false",
+            Some(Value::String(text)) => !text.is_empty() || wanted == "undefined",
+            Some(Value::Array(list)) => !list.is_empty() || wanted == "undefined",
+            Some(_) => true,
+        };
+        if is_set {
+            let why = format!("must be {wanted} to be structural");
+            causes.push(StatusCause::forbidden(format!("{path}.{field}"), &why));
         }
     }
-    let (outside_path, outside) = outside;
     let properties = part.get("properties").and_then(Value::as_object);
     for (name, inner) in properties.into_iter().flat_map(|properties| properties.iter()) {
         let here = format!("{path}.properties[{name}]");
@@ -322,43 +336,85 @@ fn check_alternative(
         if name == "metadata" {
             causes.push(StatusCause::forbidden(&*here, "must not be specified in a nested context"));
         }
-        let there = format!("{outside_path}.properties[{name}]");
-        match tree::get(outside, &["properties", name]) {
-            Some(known) => check_alternative(&here, inner, (&there, known), false, causes),
-            None => causes.push(StatusCause::required(there, &format!("because it is defined in {here}"))),
-        }
+        check_alternative(&here, inner, false, causes);
     }
     if let Some(inner) = part.get("items") {
-        let (here, there) = (format!("{path}.items"), format!("{outside_path}.items"));
-        match outside.get("items") {
-            Some(known) => check_alternative(&here, inner, (&there, known), false, causes),
-            None => causes.push(StatusCause::required(there, &format!("because it is defined in {here}"))),
-        }
+        check_alternative(&format!("{path}.items"), inner, false, causes);
     }
     for kind in ["allOf", "anyOf", "oneOf"] {
-        for (index, inner) in tree::items(part, &[kind]).iter().enumerate() {
-            let here = format!("{path}.{kind}[{index}]");
-            check_alternative(&here, inner, (outside_path, outside), may_have_type, causes);
+        let inner = tree::items(part, &[kind]).iter().enumerate();
+        for (index, inner) in inner.filter(|_| !(is_customary && kind == "anyOf")) {
+            check_alternative(&format!("{path}.{kind}[{index}]"), inner, false, causes);
         }
     }
     if let Some(inner) = part.get("not") {
-        check_alternative(&format!("{path}.not"), inner, (outside_path, outside), false, causes);
+        check_alternative(&format!("{path}.not"), inner, false, causes);
     }
 }
 
-/// A default has to be what the schema allows, and nothing that would be dropped again.
-fn check_default(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
-    let Some(default) = schema.get("default") else { return };
-    let (field, read) = (format!("{path}.default"), Schema::read(schema));
-    if default.is_null() && !read.nullable {
-        return;
+/// What alternatives at the root say more about has to be known outside of them. Further down the real server does not
+/// look.
+fn check_known(path: &str, part: &Value, (outside_path, outside): (&str, &Value), causes: &mut Vec<StatusCause>) {
+    for kind in ["allOf", "anyOf", "oneOf"] {
+        for (index, inner) in tree::items(part, &[kind]).iter().enumerate() {
+            check_known_parts(&format!("{path}.{kind}[{index}]"), inner, (outside_path, outside), causes);
+        }
     }
-    if read.has_unknown_default(default) {
-        return causes.push(StatusCause::invalid(field, shown(default), "must not have unknown fields"));
+    if let Some(inner) = part.get("not") {
+        check_known_parts(&format!("{path}.not"), inner, (outside_path, outside), causes);
     }
-    let mut filled = default.clone();
-    read.fill_in_default(&mut filled);
-    causes.extend(read.complaints_about_default(&field, &filled));
+}
+
+fn check_known_parts(path: &str, part: &Value, (outside_path, outside): (&str, &Value), causes: &mut Vec<StatusCause>) {
+    check_known(path, part, (outside_path, outside), causes);
+    let properties = part.get("properties").and_then(Value::as_object);
+    let fields = properties
+        .into_iter()
+        .flat_map(|properties| properties.iter())
+        .map(|(name, inner)| (format!("properties[{name}]"), inner, tree::get(outside, &["properties", name])));
+    let items = part.get("items").map(|inner| ("items".to_owned(), inner, outside.get("items")));
+    for (name, inner, known) in fields.chain(items) {
+        let (here, there) = (format!("{path}.{name}"), format!("{outside_path}.{name}"));
+        match known {
+            Some(known) => check_known_parts(&here, inner, (&there, known), causes),
+            None => causes.push(StatusCause::required(there, &format!("because it is defined in {here}"))),
+        }
+    }
+}
+
+/// Defaults have to be what their schemas allow, as they stand, and nothing that would be dropped again.
+fn check_defaults(path: &str, schema: &Value, is_root: bool, causes: &mut Vec<StatusCause>) {
+    if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
+        let (field, mut read) = (format!("{path}.default"), Schema::read(schema));
+        read.embedded_resource |= is_root;
+        if read.has_unknown_default(default) {
+            causes.push(StatusCause::invalid(&*field, shown(default), "must not have unknown fields"));
+        }
+        causes.extend(read.complaints_about_default(&field, default));
+    }
+    if let Some(items) = schema.get("items") {
+        check_defaults(&format!("{path}.items"), items, false, causes);
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, part) in properties.into_iter().flat_map(|properties| properties.iter()) {
+        let here = format!("{path}.properties[{name}]");
+        match is_root && is_object_field(name) {
+            true => forbid_defaults(&here, part, name, causes),
+            false => check_defaults(&here, part, false, causes),
+        }
+    }
+}
+
+/// What all objects have is given by those who make them, or by the server.
+fn forbid_defaults(path: &str, schema: &Value, top: &str, causes: &mut Vec<StatusCause>) {
+    if schema.get("default").is_some_and(|default| !default.is_null()) {
+        let why = format!("must not be set in top-level {top}");
+        causes.push(StatusCause::forbidden(format!("{path}.default"), &why));
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, part) in properties.into_iter().flat_map(|properties| properties.iter()) {
+        forbid_defaults(&format!("{path}.properties[{name}]"), part, top, causes);
+    }
 }
 
 #[cfg(test)]
@@ -454,6 +510,42 @@ mod tests {
                     "anyOf":[{"properties":{"metadata":{},"a":{"x-kubernetes-validations":[{"rule":"true"}]}}}]}"#,
                 "s.anyOf[0].properties[a].x-kubernetes-validations: Forbidden: must be empty to be structural; \
                  s.anyOf[0].properties[metadata]: Forbidden: must not be specified in a nested context",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"string"},{"type":"integer"}]}}}"#,
+                "s.properties[a].anyOf[0].type: Forbidden: must be empty to be structural; \
+                 s.properties[a].anyOf[1].type: Forbidden: must be empty to be structural",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"object","allOf":[{"nullable":true}],"not":{"default":1}}}}"#,
+                "s.properties[a].allOf[0].nullable: Forbidden: must be false to be structural; \
+                 s.properties[a].not.default: Forbidden: must be undefined to be structural",
+            ),
+            // Only at the root has everything to be known outside.
+            (
+                r#"{"type":"object","properties":{"a":{"type":"object","anyOf":[{"properties":{"b":{"minLength":1}}}]}}}"#,
+                "",
+            ),
+            (
+                r#"{"type":"object","anyOf":[{"properties":{"b":{"minLength":1}}}]}"#,
+                "s.properties[b]: Required value: because it is defined in s.anyOf[0].properties[b]",
+            ),
+            // A default is taken as it stands, and rules are asked about it.
+            (
+                r#"{"type":"object","properties":{"a":{"type":"object","default":{},"required":["b"],
+                    "properties":{"b":{"type":"string","default":"c"}}}}}"#,
+                "s.properties[a].default.b: Required value",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"string","default":"b",
+                    "x-kubernetes-validations":[{"rule":"self == oldSelf"},{"rule":"self != 'b'"}]}}}"#,
+                "s.properties[a].default: Invalid value: \"b\": failed rule: self != 'b'",
+            ),
+            (
+                r#"{"type":"object","properties":{"kind":{"type":"string","default":"K"},
+                    "metadata":{"type":"object","properties":{"name":{"type":"string","default":"n"}}}}}"#,
+                "s.properties[kind].default: Forbidden: must not be set in top-level kind; \
+                 s.properties[metadata].properties[name].default: Forbidden: must not be set in top-level metadata",
             ),
         ] {
             let causes = complaints("s", &schema.parse().expect("valid JSON"));

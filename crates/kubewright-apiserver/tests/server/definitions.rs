@@ -84,6 +84,15 @@ async fn what_a_version_says_has_to_make_sense() {
     ] {
         assert_eq!(complaint(&mut client, &with(spec, more)).await, want, "{spec} {more}");
     }
+    // A status is checked by a part of the schema, which knows nothing of what the root says of the whole.
+    for (root, want) in
+        [(r#""required":["spec"],"nullable":false"#, ""), (r#""minProperties":1"#, "only [Description Type ")]
+    {
+        let status =
+            with(plain, r#","subresources":{"status":{}}"#).replacen(r#"{"type""#, &format!(r#"{{{root},"type""#), 1);
+        let found = complaint(&mut client, &status).await;
+        assert!(found.contains(want) && found.is_empty() == want.is_empty(), "{found}");
+    }
     let odd = with(r#"{"type":"integer","format":"int8"}"#, "");
     let (code, warnings) = client.warnings("POST", &format!("{DEFINITIONS}?dryRun=All"), &odd).await;
     assert_eq!((code, warnings), (201, vec![r#""unrecognized format 'int8'""#.to_owned()]));

@@ -112,12 +112,16 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         match tree::get(version, &["schema", "openAPIV3Schema"]) {
             None => causes.push(StatusCause::required(path, "")),
             Some(_) if has_one_schema && index > 0 => {}
-            Some(schema) if has_one_schema && !known.contains(&Some(schema)) => {
-                causes.extend(structural_complaints("spec.validation.openAPIV3Schema", schema));
-            }
             // A schema that has been accepted is not refused later.
-            Some(schema) if !known.contains(&Some(schema)) => causes.extend(structural_complaints(&path, schema)),
-            Some(_) => {}
+            Some(schema) if known.contains(&Some(schema)) => {}
+            Some(schema) => {
+                let path = if has_one_schema { "spec.validation.openAPIV3Schema" } else { &path };
+                let has_status = |version: &Value| tree::get(version, &["subresources", "status"]).is_some();
+                if has_status(version) || (has_one_schema && versions.iter().any(has_status)) {
+                    causes.extend(definition_version::root_beside_status(path, schema));
+                }
+                causes.extend(structural_complaints(path, schema));
+            }
         }
     }
     let mut complain =

@@ -37,6 +37,43 @@ pub(super) fn version(path: &str, index: usize, version: &Value, all: &[Value]) 
     causes
 }
 
+/// What the root of a schema may say where a status is checked by itself, by a part of the schema: nothing that the part
+/// would not say.
+pub(super) fn root_beside_status(path: &str, schema: &Value) -> Option<StatusCause> {
+    const ALLOWED: [(&str, &str); 22] = [
+        ("description", "Description"),
+        ("type", "Type"),
+        ("format", "Format"),
+        ("title", "Title"),
+        ("maximum", "Maximum"),
+        ("exclusiveMaximum", "ExclusiveMaximum"),
+        ("minimum", "Minimum"),
+        ("exclusiveMinimum", "ExclusiveMinimum"),
+        ("maxLength", "MaxLength"),
+        ("minLength", "MinLength"),
+        ("pattern", "Pattern"),
+        ("maxItems", "MaxItems"),
+        ("minItems", "MinItems"),
+        ("uniqueItems", "UniqueItems"),
+        ("multipleOf", "MultipleOf"),
+        ("required", "Required"),
+        ("items", "Items"),
+        ("properties", "Properties"),
+        ("externalDocs", "ExternalDocs"),
+        ("example", "Example"),
+        ("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields"),
+        ("x-kubernetes-validations", "XValidations"),
+    ];
+    let is_allowed = |name: &str| ALLOWED.iter().any(|(allowed, _)| *allowed == name);
+    let is_said = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+    schema.as_object()?.iter().find(|(name, value)| !is_allowed(name) && is_said(value))?;
+    let why = format!(
+        "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+        ALLOWED.map(|(_, name)| name).join(" ")
+    );
+    Some(StatusCause::invalid(path, schema, &why))
+}
+
 fn deprecation(path: &str, version: &Value) -> Vec<StatusCause> {
     let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return Vec::new() };
     let mut problems = Vec::new();
