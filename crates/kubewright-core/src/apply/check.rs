@@ -29,11 +29,11 @@ fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String
         };
         if !fits {
             complain(match ty {
-                Type::Bool => format!("expected boolean, got &{{{}}}", in_go(value)),
+                Type::Bool => format!("expected boolean, got &{{{}}}", plain(value)),
                 Type::Int32 | Type::Int64 | Type::Double => {
                     format!("expected numeric (int or float), got {}", go_type(value))
                 }
-                Type::Quantity | Type::IntOrString => format!("expected any scalar, got &{{{}}}", in_go(value)),
+                Type::Quantity | Type::IntOrString => format!("expected any scalar, got &{{{}}}", plain(value)),
                 _ => format!("expected string, got &value.valueUnstructured{{Value:{}}}", in_go(value)),
             });
         }
@@ -42,10 +42,11 @@ fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String
     match value {
         Value::Object(entries) if !schema.is_list() => {
             for (key, value) in entries.iter() {
-                match schema.field(key) {
-                    Some(inner) => walk(value, inner, &format!("{path}.{key}"), problems),
-                    None => problems.push(format!("{path}.{key}: field not declared in schema")),
-                }
+                // The real server does not look further, either.
+                let Some(inner) = schema.field(key) else {
+                    return problems.push(format!("{path}.{key}: field not declared in schema"));
+                };
+                walk(value, inner, &format!("{path}.{key}"), problems);
             }
         }
         Value::Array(items) if !schema.is_map() => {
@@ -57,8 +58,13 @@ fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String
                     walk(item, schema.item(), &format!("{path}[{index}]"), problems);
                     continue;
                 }
-                match schema.element(item) {
-                    Err(message) => problems.push(format!("{path}: element {index}: {message}")),
+                let element = match schema.unrecognizable(item) {
+                    Some(why) => Err(why.to_owned()),
+                    None => schema.element(item),
+                };
+                match element {
+                    // Nothing can be said of an item that has no name, and the rest is not looked at.
+                    Err(message) => return problems.push(format!("{path}: element {index}: {message}")),
                     Ok(element) => {
                         walk(item, schema.item(), &format!("{path}{element}"), problems);
                         if !seen.insert(element.clone()) {
@@ -68,8 +74,8 @@ fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String
                 }
             }
         }
-        value if schema.is_list() => complain(format!("expected list, got &{{{}}}", in_go(value))),
-        value if schema.is_map() => complain(format!("expected map, got &{{{}}}", in_go(value))),
+        value if schema.is_list() => complain(format!("expected list, got &{{{}}}", plain(value))),
+        value if schema.is_map() => complain(format!("expected map, got &{{{}}}", plain(value))),
         _ => {}
     }
 }
@@ -87,7 +93,21 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// A value as Go prints it.
+/// A value as Go prints it for people.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.to_string(),
+        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
+        Value::Object(entries) => {
+            let entries: Vec<_> = entries.iter().map(|(key, value)| format!("{key}:{}", plain(value))).collect();
+            format!("map[{}]", entries.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A value as Go prints it for programmers.
 fn in_go(value: &Value) -> String {
     match value {
         Value::String(text) => Quoted(text).to_string(),

@@ -211,6 +211,24 @@ impl<'s> Schema<'s> {
         }
     }
 
+    /// Why an item of a list whose items are recognized cannot be: it is nothing that could be told from others.
+    pub(super) fn unrecognizable(self, item: &Value) -> Option<&'static str> {
+        let has_keys = match self.0 {
+            Shape::List { list: ListType::Map(_), .. } => true,
+            Shape::Described { schema, .. } => text(schema, "x-kubernetes-list-type") == "map",
+            _ => false,
+        };
+        match item {
+            Value::Null if has_keys => Some("associative list with keys may not have a null element"),
+            Value::Object(_) if has_keys => None,
+            _ if has_keys => Some("associative list with keys may not have non-map elements"),
+            Value::Object(_) => Some("associative list without keys has an element that's a map type"),
+            Value::Array(_) => Some("not supported: associative list with lists as elements"),
+            Value::Null => Some("associative list without keys has an element that's an explicit null"),
+            _ => None,
+        }
+    }
+
     /// What identifies an item of this list; an error where all keys are missing and none has a default.
     ///
     /// An item without some of the keys is another one than any that has them.

@@ -104,15 +104,39 @@ fn too_many_updaters_are_merged() {
 
 #[test]
 fn what_does_not_fit_is_named() {
-    let config = value(r#"{"bogus":1,"labels":{"k":5},"ownerReferences":[{"uid":"u"},{"uid":"u"}]}"#);
+    let config = value(r#"{"labels":{"k":5},"ownerReferences":[{"uid":"u"},{"uid":"u"}]}"#);
     assert_eq!(
         check(&config, schema()),
         [
-            ".bogus: field not declared in schema",
             ".labels.k: expected string, got &value.valueUnstructured{Value:5}",
             r#".ownerReferences: duplicate entries for key [uid="u"]"#,
         ]
     );
+    // Behind a field that is not known, and behind an item that cannot be told from others, nobody looks.
+    for (config, want) in [
+        (
+            r#"{"annotations":[1],"bogus":1,"labels":{"k":5}}"#,
+            &[".annotations: expected map, got &{[1]}", ".bogus: field not declared in schema"][..],
+        ),
+        (
+            r#"{"finalizers":[null,1]}"#,
+            &[".finalizers: element 0: associative list without keys has an element that's an explicit null"],
+        ),
+        (
+            r#"{"ownerReferences":[null]}"#,
+            &[".ownerReferences: element 0: associative list with keys may not have a null element"],
+        ),
+        (
+            r#"{"ownerReferences":["x",1]}"#,
+            &[".ownerReferences: element 0: associative list with keys may not have non-map elements"],
+        ),
+        (
+            r#"{"ownerReferences":{"b":[1,"x"],"c":null}}"#,
+            &[".ownerReferences: expected list, got &{map[b:[1 x] c:<nil>]}"],
+        ),
+    ] {
+        assert_eq!(check(&value(config), schema()), want);
+    }
 }
 
 #[test]
