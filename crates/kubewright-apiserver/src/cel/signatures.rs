@@ -29,9 +29,15 @@ string.replace(string,string) string|string.replace(string,string,int) string
 string.split(string) list(string)|string.split(string,int) list(string)
 string.substring(int) string|string.substring(int,int) string|string.format(list(A)) string
 list(string).join() string|list(string).join(string) string
-list(A).isSorted() bool|list(A).sum() A|list(A).min() A|list(A).max() A
+list(int).isSorted() bool|list(uint).isSorted() bool|list(double).isSorted() bool|list(bool).isSorted() bool
+list(duration).isSorted() bool|list(timestamp).isSorted() bool|list(string).isSorted() bool|list(bytes).isSorted() bool
+list(int).sum() int|list(uint).sum() uint|list(double).sum() double|list(duration).sum() duration
+list(int).min() int|list(uint).min() uint|list(double).min() double|list(bool).min() bool
+list(duration).min() duration|list(timestamp).min() timestamp|list(string).min() string|list(bytes).min() bytes
+list(int).max() int|list(uint).max() uint|list(double).max() double|list(bool).max() bool
+list(duration).max() duration|list(timestamp).max() timestamp|list(string).max() string|list(bytes).max() bytes
 list(A).indexOf(A) int|list(A).lastIndexOf(A) int|list(A).reverse() list(A)|list(A).distinct() list(A)
-list(A).sort() list(A)|list(A).slice(int,int) list(A)|list(A).flatten() list(dyn)|list(A).flatten(int) list(dyn)
+list(A).sort() list(A)|list(A).slice(int,int) list(A)|list(list(A)).flatten() list(A)|list(A).flatten(int) list(dyn)
 list(A).first() optional(A)|list(A).last() optional(A)
 timestamp.getFullYear() int|timestamp.getFullYear(string) int|timestamp.getMonth() int|timestamp.getMonth(string) int
 timestamp.getDate() int|timestamp.getDate(string) int|timestamp.getDayOfMonth() int|timestamp.getDayOfMonth(string) int
@@ -49,7 +55,7 @@ cidr.ip() ip|cidr.prefixLength() int|cidr.masked() cidr|cidr.containsIP(ip) bool
 cidr.containsCIDR(cidr) bool|cidr.containsCIDR(string) bool
 isURL(string) bool|url(string) url|url.getScheme() string|url.getHost() string|url.getHostname() string
 url.getPort() string|url.getEscapedPath() string|url.getQuery() map(string,list(string))
-isQuantity(string) bool|quantity(string) quantity|quantity.sign() int|quantity.isInteger() bool
+isQuantity(string) bool|quantity(string) quantity|sign(quantity) int|quantity.isInteger() bool
 quantity.asInteger() int|quantity.asApproximateFloat() double|quantity.add(quantity) quantity|quantity.add(int) quantity
 quantity.sub(quantity) quantity|quantity.sub(int) quantity|quantity.compareTo(quantity) int
 quantity.isGreaterThan(quantity) bool|quantity.isLessThan(quantity) bool
@@ -88,9 +94,11 @@ static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
 
 /// What a call gives, if there is a function for it; the first answer says whether there is one of this name at all.
 pub(super) fn find(target: Option<&Type>, function: &str, arguments: &[Type]) -> (bool, Option<Type>) {
-    let named = SIGNATURES.iter().filter(|signature| signature.name == function);
-    let named: Vec<&Signature> = named.filter(|signature| signature.target.is_some() == target.is_some()).collect();
-    (!named.is_empty(), result(named.iter().copied(), target, arguments))
+    let named = || SIGNATURES.iter().filter(|signature| signature.name == function);
+    let is_meant = |signature: &&Signature| signature.target.is_some() == target.is_some();
+    // What is no method may be known as a function, but not the other way: it may be one of a library.
+    let is_known = named().any(|signature| is_meant(&signature) || signature.target.is_none());
+    (is_known, result(named().filter(is_meant), target, arguments))
 }
 
 /// What a function of a library gives: `space.function(arguments)`.

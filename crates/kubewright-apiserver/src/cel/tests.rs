@@ -53,7 +53,8 @@ fn expressions_that_are_true() {
         "timestamp(self.t).getMilliseconds() == 500 && string(timestamp(self.t)) == self.t",
         "timestamp('2026-01-01T00:00:00Z') + duration('1h') > timestamp('2026-01-01T00:30:00Z') && duration('90s').getMinutes() == 1",
         "quantity('1Gi').isGreaterThan(quantity('1G')) && quantity('500m').add(quantity('500m')).compareTo(quantity('1')) == 0",
-        "isQuantity('1Ki') && !isQuantity('x') && quantity('2k').asInteger() == 2000",
+        "isQuantity('1Ki') && !isQuantity('x') && quantity('2k').asInteger() == 2000 && sign(quantity('-1')) == -1",
+        "[[1], [2]].flatten() == [1, 2] && ['b', 'a'].min() == 'a' && [duration('1s'), duration('2s')].sum() == duration('3s')",
         "cidr('10.0.0.0/8').containsIP('10.1.2.3') && !cidr('10.0.0.0/8').containsIP(ip('11.0.0.1')) && ip('::1').family() == 6",
         "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && isCIDR('::/0') && !isIP('1.2.3') && cidr('10.9.9.9/8').masked() == cidr('10.0.0.0/8')",
         "url('https://example.com:80/a%20b?x=1').getHostname() == 'example.com' && url('https://e.com:80/').getPort() == '80' && !isURL('x')",
@@ -123,6 +124,18 @@ fn what_cannot_be_right_is_refused_with_its_place() {
         (
             "'a'.size(1)",
             "ERROR: <input>:1:9: found no matching overload for 'size' applied to 'string.(int)'\n | 'a'.size(1)\n | ........^",
+        ),
+        (
+            "quantity('1').sign()",
+            "ERROR: <input>:1:19: found no matching overload for 'sign' applied to 'kubernetes.Quantity.()'\n | quantity('1').sign()\n | ..................^",
+        ),
+        (
+            "[1].flatten()",
+            "ERROR: <input>:1:12: found no matching overload for 'flatten' applied to 'list(int).()'\n | [1].flatten()\n | ...........^",
+        ),
+        (
+            "['a'].sum()",
+            "ERROR: <input>:1:10: found no matching overload for 'sum' applied to 'list(string).()'\n | ['a'].sum()\n | .........^",
         ),
     ] {
         assert_eq!(evaluate(text), Err(want.to_owned()));

@@ -107,9 +107,22 @@ impl fmt::Display for Type {
             Type::Map(keys, values) => write!(f, "map({keys}, {values})"),
             Type::Object(_) => f.write_str("object"),
             Type::Optional(inner) => write!(f, "optional_type({inner})"),
-            Type::Named(name) => f.write_str(name),
+            Type::Named(name) => f.write_str(full_name(name)),
             Type::Variable(name) => write!(f, "{name}"),
         }
+    }
+}
+
+/// The name that the real server has for a type of its libraries.
+fn full_name(name: &str) -> &str {
+    match name {
+        "cidr" => "net.CIDR",
+        "format" => "kubernetes.NamedFormat",
+        "ip" => "net.IP",
+        "quantity" => "kubernetes.Quantity",
+        "semver" => "kubernetes.Semver",
+        "url" => "kubernetes.URL",
+        other => other,
     }
 }
 

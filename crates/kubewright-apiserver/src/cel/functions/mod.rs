@@ -55,6 +55,7 @@ pub(super) fn call(function: &str, arguments: &[Value], budget: &mut Budget) -> 
         ("isIP" | "ip" | "ip.isCanonical" | "isCIDR" | "cidr", [value]) => network::call(function, value),
         ("isURL" | "url", [value]) => url::call(function, value),
         ("isQuantity" | "quantity", [value]) => quantity::call(function, value),
+        ("sign", [Value::Quantity(amount)]) => Ok(Value::Int(amount.signum().into())),
         ("isSemver" | "semver", arguments) => semver::call(function, arguments),
         ("jsonpatch.escapeKey", [Value::String(key)]) => Ok(key.replace('~', "~0").replace('/', "~1").into()),
         ("strings.quote", [Value::String(text)]) => Ok(strings::quote(text).into()),

@@ -22,7 +22,6 @@ pub(super) fn call(function: &str, value: &Value) -> Evaluated {
 pub(super) fn method(amount: &Quantity, function: &str, arguments: &[Value]) -> Evaluated {
     let as_whole = amount.as_i64();
     Ok(match (function, arguments) {
-        ("sign", []) => Value::Int(amount.signum().into()),
         ("isInteger", []) => Value::Bool(as_whole.is_some()),
         ("asInteger", []) => {
             Value::Int(as_whole.ok_or_else(|| EvaluationError::new("cannot convert value to integer"))?)
