@@ -57,7 +57,7 @@ impl Catalog {
     /// What clients learn of it.
     pub(crate) fn discovery(&self) -> &Discovery {
         let resources = || self.groups.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        self.discovery.get_or_init(|| Discovery::new(resources().map(|resource| resource.to_served())))
+        self.discovery.get_or_init(|| Discovery::new(resources().map(|resource| resource.to_discovered())))
     }
 
     /// The resource that objects with this `apiVersion` and `kind` belong to.

@@ -146,7 +146,16 @@ impl Resource {
         }
     }
 
-    /// The resource as discovery describes it.
+    /// The resource as discovery describes it. One whose definition goes can only be emptied.
+    pub(crate) fn to_discovered(&self) -> Served {
+        let mut served = self.to_served();
+        if self.custom.as_ref().is_some_and(|custom| custom.terminating) {
+            served.verbs.retain(|verb| !matches!(verb.as_str(), "patch" | "create" | "update"));
+        }
+        served
+    }
+
+    /// The resource as it is served as a rule.
     pub(crate) fn to_served(&self) -> Served {
         if let Some(info) = self.info {
             return Served::from(info);

@@ -134,10 +134,16 @@ fn empty_definition(registry: &Registry, name: &str, definition: &Value) {
             );
         }
     }
+    let Some(definitions) = catalog.of_storage("customresourcedefinitions.apiextensions.k8s.io") else { return };
     if !registry.all(&Scope::resource(name)).is_empty() {
+        let _ = registry.change(definitions, "", name, |value| {
+            let mut value = value.clone();
+            let message = "CustomResource deletion is in progress";
+            set_condition(&mut value, "Terminating", "True", "InstanceDeletionInProgress", message);
+            Ok(value)
+        });
         return;
     }
-    let Some(definitions) = catalog.of_storage("customresourcedefinitions.apiextensions.k8s.io") else { return };
     let _ = registry.change(definitions, "", name, |value| {
         let mut value = value.clone();
         let mut finalizers = value.finalizers();

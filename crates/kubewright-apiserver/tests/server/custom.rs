@@ -387,6 +387,13 @@ async fn nothing_is_created_while_a_definition_goes() {
     let why = r#"widgets.shop.example.com "x" is forbidden: create not allowed while custom resource definition is terminating"#;
     assert_eq!((code, text(&refused, "message").as_str()), (403, why));
     assert_eq!(client.apply("m", &format!("{WIDGETS}/x"), &other).await.0, 403);
+    let (_, group) = client.call("GET", "/apis/shop.example.com/v1", "").await;
+    let left = r#""verbs":["delete","deletecollection","get","list","watch"]"#;
+    assert!(group.to_string().contains(left), "{group}");
+    let reason = r#""reason":"InstanceDeletionInProgress","status":"True","type":"Terminating""#;
+    while !client.call("GET", &path, "").await.1.to_string().contains(reason) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
     client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"metadata":{"finalizers":null}}"#).await;
     client.until(&path, 404).await;
 }
