@@ -253,7 +253,14 @@ pub(crate) fn complaints(findings: Vec<Finding>) -> Vec<String> {
         Finding::UnknownField(path) => format!("unknown field {path:?}"),
         Finding::DuplicateField(path) => format!("duplicate field {path:?}"),
     };
-    findings.into_iter().map(in_words).collect()
+    // Each is told once, however often it is there.
+    let mut told = Vec::new();
+    for complaint in findings.into_iter().map(in_words) {
+        if !told.contains(&complaint) {
+            told.push(complaint);
+        }
+    }
+    told
 }
 
 /// What a body says of itself.

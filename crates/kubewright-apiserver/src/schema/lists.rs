@@ -20,10 +20,20 @@ pub(super) fn check(schema: &Schema, path: &Path<'_>, value: &Value, causes: &mu
             }
         }
         Value::Array(list) => {
+            if schema.list_type == ListType::Map {
+                for (index, item) in list.iter().enumerate().filter(|(_, item)| item.as_object().is_none()) {
+                    let why = "must be an object for an array of list-type map";
+                    causes.push(StatusCause::invalid(path.item(index).to_string(), shown(item), why));
+                }
+            }
             let duplicates = match schema.list_type {
                 ListType::Atomic => Vec::new(),
                 ListType::Set => duplicates(list.iter().cloned()),
-                ListType::Map => duplicates(list.iter().map(|item| keys(schema, item))),
+                ListType::Map => {
+                    let keys = |item: &Value| item.as_object().map(|_| keys(schema, item)).unwrap_or_default();
+                    let is_object = |(index, _): &(usize, Value)| list[*index].as_object().is_some();
+                    duplicates(list.iter().map(keys)).into_iter().filter(is_object).collect()
+                }
             };
             for (index, value) in duplicates {
                 causes.push(StatusCause::duplicate(path.item(index).to_string(), shown(&value)));

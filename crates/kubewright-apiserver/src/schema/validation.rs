@@ -407,6 +407,13 @@ mod tests {
                 r#"<nil>: Invalid value: "": "spec.either" must validate one and only one schema (oneOf). Found 2 valid alternatives"#,
             ),
             (r#"{"size":1,"map":[{"k":"a"},{"k":"a"}]}"#, r#"spec.map[1]: Duplicate value: {"k":"a"}"#),
+            (
+                r#"{"size":1,"map":[1,1]}"#,
+                "spec.map[0]: Invalid value: \"integer\": spec.map[0] in body must be of type object: \"integer\"; \
+                 spec.map[1]: Invalid value: \"integer\": spec.map[1] in body must be of type object: \"integer\"; \
+                 spec.map[0]: Invalid value: 1: must be an object for an array of list-type map; \
+                 spec.map[1]: Invalid value: 1: must be an object for an array of list-type map",
+            ),
         ] {
             let found = complaints(SCHEMA, &format!(r#"{{"spec":{spec}}}"#), None);
             assert_eq!(found.join("; "), want, "{spec}");

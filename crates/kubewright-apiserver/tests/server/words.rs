@@ -63,6 +63,10 @@ async fn a_patch_that_does_not_fit_is_shown_as_go_shows_it() {
     let (_, refused) = client.call_with(strategic, "PATCH", &strict, r#"{"data":{"q":"1","q":"2"}}"#).await;
     let want = r#" "" is invalid: patch: Invalid value: "map[data:map[q:2]]": strict decoding error: duplicate field "data.q""#;
     assert_eq!(text(&refused, "message"), want);
+    let twice = r#"{"metadata":{"name":"b"},"bogus":1,"bogus":2,"data":{"q":"1","q":"2","q":"3"}}"#;
+    let (_, refused) = client.call("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), twice).await;
+    let want = r#"strict decoding error: unknown field "bogus", duplicate field "data.q""#;
+    assert!(text(&refused, "message").ends_with(want), "{refused}");
     let (code, refused) = client.call("PATCH", &path, r#"{"data":{"x":5}}"#).await;
     let why = r#"}": json: cannot unmarshal number into Go struct field ConfigMap.data of type string"#;
     assert_eq!(code, 422);
