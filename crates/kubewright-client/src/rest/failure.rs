@@ -25,7 +25,7 @@ pub(super) fn status(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Box<Status> {
-    if let Some(mut status) = status_in(encoding_of(headers), body).filter(Status::is_failure) {
+    if let Some(mut status) = status_within(encoding_of(headers), body, body.len()).filter(Status::is_failure) {
         status.code.get_or_insert(i32::from(code.as_u16()));
         return Box::new(status);
     }
@@ -56,13 +56,18 @@ pub(crate) fn of_answer(
     status("GET", resource, name, code, headers, body)
 }
 
-/// The `Status` in a body that holds one.
+/// The `Status` in a body that holds one, or some other object that was asked for.
 pub(super) fn status_in(encoding: Encoding, body: &[u8]) -> Option<Status> {
+    // Objects say their kind first, and a large one need not be read to see that it is another.
+    status_within(encoding, body, 256)
+}
+
+/// The same where the kind may be anywhere in so many bytes: failures are small, and not all servers write their kind first.
+fn status_within(encoding: Encoding, body: &[u8], bytes: usize) -> Option<Status> {
     let mut decoder = Decoder::new();
     match encoding {
         Encoding::Json => {
-            // Objects say their kind first, and a large one need not be read to see that it is another.
-            let head = String::from_utf8_lossy(&body[..body.len().min(256)]);
+            let head = String::from_utf8_lossy(&body[..body.len().min(bytes)]);
             let status: Status = head.contains("\"Status\"").then(|| decoder.json(body).ok()).flatten()?;
             status.status.is_some().then_some(status)
         }
@@ -107,5 +112,15 @@ mod tests {
         assert_eq!((status.is_conflict(), status.message.as_deref(), status.code), (true, Some("m"), Some(409)));
         let json = r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#;
         assert!(failure(500, json).is_internal_error());
+    }
+
+    #[test]
+    fn a_status_is_found_wherever_it_says_its_kind() {
+        let causes = [r#"{"field":"spec.image","message":"Invalid value","reason":"FieldValueInvalid"}"#; 9].join(",");
+        let json = format!(
+            r#"{{"apiVersion":"v1","code":422,"details":{{"causes":[{causes}]}},"kind":"Status","message":"m","status":"Failure"}}"#
+        );
+        let status = failure(422, &json);
+        assert_eq!((status.message.as_deref(), status.causes().len()), (Some("m"), 9));
     }
 }
