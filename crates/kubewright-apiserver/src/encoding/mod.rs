@@ -67,17 +67,24 @@ pub(crate) fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
     })
 }
 
-/// A status object.
+/// A status object. Its JSON has the order of the real server's, since there are clients that look for its kind at the beginning.
 pub(crate) fn status(wanted: Wanted, status: &Status) -> Bytes {
+    if wanted.format == Format::Json && !wanted.pretty {
+        return status_json(status).into();
+    }
     let value = status_tree(status);
     tree(wanted.as_object(), &value).unwrap_or_else(|_| to_json(&value).into())
 }
 
 /// A status object as a tree.
 pub(crate) fn status_tree(status: &Status) -> Value {
+    Value::from_json(&status_json(status)).unwrap_or_default()
+}
+
+fn status_json(status: &Status) -> Vec<u8> {
     let mut json = Vec::new();
     Writer::new(&mut json).as_server().object(status);
-    Value::from_json(&json).unwrap_or_default()
+    json
 }
 
 /// A list of objects.
@@ -253,4 +260,20 @@ pub(crate) fn bookmark(resource: &Resource, revision: u64, ends_initial_events: 
         value.set_meta("annotations", tree::map([("k8s.io/initial-events-end", "true".into())]));
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_its_kind_first() {
+        let refusal = Status::from_code(404, "get", &Default::default(), "web", "no");
+        let json = status(Wanted::JSON, &refusal);
+        assert!(
+            json.starts_with(br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure""#),
+            "{json:?}"
+        );
+        assert_eq!(Value::from_json(&json).unwrap(), status_tree(&refusal));
+    }
 }
