@@ -1,7 +1,10 @@
 //! Conditions in the status of an object: what is true of it, since when and why.
 
+use std::mem;
+use std::ops::{Deref, DerefMut};
+
+use crate::Time;
 use crate::meta::v1::Condition;
-use crate::{List, Time};
 
 /// The condition of this type.
 #[doc(alias = "FindStatusCondition")]
@@ -13,11 +16,12 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 /// Adds a condition, or changes the one of its type; returns whether anything changed.
 ///
 /// The time of transition changes only with the status: to the one given, or to now where none is. A
-/// controller that sets the same condition again thus changes nothing, and need not write.
+/// controller that sets the same condition again thus changes nothing, and need not write. The conditions are a `Vec` or a
+/// [`List`](crate::List).
 ///
 /// ```
-/// use kubewright_core::{List, condition::set_status_condition, meta::v1::Condition};
-/// let mut conditions = List::new();
+/// use kubewright_core::{condition::set_status_condition, meta::v1::Condition};
+/// let mut conditions = Vec::new();
 /// let ready = Condition { type_: "Ready".into(), status: "True".into(), ..Default::default() };
 /// assert!(set_status_condition(&mut conditions, ready.clone()));
 /// assert!(!set_status_condition(&mut conditions, ready));
@@ -25,10 +29,13 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 /// ```
 #[doc(alias = "SetStatusCondition")]
 #[inline]
-pub fn set_status_condition(conditions: &mut List<Condition>, mut new: Condition) -> bool {
+pub fn set_status_condition<C>(conditions: &mut C, mut new: Condition) -> bool
+where
+    C: DerefMut<Target = [Condition]> + Extend<Condition>,
+{
     let Some(existing) = conditions.iter_mut().find(|condition| condition.type_ == new.type_) else {
         new.last_transition_time.get_or_insert_with(Time::now);
-        conditions.push(new);
+        conditions.extend([new]);
         return true;
     };
     new.last_transition_time = match existing.status == new.status {
@@ -43,10 +50,15 @@ pub fn set_status_condition(conditions: &mut List<Condition>, mut new: Condition
 /// Removes the condition of this type; returns whether there was one.
 #[doc(alias = "RemoveStatusCondition")]
 #[inline]
-pub fn remove(conditions: &mut List<Condition>, type_: &str) -> bool {
-    let before = conditions.len();
-    conditions.retain(|condition| condition.type_ != type_);
-    conditions.len() < before
+pub fn remove<C>(conditions: &mut C, type_: &str) -> bool
+where
+    C: Deref<Target = [Condition]> + Default + FromIterator<Condition> + IntoIterator<Item = Condition>,
+{
+    let found = find(conditions, type_).is_some();
+    if found {
+        *conditions = mem::take(conditions).into_iter().filter(|condition| condition.type_ != type_).collect();
+    }
+    found
 }
 
 /// Whether the condition is there and `True`.
@@ -73,6 +85,7 @@ pub fn is_present_and_equal(conditions: &[Condition], type_: &str, status: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::List;
 
     fn condition(status: &str, reason: &str, time: Option<Time>) -> Condition {
         Condition {
@@ -121,7 +134,7 @@ mod tests {
 
     #[test]
     fn conditions_are_found_and_removed_by_type() {
-        let mut conditions: List<Condition> = [condition("False", "a", None)].into();
+        let mut conditions = vec![condition("False", "a", None)];
         assert!(is_false(&conditions, "Ready") && !is_true(&conditions, "Ready") && !is_false(&conditions, "Other"));
         assert!(is_present_and_equal(&conditions, "Ready", "False"));
         assert!(!remove(&mut conditions, "Other") && remove(&mut conditions, "Ready"));

@@ -1,6 +1,6 @@
 //! The Kubernetes object model without I/O: keys, kinds, objects, selectors, scalars and codecs.
 //!
-//! Features, all off by default: `registry` (lists of all types), `patch` (JSON, merge and strategic merge patches), `apply` (the merge of server-side apply), `serde` (our types in serde's formats), `serde_json` and `jiff` (conversions),
+//! Features, all off by default: `registry` (lists of all types), `patch` (JSON, merge and strategic merge patches), `apply` (the merge of server-side apply), `serde` (our types in serde's formats), `schemars` (their schemas, for custom resources that hold them), `serde_json` and `jiff` (conversions),
 //! `k8s-openapi` (that crate's types as objects), `yaml` (trees from and to YAML).
 //!
 //! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into objects, and at
@@ -30,6 +30,9 @@ mod map;
 pub mod message;
 #[doc(hidden)]
 pub mod message_impls;
+#[cfg(feature = "schemars")]
+#[doc(hidden)]
+pub mod message_schema;
 #[cfg(feature = "serde")]
 #[doc(hidden)]
 pub mod message_serde;
@@ -69,6 +72,9 @@ pub mod meta {
 }
 
 #[doc(hidden)]
+#[cfg(feature = "schemars")]
+pub use schemars;
+#[doc(hidden)]
 #[cfg(feature = "serde")]
 pub use serde_core;
 
@@ -100,5 +106,13 @@ pub use version::compare_kube_aware_versions;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! serde_impls {
+    ($type:ty) => {};
+}
+
+/// Without schemars, generated types do without its trait.
+#[cfg(not(feature = "schemars"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! schema_impls {
     ($type:ty) => {};
 }

@@ -242,6 +242,21 @@ impl<'a, T: Clone> IntoIterator for &'a mut List<T> {
     }
 }
 
+#[cfg(feature = "serde")]
+impl<T: serde_core::Serialize> serde_core::Serialize for List<T> {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self)
+    }
+}
+
+/// Takes a list; `null` is the empty one.
+#[cfg(feature = "serde")]
+impl<'de, T: serde_core::Deserialize<'de>> serde_core::Deserialize<'de> for List<T> {
+    fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::<Vec<T>>::deserialize(deserializer)?.unwrap_or_default().into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,5 +276,13 @@ mod tests {
         other[0] = 7;
         assert_eq!((&list[..], &other[..]), (&[1, 2][..], &[7, 2, 3][..]));
         assert_eq!(list.into_iter().collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn serde_takes_null_for_an_empty_list() {
+        let list: List<u8> = serde_json::from_str("[1,2]").unwrap();
+        assert_eq!(serde_json::to_string(&list).unwrap(), "[1,2]");
+        assert_eq!(serde_json::from_str::<List<u8>>("null").unwrap(), List::new());
     }
 }

@@ -213,6 +213,22 @@ impl<'a, V> IntoIterator for &'a Map<V> {
     }
 }
 
+#[cfg(feature = "serde")]
+impl<V: serde_core::Serialize> serde_core::Serialize for Map<V> {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+/// Takes a map; `null` is the empty one.
+#[cfg(feature = "serde")]
+impl<'de, V: serde_core::Deserialize<'de> + Clone> serde_core::Deserialize<'de> for Map<V> {
+    fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entries = Option::<std::collections::BTreeMap<String, V>>::deserialize(deserializer)?;
+        Ok(entries.unwrap_or_default().into_iter().collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -233,5 +249,13 @@ mod tests {
             }
             prop_assert!(map.iter().map(|(k, v)| (k.as_str(), v)).eq(model.iter().map(|(k, v)| (k.as_str(), v))));
         }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn serde_takes_null_for_an_empty_map() {
+        let map: Map<u8> = serde_json::from_str(r#"{"b":2,"a":1}"#).unwrap();
+        assert_eq!(serde_json::to_string(&map).unwrap(), r#"{"a":1,"b":2}"#);
+        assert!(serde_json::from_str::<Map<u8>>("null").unwrap().is_empty());
     }
 }

@@ -82,7 +82,7 @@ pub fn non_empty(text: &str) -> Option<Str> {
     (!text.is_empty()).then(|| text.into())
 }
 
-/// `Debug`, equality and serde for a generated type.
+/// `Debug`, equality, serde and schemars for a generated type.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! message_impls {
@@ -100,6 +100,7 @@ macro_rules! message_impls {
             }
         }
         $crate::serde_impls!($type);
+        $crate::schema_impls!($type);
     };
 }
 

@@ -1,10 +1,13 @@
 //! Custom resources by derive: their definition is accepted, and their objects are seen by controllers.
 
-use kubewright_api::apiextensions::v1::CustomResourceDefinition;
+use kubewright_api::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use kubewright_api::core::v1::PodTemplateSpec;
 use kubewright_cache::SharedInformerFactory;
 use kubewright_client::Api;
+use kubewright_core::condition::set_status_condition;
+use kubewright_core::meta::v1::{Condition, LabelSelector};
 use kubewright_core::options::ListOptions;
-use kubewright_core::{DynamicObject, Object};
+use kubewright_core::{DynamicObject, IntOrString, List, Map, Object, Quantity, Str, Time};
 use kubewright_runtime::custom::{CustomResource, MergeError, install, merge_versions};
 use kubewright_runtime::{Context, Controller, Outcome, Predicate};
 use schemars::JsonSchema;
@@ -152,4 +155,58 @@ async fn an_installed_definition_is_served_and_may_be_installed_again() {
     rival.spec.names.plural = "bars".into();
     let refused = install(&client, &rival, "tests").await.unwrap_err().to_string();
     assert!(refused.starts_with("the names of bars.example.com are not accepted: "), "{refused}");
+}
+
+/// Types of the API within a custom resource; one of them holds itself.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone, Default)]
+#[resource(group = "example.com", version = "v1", kind = "Workload", namespaced, status = WorkloadStatus)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadSpec {
+    port: IntOrString,
+    memory: Option<Quantity>,
+    not_before: Option<Time>,
+    selector: LabelSelector,
+    template: PodTemplateSpec,
+    schema: Option<JSONSchemaProps>,
+    settings: Map<Str>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
+#[serde(default)]
+pub struct WorkloadStatus {
+    conditions: List<Condition>,
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_of_the_api_have_a_place_in_custom_resources() {
+    let server = server().await;
+    let client = server.client();
+    install(&client, &Workload::definition(), "test").await.unwrap();
+    let workloads = Api::<Workload>::namespaced(&client, "default");
+    let spec: WorkloadSpec = serde_json::from_value(serde_json::json!({
+        "port": "http", "memory": "1.5Gi", "notBefore": "2020-01-01T00:00:00Z", "settings": {"a": "b"},
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"spec": {"containers": [
+            {"name": "web", "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "100m"}}},
+        ]}},
+        "schema": {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}}}}},
+    }))
+    .unwrap();
+    let mut made = workloads.create(&Workload::new("a", spec)).await.unwrap();
+    assert_eq!(made.spec.memory, Some("1536Mi".parse().unwrap()));
+    let pod = made.spec.template.spec.clone().unwrap();
+    assert_eq!(pod.containers[0].ports[0].protocol.as_deref(), Some("TCP"));
+    let nested = String::from_utf8(made.to_json()).unwrap();
+    assert!(nested.contains(r#""b":{"type":"string"}"#), "pruned: {nested}");
+
+    let ready =
+        Condition { type_: "Ready".into(), status: "True".into(), reason: "Works".into(), ..Default::default() };
+    assert!(set_status_condition(&mut made.status.get_or_insert_default().conditions, ready));
+    let written = workloads.update_status(&made).await.unwrap();
+    assert_eq!(written.status, made.status);
+
+    let mut wrong: DynamicObject = String::from_utf8(written.to_json()).unwrap().parse().unwrap();
+    wrong.set(&["spec", "memory"], "much").unwrap();
+    let error = workloads.decoded_as::<DynamicObject>().update(&wrong).await.unwrap_err();
+    assert!(error.to_string().contains("spec.memory"), "{error}");
 }
