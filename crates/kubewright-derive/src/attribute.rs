@@ -2,9 +2,9 @@
 
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, DeriveInput, Error, Ident, LitInt, LitStr, Path, Result, Type, parse_quote};
+use syn::{Attribute, DeriveInput, Error, Ident, LitInt, LitStr, Path, Result, Type};
 
-use crate::names;
+use crate::{names, root};
 
 /// What the attribute says.
 pub(crate) struct Resource {
@@ -118,7 +118,7 @@ impl Resource {
             is_stored: !parts.not_stored,
             is_served: !parts.not_served,
             deprecated: parts.deprecated,
-            root: parts.root.unwrap_or_else(|| parse_quote!(::kubewright_runtime)),
+            root: parts.root.unwrap_or_else(root::of_this_crate),
         })
     }
 }

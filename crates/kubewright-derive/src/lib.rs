@@ -6,6 +6,7 @@
 mod attribute;
 mod expand;
 mod names;
+mod root;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -30,7 +31,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///   `message_expression`, `reason` and `field_path`;
 /// - `derive(Default, PartialEq)`: more traits for the struct;
 /// - `not_stored`, `not_served` and `deprecated = "why"`, for one of several versions;
-/// - `crate = path`: where `kubewright_runtime` is found.
+/// - `crate = path`: where `kubewright_runtime` is found. By default at `kubewright::runtime` for crates that depend on `kubewright`
+///   and not on `kubewright-runtime` itself; to be said where they are renamed.
 #[proc_macro_derive(CustomResource, attributes(resource))]
 pub fn derive_custom_resource(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// What is wanted: so many copies of an image.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
 #[resource(
-    crate = kubewright::runtime,
     group = "example.com",
     version = "v1alpha1",
     kind = "Widget",
