@@ -8,7 +8,7 @@ use kubewright_core::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, 
 use super::cache::CachedDiscovery;
 use super::catalog::{Discovery, Resource};
 use crate::client::Client;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flowcontrol::TokenBucket;
 
 /// A resource and what its objects are.
@@ -69,9 +69,9 @@ impl RestMapper {
     #[doc(alias = "ResourceFor")]
     #[inline]
     pub async fn find(&self, text: &str) -> Result<RestMapping> {
-        self.look_up(|discovery| find(discovery, text))
-            .await?
-            .ok_or_else(|| Status::not_found(&GroupResource::from(text), "").into())
+        self.look_up(|discovery| find(discovery, text)).await?.ok_or_else(|| {
+            missing(&GroupResource::from(text), format!("the server doesn't have a resource type {text:?}"))
+        })
     }
 
     /// A resource in the version that the server prefers. An empty group stands for the first that has it.
@@ -85,7 +85,8 @@ impl RestMapper {
             let is_it = |one: &Resource| one.plural == resource.resource;
             pick(discovery, &resource.resource, |version, one| in_group(version, &resource.group) && is_it(one))
         });
-        found.await?.ok_or_else(|| Status::not_found(resource, "").into())
+        let message = || format!("the server doesn't have a resource type {:?}", resource.to_string());
+        found.await?.ok_or_else(|| missing(resource, message()))
     }
 
     /// The resource of a kind: in the first of `versions` that has it, or in the one that the server prefers.
@@ -108,8 +109,12 @@ impl RestMapper {
                 }),
             }
         });
-        let missing = || Status::not_found(&GroupResource::new(kind.group.clone(), kind.kind.clone()), "");
-        found.await?.ok_or_else(|| missing().into())
+        let message = || match versions {
+            [] => format!("no matches for kind {:?} in group {:?}", kind.kind, kind.group),
+            versions => format!("no matches for kind {:?} in group {:?}, versions {versions:?}", kind.kind, kind.group),
+        };
+        let resource = || GroupResource::new(kind.group.clone(), kind.kind.clone());
+        found.await?.ok_or_else(|| missing(&resource(), message()))
     }
 
     /// The resources of a category such as `all`, each in the version that the server prefers. Empty if there is none.
@@ -131,7 +136,8 @@ impl RestMapper {
     pub async fn scale_kind(&self, resource: &GroupVersionResource) -> Result<GroupVersionKind> {
         let found = self
             .look_up(|discovery| discovery.resource(resource)?.subresource("scale").map(|scale| scale.kind.clone()));
-        found.await?.ok_or_else(|| Status::not_found(&resource.group_resource(), "scale").into())
+        let resource = resource.group_resource();
+        found.await?.ok_or_else(|| missing(&resource, format!("{resource} have no scale")))
     }
 
     /// Looks in what is remembered, and if it is not there and may be old, in what the server says now.
@@ -155,6 +161,14 @@ impl RestMapper {
         }
         Ok(look(&*self.discovery.refresh().await?))
     }
+}
+
+/// What is not there is a whole resource, and no object without a name.
+#[inline]
+fn missing(resource: &GroupResource, message: String) -> Error {
+    let mut status = Status::not_found(resource, "");
+    status.message = Some(message.into());
+    status.into()
 }
 
 #[inline]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubewright_client::discovery::{CachedDiscovery, DiskCache, RestMapper};
-use kubewright_core::{DynamicObject, GroupKind, GroupVersion, GroupVersionResource};
+use kubewright_core::{DynamicObject, GroupKind, GroupResource, GroupVersion, GroupVersionResource};
 
 use crate::script::{Answer, Script, answer};
 use crate::support::test_client;
@@ -283,7 +283,20 @@ async fn resources_are_found_by_all_their_names() {
     assert_eq!(old.resource.version, "v1");
     let all = mapper.category("all").await.unwrap();
     assert!(all.iter().any(|one| one.resource.resource == "pods") && all.len() > 5);
-    assert!(mapper.find("unicorns").await.unwrap_err().is_not_found());
+    let missing = [
+        (mapper.find("unicorns").await, "the server doesn't have a resource type \"unicorns\""),
+        (
+            mapper.resource(&GroupResource::new("x.y", "foos")).await,
+            "the server doesn't have a resource type \"foos.x.y\"",
+        ),
+        (mapper.kind(&GroupKind::new("x.y", "Foo"), &[]).await, "no matches for kind \"Foo\" in group \"x.y\""),
+    ];
+    for (found, message) in missing {
+        let error = found.unwrap_err();
+        assert!(error.is_not_found() && error.to_string() == message, "{error}");
+    }
+    let maps = GroupVersionResource::new("", "v1", "configmaps");
+    assert_eq!(mapper.scale_kind(&maps).await.unwrap_err().to_string(), "configmaps have no scale");
 }
 
 #[tokio::test]
