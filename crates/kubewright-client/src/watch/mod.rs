@@ -1,10 +1,11 @@
 //! Watches that outlive their connections, and waiting for something to become true.
 //!
 //! [`RetryWatcher`] opens a watch again where it ended and misses nothing; it ends only when the server no longer
-//! remembers the version, or refuses. [`until`] waits on one for conditions. Waiting on a cache, which recovers from
+//! remembers the version, or refuses. [`await_condition`] waits until one object is as it should be, [`until`] for events that meet conditions. Waiting on a cache, which recovers from
 //! forgotten versions but may miss what lay between, is for the crate of caches: its `until_with_sync` is [`until_on`] over
 //! other [`Events`].
 
+mod await_condition;
 mod retry_watcher;
 mod until;
 
@@ -14,6 +15,7 @@ use kubewright_core::stream::WatchEvent;
 use crate::api::WatchStream;
 use crate::error::Result;
 
+pub use await_condition::await_condition;
 pub use retry_watcher::RetryWatcher;
 pub use until::{Condition, UntilError, until, until_on};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_client::Api;
-use kubewright_client::watch::{Condition, RetryWatcher, UntilError, until, until_on};
+use kubewright_client::watch::{Condition, RetryWatcher, UntilError, await_condition, until, until_on};
 use kubewright_core::Object;
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
@@ -146,4 +146,48 @@ async fn waiting_ends_with_the_watch_or_its_failure() {
     assert!(matches!(until_on(&mut failing, vec![is("deleted")]).await, Err(UntilError::Failed(_))));
     let failed = until(&api, options, vec![is("deleted")]).await.unwrap_err();
     assert!(matches!(&failed, UntilError::Failed(status) if status.is_expired()), "{failed}");
+}
+
+#[tokio::test]
+async fn an_object_is_waited_for_from_what_it_is_now_to_its_end() {
+    let server = test_client().await;
+    let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
+    let has = |key: &'static str| move |map: Option<&ConfigMap>| map.is_some_and(|map| map.data.contains_key(key));
+    let (waited, created) = tokio::join!(await_condition(&api, "a", has("new")), async {
+        api.create(&config_map("b")).await.unwrap();
+        let mut object = api.create(&config_map("a")).await.unwrap();
+        object.data.insert("new", "yes".into());
+        api.update(&object).await.unwrap()
+    });
+    assert_eq!(waited.unwrap().unwrap().resource_version(), created.resource_version());
+    // What holds already is not waited for.
+    assert!(await_condition(&api, "a", has("new")).await.unwrap().is_some());
+    let (gone, deleted) = tokio::join!(await_condition(&api, "a", |map| map.is_none()), api.delete("a"));
+    assert!(gone.unwrap().is_none() && deleted.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_an_object_lists_again_what_the_server_has_forgotten() {
+    let list = |items: &str| {
+        let list = format!(
+            r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":[{items}]}}"#
+        );
+        answer(200, list)
+    };
+    let script = Script::new([
+        list(""),
+        answer(200, event("ADDED", "a", "8") + &error_event(410, "Expired", 0)),
+        list(r#"{"metadata":{"name":"a","resourceVersion":"9"}}"#),
+        list(""),
+        answer(403, failure(403, "Forbidden", 0)),
+    ]);
+    let api = Api::<ConfigMap>::namespaced(&script.client().retries(0), "default");
+    let is_nine = |map: Option<&ConfigMap>| map.is_some_and(|map| map.resource_version() == "9");
+    assert!(await_condition(&api, "a", is_nine).await.unwrap().is_some());
+    assert!(await_condition(&api, "a", is_nine).await.unwrap_err().is_forbidden());
+    assert!(
+        script.asked().iter().all(|one| one.line.contains("fieldSelector=metadata.name%3Da")),
+        "{:?}",
+        script.asked()
+    );
 }

@@ -1,0 +1,64 @@
+//! Waiting until one object is as it should be.
+
+use std::time::Duration;
+
+use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::stream::WatchEvent;
+use kubewright_core::{FieldSelector, Object};
+
+use super::RetryWatcher;
+use crate::api::Api;
+use crate::error::{Error, Result};
+
+/// How long to wait before an object is looked at anew, where the server has forgotten what happened to it.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Waits until the condition holds for the object of this name, and returns the object as it was then.
+///
+/// Begins with the object as it is now; the condition is given `None` while there is none, which is also how to wait for its
+/// end. Goes on over lost connections and versions that the server has forgotten: states that lay between may then be missed,
+/// the last one is not. How long to wait is the caller's business: put `tokio::time::timeout` around it.
+///
+/// ```
+/// # use kubewright_client::{Api, Result, watch::await_condition};
+/// # use kubewright_core::DynamicObject;
+/// # async fn example(widgets: Api<DynamicObject>) -> Result<()> {
+/// let is_ready = |widget: &DynamicObject| widget.get(&["status", "phase"]).is_some_and(|phase| phase.as_str() == Some("Ready"));
+/// await_condition(&widgets, "big", |widget| widget.is_some_and(is_ready)).await?;
+/// widgets.delete("big").await?;
+/// await_condition(&widgets, "big", |widget| widget.is_none()).await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// When the server refuses to list or to watch, or the list cannot be had.
+#[doc(alias = "wait")]
+#[doc(alias = "ListWatchUntil")]
+pub async fn await_condition<T: Object>(
+    api: &Api<T>,
+    name: &str,
+    mut condition: impl FnMut(Option<&T>) -> bool,
+) -> Result<Option<T>> {
+    let it = FieldSelector::everything().equals("metadata.name", name);
+    loop {
+        let list = api.list(&ListOptions::default().fields(it.clone())).await?;
+        let version = list.metadata.resource_version.clone().unwrap_or_default();
+        let found = list.items.into_iter().next();
+        if condition(found.as_ref()) {
+            return Ok(found);
+        }
+        let options = WatchOptions::default().fields(it.clone()).resource_version(version);
+        let mut events = RetryWatcher::new(api.clone(), options)?;
+        while let Some(event) = events.next().await {
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) if condition(Some(&object)) => {
+                    return Ok(Some(object));
+                }
+                WatchEvent::Deleted(_) if condition(None) => return Ok(None),
+                WatchEvent::Error(status) if !status.is_expired() => return Err(Error::Status(status)),
+                _ => {}
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
