@@ -8,6 +8,7 @@ use std::time::Duration;
 #[must_use]
 pub enum Outcome {
     /// All is as it should be; nothing happens until something changes.
+    #[doc(alias = "await_change")]
     Done,
     /// All is as it should be for now; look again after so long.
     RequeueAfter(Duration),
@@ -43,7 +44,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// How a reconcile went wrong.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("{0}")]
+    #[error(transparent)]
     Error(BoxError),
     #[error("the reconcile took longer than {0:?}")]
     Timeout(Duration),

@@ -228,7 +228,8 @@ async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Durati
     Ok(())
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

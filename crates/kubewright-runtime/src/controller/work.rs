@@ -17,6 +17,7 @@ use super::context::{Context, Inner, Means};
 use super::outcome::{Failure, Outcome};
 use super::reason::{Change, Reason};
 use super::run::{Ended, Place, Places, Run};
+use super::running::chain;
 use super::shared::{ControllerHandle, Shared};
 use crate::sharding::{Permit, Right, Sharding};
 
@@ -207,8 +208,9 @@ fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, end
             shared.gave_up(key, why);
         }
         Err(failure) => {
-            tracing::warn!(controller = %shared.name, %key, error = %failure, "reconcile failed");
-            shared.failed(key, failure.to_string());
+            let error = chain(&failure);
+            tracing::warn!(controller = %shared.name, %key, error, "reconcile failed");
+            shared.failed(key, error);
             shared.enqueue_limited(key, reason(Change::Retried), options);
         }
     }

@@ -490,3 +490,18 @@ async fn changes_go_before_what_the_first_list_brought() {
     assert!(place.is_some_and(|place| place <= 7), "{begun:?}");
     running.stopped().await.unwrap();
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make the copy")]
+struct NoCopy(#[source] std::io::Error);
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_shown_with_its_causes() {
+    let server = server().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    let failing = controller(&server)
+        .reconciling(|_, _| async { Err(NoCopy(std::io::Error::other("connection refused")).into()) });
+    let running = Running::start(failing).working().await;
+    eventually("it has failed", async || !running.handle.health().failing.is_empty()).await;
+    assert_eq!(running.handle.health().failing[0].error, "cannot make the copy: connection refused");
+}
