@@ -34,6 +34,12 @@ pub enum ConfigError {
     /// Nothing is configured: no file, no server.
     #[error("no configuration has been provided")]
     Empty,
+    /// The same, with where it was looked for, outside of a cluster.
+    #[error("no configuration has been provided: {}, and this is no pod of a cluster", sought(.files))]
+    Nowhere {
+        /// The kubeconfigs that are not there, or say nothing.
+        files: Vec<PathBuf>,
+    },
     /// There are contexts, but none is chosen.
     #[error("no context is chosen, by current-context or otherwise; there are {}", .contexts.join(", "))]
     NoContext {
@@ -115,7 +121,7 @@ impl ConfigError {
 
     /// Whether nothing is configured, or nothing of it is chosen, so that another source may be tried.
     pub fn is_empty(&self) -> bool {
-        matches!(self, ConfigError::Empty | ConfigError::NoContext { .. })
+        matches!(self, ConfigError::Empty | ConfigError::Nowhere { .. } | ConfigError::NoContext { .. })
     }
 }
 
@@ -123,6 +129,14 @@ impl From<EntryError> for ConfigError {
     fn from(error: EntryError) -> Self {
         ConfigError::Entry(error)
     }
+}
+
+fn sought(files: &[PathBuf]) -> String {
+    if files.is_empty() {
+        return "KUBECONFIG is not set, there is no home directory".to_owned();
+    }
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    format!("nothing in {}", files.join(" or "))
 }
 
 fn list(errors: &[ConfigError]) -> String {

@@ -55,7 +55,10 @@ impl Config {
             config.impersonation = impersonation(&overrides.user).or(config.impersonation);
             return Ok(config);
         }
-        let mut config = Config::from_kubeconfig(&kubeconfig, overrides)?;
+        let mut config = Config::from_kubeconfig(&kubeconfig, overrides).map_err(|error| match error {
+            ConfigError::Empty => ConfigError::Nowhere { files: rules.files().into_iter().map(Into::into).collect() },
+            error => error,
+        })?;
         // A pod with a kubeconfig still lives in its own namespace, unless the kubeconfig names one.
         if selected.namespace.is_none() && pod.is_possible() {
             config.default_namespace = pod.namespace().unwrap_or(config.default_namespace);

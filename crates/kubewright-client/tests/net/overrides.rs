@@ -1,7 +1,8 @@
 //! What flags of a command line change.
 
 use kubewright_client::config::{
-    AuthInfo, CertificateSource, Cluster, Config, ConfigError, Context, Kubeconfig, Overrides,
+    AuthInfo, CertificateSource, Cluster, Config, ConfigError, Context, Environment, InCluster, Kubeconfig,
+    LoadingRules, Overrides,
 };
 use kubewright_client::credentials::KeySource;
 
@@ -160,4 +161,18 @@ fn where_no_context_is_chosen_those_there_are_are_named() {
     assert_eq!(error.to_string(), told);
     let none = Config::from_kubeconfig(&Kubeconfig::default(), &Overrides::default()).expect_err("nothing is there");
     assert_eq!(none.to_string(), "no configuration has been provided");
+}
+
+#[test]
+fn where_nothing_is_configured_the_error_says_where_it_was_looked_for() {
+    let pod = InCluster::at(Environment::of::<String, String>([]), "/nowhere");
+    let told = |variables: &[(&str, &str)]| {
+        let rules = LoadingRules::from_environment(&Environment::of(variables.iter().copied()));
+        let error = Config::infer_from(&rules, &Overrides::default(), &pod).expect_err("there is nothing");
+        assert!(error.is_empty());
+        error.to_string()
+    };
+    let (start, end) = ("no configuration has been provided: ", ", and this is no pod of a cluster");
+    assert_eq!(told(&[("KUBECONFIG", "/no/a")]), format!("{start}nothing in /no/a{end}"));
+    assert_eq!(told(&[]), format!("{start}KUBECONFIG is not set, there is no home directory{end}"));
 }
