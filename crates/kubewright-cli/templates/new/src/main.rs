@@ -8,24 +8,31 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
+use std::io::Write;
+use std::process::ExitCode;
+
 use kubewright::runtime::custom::CustomResource;
 use kubewright::runtime::election::{LeaderElectionOptions, unique_identity};
 use kubewright::runtime::{BoxError, LeaderElector, Manager, ManagerOptions, shutdown_on_signals};
 use kubewright::{Client, Object, Value, yaml};
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
-    match std::env::args().nth(1).as_deref() {
-        Some("crd") => {
-            print!("{}", definition()?);
-            Ok(())
-        }
+async fn main() -> ExitCode {
+    let done = match std::env::args().nth(1).as_deref() {
+        Some("crd") => definition().map(|text| print!("{text}")),
         Some(argument) => Err(format!("what is {argument:?}? There is `crd`, or nothing").into()),
         None => run().await,
-    }
+    };
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+    let _ = writeln!(std::io::stderr(), "{error}{causes}");
+    ExitCode::FAILURE
 }
 
 /// Runs until SIGINT or SIGTERM, and only while this process holds the lease, so that several can stand by.
+///
+/// What goes wrong meanwhile is told through the crate `tracing`: to see it, install a subscriber here, as `tracing_subscriber::fmt::init()`.
 async fn run() -> Result<(), BoxError> {
     let client = Client::try_default().await?;
     let mut manager = Manager::new(&client, ManagerOptions::default().listen("0.0.0.0:8080".parse()?));
