@@ -7,6 +7,8 @@ mod absent;
 mod delete_options;
 mod words;
 
+use std::collections::HashSet;
+
 use hyper::HeaderMap;
 use hyper::header::CONTENT_TYPE;
 use kubewright_core::json::{Reader, Writer};
@@ -254,13 +256,8 @@ pub(crate) fn complaints(findings: Vec<Finding>) -> Vec<String> {
         Finding::DuplicateField(path) => format!("duplicate field {path:?}"),
     };
     // Each is told once, however often it is there.
-    let mut told = Vec::new();
-    for complaint in findings.into_iter().map(in_words) {
-        if !told.contains(&complaint) {
-            told.push(complaint);
-        }
-    }
-    told
+    let mut told = HashSet::new();
+    findings.into_iter().map(in_words).filter(|complaint| told.insert(complaint.clone())).collect()
 }
 
 /// What a body says of itself.

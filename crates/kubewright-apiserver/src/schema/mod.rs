@@ -1,9 +1,10 @@
 //! The schemas that CustomResourceDefinitions give to their objects.
 //!
 //! A [`Schema`] is read once from the definition. `pruning` drops what it does not know, `defaulting` fills in what it
-//! says, `validation` says what is wrong in the server's words, and `structural` says what is wrong with a schema itself.
+//! says, `validation` says what is wrong in the server's words, and `structural`, with `alternatives`, says what is wrong with a schema itself.
 //! `rules` asks the rules in CEL, `rule_checks` and `rule_costs` say which of them cannot be asked. All of it works on trees and knows nothing of requests.
 
+mod alternatives;
 mod defaulting;
 mod embedded;
 mod extent;
