@@ -12,6 +12,7 @@ mod isolation;
 mod lease_candidate;
 mod manager;
 mod own_writes;
+mod relations;
 mod sharding;
 mod silent_peers;
 mod storm;

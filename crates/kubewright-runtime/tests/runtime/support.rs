@@ -7,9 +7,9 @@ use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_cache::SharedInformerFactory;
 use kubewright_client::Api;
-use kubewright_core::Object;
+use kubewright_core::{Object, ObjectKey};
 use kubewright_runtime::controller::{ControllerError, RunnableController};
-use kubewright_runtime::{Controller, ControllerHandle, Predicate};
+use kubewright_runtime::{Controller, ControllerHandle, Outcome, Predicate};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -107,4 +107,18 @@ impl Journal {
     pub fn len(&self) -> usize {
         self.0.lock().unwrap().len()
     }
+}
+
+/// Notes each run as `name attempt: reasons`.
+pub fn noting(journal: &Journal, controller: Controller<ConfigMap>) -> Running {
+    let journal = journal.clone();
+    Running::start(controller.reconciling(move |map, context| {
+        journal.note(format!("{} {}: {}", map.name(), context.attempt(), context.reasons()));
+        async { Ok(Outcome::Done) }
+    }))
+}
+
+/// The key of an object in the namespace `default`.
+pub fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("default", name)
 }

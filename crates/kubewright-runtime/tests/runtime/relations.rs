@@ -1,0 +1,198 @@
+//! What leads to a reconcile besides the object itself: owned and related objects, other kinds, channels and timers.
+
+use std::sync::Arc;
+
+use kubewright_api::core::v1::{ConfigMap, Endpoints, Secret, ServiceAccount};
+use kubewright_cache::{Scoped, SharedInformerFactory};
+use kubewright_client::{Api, Scope};
+use kubewright_core::owner::{new_controller_ref, new_owner_reference};
+use kubewright_core::{DynamicObject, GroupKind, GroupVersionKind, GroupVersionResource, Object};
+use kubewright_runtime::ownership::controller_reference;
+use kubewright_runtime::{Context, Controller, Freshness, Outcome, Predicate};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::support::{Journal, Running, config_map, config_maps, controller, key, noting, seconds, server};
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_an_owned_object_is_one_of_its_controller() {
+    let server = server().await;
+    let client = server.client();
+    let owner = config_maps(&server).create(&config_map("owner")).await.unwrap();
+    config_maps(&server).create(&config_map("other")).await.unwrap();
+    let journal = Journal::default();
+    let built = controller(&server).owns::<Secret>().owns_metadata::<ServiceAccount>();
+    let running = noting(&journal, built).working().await;
+    running.idle().await;
+    journal.take();
+
+    let secrets = Api::<Secret>::namespaced(&client, "default");
+    let mut secret = Secret::default();
+    secret.set_name("owned");
+    secret.set_namespace("default");
+    secret.metadata.owner_references = [new_controller_ref(&owner.metadata, &owner.group_version_kind())].into();
+    let mut secret = secrets.create(&secret).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: secrets default/owned added"]);
+
+    // Handed over to another owner, both are told; one who does not control is not.
+    let other = config_maps(&server).get("other").await.unwrap();
+    secret.metadata.owner_references = [
+        new_controller_ref(&other.metadata, &owner.group_version_kind()),
+        new_owner_reference(&owner.metadata, &owner.group_version_kind()),
+    ]
+    .into();
+    secrets.update(&secret).await.unwrap();
+    running.idle().await;
+    let mut told = journal.take();
+    told.sort();
+    assert_eq!(told, ["other 1: secrets default/owned updated", "owner 1: secrets default/owned updated"]);
+    secrets.delete("owned").await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["other 1: secrets default/owned deleted"]);
+
+    let mut account = ServiceAccount::default();
+    account.set_name("robot");
+    account.set_namespace("default");
+    account.metadata.owner_references = [new_controller_ref(&owner.metadata, &owner.group_version_kind())].into();
+    Api::<ServiceAccount>::namespaced(&client, "default").create(&account).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: serviceaccounts default/robot added"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn relations_take_only_the_events_that_pass() {
+    let server = server().await;
+    let client = server.client();
+    let owner = config_maps(&server).create(&config_map("owner")).await.unwrap();
+    let matters = || Predicate::objects(|secret: &Secret| secret.metadata.labels.contains_key("matters"));
+    let journal = Journal::default();
+    let built = controller(&server)
+        .owns_when::<Secret>(matters())
+        .watches_when::<Secret>(matters(), |secret| vec![key(secret.name())])
+        .owns_with_every_owner::<Endpoints>()
+        .watches_metadata::<ServiceAccount>(|account| vec![key(account.name())]);
+    let running = noting(&journal, built).working().await;
+    running.idle().await;
+    journal.take();
+
+    let secrets = Api::<Secret>::namespaced(&client, "default");
+    let mut secret = Secret::default();
+    secret.set_name("owner");
+    secret.metadata.owner_references = [new_controller_ref(&owner.metadata, &owner.group_version_kind())].into();
+    let mut secret = secrets.create(&secret).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), Vec::<String>::new());
+    secret.metadata.labels.insert("matters", "".into());
+    secrets.update(&secret).await.unwrap();
+    running.idle().await;
+    // Both relations have something to say, in one run.
+    assert_eq!(journal.take(), ["owner 1: secrets default/owner updated"]);
+    // A delete is never lost.
+    secrets.delete("owner").await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: secrets default/owner deleted"]);
+
+    // Who owns without control is told as well.
+    let mut endpoints = Endpoints::default();
+    endpoints.set_name("shared");
+    endpoints.metadata.owner_references = [new_owner_reference(&owner.metadata, &owner.group_version_kind())].into();
+    Api::<Endpoints>::namespaced(&client, "default").create(&endpoints).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: endpoints default/shared added"]);
+
+    let mut account = ServiceAccount::default();
+    account.set_name("owner");
+    Api::<ServiceAccount>::namespaced(&client, "default").create(&account).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["owner 1: serviceaccounts default/owner added"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_kinds_channels_and_timers_lead_to_reconciles_as_well() {
+    let server = server().await;
+    for name in ["a", "b"] {
+        config_maps(&server).create(&config_map(name)).await.unwrap();
+    }
+    let (sender, receiver) = mpsc::channel(16);
+    let journal = Journal::default();
+    let built = controller(&server)
+        .watches::<Secret>(|secret| vec![key(secret.name())])
+        .channel("bell", receiver)
+        .every(seconds(3600.0));
+    let running = noting(&journal, built).working().await;
+    running.idle().await;
+    journal.take();
+    let mut secret = Secret::default();
+    secret.set_name("b");
+    Api::<Secret>::namespaced(&server.client(), "default").create(&secret).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["b 1: secrets default/b added"]);
+    sender.send(key("a")).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["a 1: bell requested"]);
+    sleep(seconds(3601.0)).await;
+    let told = journal.take();
+    for name in ["a", "b"] {
+        assert!(told.contains(&format!("{name} 1: timer requested")), "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_asks_only_for_objects_that_the_filter_lets_pass() {
+    let server = server().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    let mut other = config_map("other");
+    other.set_namespace("kube-system");
+    Api::<ConfigMap>::namespaced(&server.client(), "kube-system").create(&other).await.unwrap();
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    // The filter counts wherever it was said.
+    let controller = Controller::new("maps", &factory).every(seconds(60.0));
+    let controller = controller.filter(Predicate::objects(|map: &ConfigMap| map.namespace() == "default"));
+    let journal = Journal::default();
+    let running = noting(&journal, controller).working().await;
+    running.idle().await;
+    journal.take();
+    sleep(seconds(61.0)).await;
+    running.idle().await;
+    assert_eq!(journal.take(), ["a 1: timer requested"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_objects_of_two_kinds_are_read_each_from_its_own_cache() {
+    let server = server().await;
+    let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    let (maps, secrets) =
+        (GroupVersionResource::new("", "v1", "configmaps"), GroupVersionResource::new("", "v1", "secrets"));
+    let informer = factory.dynamic(maps, Scoped::default().namespace("default"));
+    let kind = GroupKind::new("", "ConfigMap");
+    let controller = Controller::dynamic("maps", &factory, informer, kind, "configmaps".into(), true)
+        .owns_informer("secrets", factory.dynamic(secrets.clone(), Scoped::default().namespace("default")));
+    let journal = Journal::default();
+    let running = Running::start(controller.reconciling({
+        let journal = journal.clone();
+        move |map: Arc<DynamicObject>, context: Context| {
+            let (journal, secrets) = (journal.clone(), secrets.clone());
+            async move {
+                let api = context.own(Api::<DynamicObject>::new(
+                    context.client(),
+                    secrets,
+                    Scope::Namespace("default".into()),
+                ));
+                let found = api.get(map.name(), Freshness::Cached).await?;
+                journal.note(found.as_ref().map_or("nothing", |found| &found.kind));
+                if found.is_none() {
+                    let mut secret = DynamicObject::new(&GroupVersionKind::new("", "v1", "Secret"), map.name());
+                    secret.set_namespace("default");
+                    secret.metadata.owner_references = [controller_reference(&*map)].into();
+                    api.create(&secret).await?;
+                }
+                Ok(Outcome::Done)
+            }
+        }
+    }));
+    let running = running.working().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    running.idle().await;
+    assert_eq!(journal.take(), ["nothing", "Secret"], "its own write wakes it, and is what it finds");
+}
