@@ -3,13 +3,12 @@
 //! `cargo run -p kubewright-examples --example informer -- --embedded --rounds 4`
 
 use clap::Parser;
-use kubewright::Object;
 use kubewright::api::core::v1::Pod;
 use kubewright::cache::{Event, FactoryOptions, SharedInformerFactory};
 use kubewright::options::{DeleteOptions, Patch};
+use kubewright::{CancellationToken, Object, json};
 use kubewright_examples::{Arguments, Outcome};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> Outcome {
@@ -24,7 +23,7 @@ async fn main() -> Outcome {
 
     if connection.is_embedded() {
         let api = connection.client.core_v1().pods("default");
-        api.patch("example-xxxxx", Patch::Merge(br#"{"metadata": {"labels": {"seen": "yes"}}}"#.to_vec())).await?;
+        api.patch("example-xxxxx", Patch::merge(json!({"metadata": {"labels": {"seen": "yes"}}}))).await?;
         api.delete_with("example-xxxxx", &DeleteOptions::default().grace_period_seconds(0)).await?;
     }
     let mut round = 0;

@@ -10,9 +10,8 @@ use clap::Parser;
 use kubewright::api::core::v1::Pod;
 use kubewright::cache::{Event, FactoryOptions, Lister, SharedInformerFactory};
 use kubewright::workqueue::{Options, RateLimitingQueue, limiter};
-use kubewright::{Object, ObjectKey};
+use kubewright::{CancellationToken, Object, ObjectKey};
 use kubewright_examples::{Arguments, Connection, Outcome};
-use tokio_util::sync::CancellationToken;
 
 /// How often a pod is tried again before it is dropped.
 const MAX_RETRIES: u32 = 5;

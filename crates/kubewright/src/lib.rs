@@ -14,6 +14,11 @@ pub use kubewright_core::*;
 pub use kubewright_runtime as runtime;
 #[cfg(feature = "workqueue")]
 pub use kubewright_workqueue as workqueue;
+// Of others, what our own signatures have.
+#[cfg(any(feature = "cache", feature = "metrics", feature = "workqueue"))]
+pub use prometheus_client;
+#[cfg(feature = "cache")]
+pub use tokio_util::sync::CancellationToken;
 
 /// The code in the book.
 #[cfg(doctest)]

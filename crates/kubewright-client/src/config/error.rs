@@ -47,12 +47,16 @@ pub enum ConfigError {
         contexts: Vec<String>,
     },
     /// A context, cluster or user that is asked for does not exist.
-    #[error("there is no {kind} {name:?} in the kubeconfig")]
+    #[error("there is no {kind} {name:?} in {}, {}", kubeconfig(.files), those(.known))]
     Missing {
         /// `context`, `cluster` or `user`.
         kind: &'static str,
         /// The name that was asked for.
         name: String,
+        /// The names of those there are.
+        known: Vec<String>,
+        /// The files that were looked into; none if they have nothing, or it came from none.
+        files: Vec<PathBuf>,
     },
     /// A file could not be written; it is as it was before.
     #[error("cannot write {}", .file.display())]
@@ -135,8 +139,20 @@ fn sought(files: &[PathBuf]) -> String {
     if files.is_empty() {
         return "KUBECONFIG is not set, there is no home directory".to_owned();
     }
+    format!("nothing in {}", any_of(files))
+}
+
+fn any_of(files: &[PathBuf]) -> String {
     let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    format!("nothing in {}", files.join(" or "))
+    files.join(" or ")
+}
+
+fn kubeconfig(files: &[PathBuf]) -> String {
+    if files.is_empty() { "the kubeconfig".to_owned() } else { any_of(files) }
+}
+
+fn those(known: &[String]) -> String {
+    if known.is_empty() { "which has none".to_owned() } else { format!("only {}", known.join(", ")) }
 }
 
 fn list(errors: &[ConfigError]) -> String {

@@ -177,5 +177,9 @@ pub(crate) fn server_uri(text: &str, tls: bool) -> Result<Uri, String> {
     if uri.host().is_none_or(str::is_empty) || authority.contains('@') {
         return Err("has no plain host".to_owned());
     }
+    // Mostly a scheme that was mistaken for a host.
+    if authority.ends_with(':') {
+        return Err("has a colon with no port after it; a URL starts with http:// or https://".to_owned());
+    }
     Ok(uri)
 }

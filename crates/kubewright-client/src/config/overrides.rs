@@ -38,8 +38,7 @@ impl Kubeconfig {
         let context_name = overrides.current_context.as_ref().or(self.current_context.as_ref());
         let mut context = Context::default();
         if let Some(name) = context_name {
-            let missing = || ConfigError::Missing { kind: "context", name: name.clone() };
-            context = self.contexts.get(name).cloned().ok_or_else(missing)?;
+            context = self.contexts.get(name).cloned().ok_or_else(|| self.missing("context", name))?;
         }
         let wanted = &overrides.context;
         let cluster_name = wanted.cluster.clone().or(context.cluster);
@@ -50,7 +49,7 @@ impl Kubeconfig {
                 Some(cluster) => cluster.clone(),
                 // A name in the context that leads nowhere is left to validation, which knows the file.
                 None if wanted.cluster.is_none() => Cluster::default(),
-                None => return Err(ConfigError::Missing { kind: "cluster", name: name.clone() }),
+                None => return Err(self.missing("cluster", name)),
             },
         };
         let mut user = match &user_name {
@@ -58,7 +57,7 @@ impl Kubeconfig {
             Some(name) => match self.users.get(name) {
                 Some(user) => user.clone(),
                 None if wanted.user.is_none() => AuthInfo::default(),
-                None => return Err(ConfigError::Missing { kind: "user", name: name.clone() }),
+                None => return Err(self.missing("user", name)),
             },
         };
         override_cluster(&mut cluster, &overrides.cluster);

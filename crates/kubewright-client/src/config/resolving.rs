@@ -77,9 +77,7 @@ impl Config {
         let selected = kubeconfig.select(overrides)?;
         if selected.cluster == Cluster::default() {
             return Err(match &selected.cluster_name {
-                Some(name) if !kubeconfig.clusters.contains_key(name) => {
-                    ConfigError::Missing { kind: "cluster", name: name.clone() }
-                }
+                Some(name) if !kubeconfig.clusters.contains_key(name) => kubeconfig.missing("cluster", name),
                 None if kubeconfig.current_context.is_none() && !kubeconfig.contexts.is_empty() => {
                     ConfigError::NoContext { contexts: kubeconfig.contexts.keys().cloned().collect() }
                 }
@@ -87,7 +85,7 @@ impl Config {
             });
         }
         if let Some(name) = selected.user_name.as_ref().filter(|name| !kubeconfig.users.contains_key(*name)) {
-            return Err(ConfigError::Missing { kind: "user", name: name.clone() });
+            return Err(kubeconfig.missing("user", name));
         }
         let mut errors = Vec::new();
         check_cluster(selected.cluster_name.as_deref().unwrap_or_default(), &selected.cluster, &mut errors);

@@ -17,17 +17,16 @@ impl Kubeconfig {
     #[inline]
     pub fn minify(&mut self) -> Result<(), ConfigError> {
         let name = self.current_context.clone().ok_or(ConfigError::Empty)?;
-        let context = self.contexts.remove(&name);
-        let context = context.ok_or_else(|| ConfigError::Missing { kind: "context", name: name.clone() })?;
+        let context = self.contexts.get(&name).cloned().ok_or_else(|| self.missing("context", &name))?;
         let cluster = match &context.cluster {
             Some(name) if !self.clusters.contains_key(name) => {
-                return Err(ConfigError::Missing { kind: "cluster", name: name.clone() });
+                return Err(self.missing("cluster", name));
             }
             name => name.clone(),
         };
         let user = match &context.user {
             Some(name) if !self.users.contains_key(name) => {
-                return Err(ConfigError::Missing { kind: "user", name: name.clone() });
+                return Err(self.missing("user", name));
             }
             name => name.clone(),
         };

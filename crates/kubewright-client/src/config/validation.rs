@@ -18,7 +18,7 @@ impl Kubeconfig {
         }
         let mut errors = Vec::new();
         if let Some(name) = self.current_context.as_ref().filter(|name| !self.contexts.contains_key(*name)) {
-            errors.push(ConfigError::Missing { kind: "context", name: name.clone() });
+            errors.push(self.missing("context", name));
         }
         for (name, context) in &self.contexts {
             check_context(self, name, context, &mut errors);
@@ -30,6 +30,22 @@ impl Kubeconfig {
             check_cluster(name, cluster, &mut errors);
         }
         ConfigError::of_all(errors).map_or(Ok(()), Err)
+    }
+
+    /// What is wrong where no context, cluster or user of a kind has this name.
+    pub(super) fn missing(&self, kind: &'static str, name: &str) -> ConfigError {
+        let known = match kind {
+            "context" => self.contexts.keys().cloned().collect(),
+            "cluster" => self.clusters.keys().cloned().collect(),
+            _ => self.users.keys().cloned().collect(),
+        };
+        let clusters = self.clusters.values().map(|cluster| &cluster.origin);
+        let users = self.users.values().map(|user| &user.origin);
+        let contexts = self.contexts.values().map(|context| &context.origin);
+        let mut files: Vec<PathBuf> = clusters.chain(users).chain(contexts).flatten().cloned().collect();
+        files.sort();
+        files.dedup();
+        ConfigError::Missing { kind, name: name.to_owned(), known, files }
     }
 
     /// Whether nothing is configured.

@@ -4,14 +4,15 @@ use super::check;
 use super::list::append_some;
 use super::query::Query;
 use super::write::{FieldValidation, append_write, field_manager_causes, write_causes};
-use crate::Str;
 use crate::meta::v1::{Status, StatusCause};
+use crate::{Str, Value};
 
 /// A change of an object, as the body of a `PATCH` request.
 ///
 /// ```
-/// use kubewright_core::options::Patch;
-/// let patch = Patch::Merge(br#"{"spec":{"replicas":2}}"#.to_vec());
+/// use kubewright_core::{json, options::Patch};
+/// let patch = Patch::merge(json!({"spec": {"replicas": 2}}));
+/// assert_eq!(patch, Patch::Merge(br#"{"spec":{"replicas":2}}"#.to_vec()));
 /// assert_eq!(patch.content_type(), "application/merge-patch+json");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,30 @@ pub enum Patch {
 }
 
 impl Patch {
+    /// A JSON patch with these operations, as `json!([{"op": "remove", "path": "/spec/paused"}])`.
+    #[inline]
+    pub fn json(operations: Value) -> Self {
+        Patch::Json(operations.to_string().into_bytes())
+    }
+
+    /// A merge patch with these members.
+    #[inline]
+    pub fn merge(members: Value) -> Self {
+        Patch::Merge(members.to_string().into_bytes())
+    }
+
+    /// A strategic merge patch with these members.
+    #[inline]
+    pub fn strategic(members: Value) -> Self {
+        Patch::Strategic(members.to_string().into_bytes())
+    }
+
+    /// A configuration to apply, with `apiVersion` and `kind`.
+    #[inline]
+    pub fn apply(configuration: Value) -> Self {
+        Patch::Apply(configuration.to_string().into_bytes())
+    }
+
     /// The kind of patch.
     #[inline]
     pub fn patch_type(&self) -> PatchType {

@@ -31,9 +31,9 @@ async fn main() -> ExitCode {
 }
 
 /// Runs until SIGINT or SIGTERM, and only while this process holds the lease, so that several can stand by.
-///
-/// What goes wrong meanwhile is told through the crate `tracing`: to see it, install a subscriber here, as `tracing_subscriber::fmt::init()`.
 async fn run() -> Result<(), BoxError> {
+    // What happens is told through the crate `tracing`, and nobody hears it without a subscriber.
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let client = Client::try_default().await?;
     let mut manager = Manager::new(&client, ManagerOptions::default().listen("0.0.0.0:8080".parse()?));
     let elections = LeaderElectionOptions::default().metrics(&manager.metrics().elections);

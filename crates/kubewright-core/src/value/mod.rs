@@ -1,5 +1,8 @@
 //! A JSON value as a tree, for objects whose type is not known.
 
+mod interop;
+mod literal;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -238,149 +241,51 @@ macro_rules! from {
     )* };
 }
 
-from!(bool => Bool, i64 => Int, i32 => Int, u32 => Int, f64 => Float, &str => String, String => String, Str => String,
-    List<Value> => Array, Vec<Value> => Array, Map<Value> => Object);
+from!(bool => Bool, i64 => Int, i32 => Int, i16 => Int, i8 => Int, u32 => Int, u16 => Int, u8 => Int, f64 => Float, f32 => Float,
+    &str => String, String => String, &String => String, Str => String, &Str => String,
+    List<Value> => Array, Map<Value> => Object);
 
-#[cfg(feature = "serde")]
-impl serde_core::Serialize for Value {
+/// What is beyond 64 bits with a sign becomes floating-point.
+impl From<u64> for Value {
     #[inline]
-    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Value::Null => serializer.serialize_unit(),
-            Value::Bool(value) => serializer.serialize_bool(*value),
-            Value::Int(value) => serializer.serialize_i64(*value),
-            Value::Float(value) => serializer.serialize_f64(*value),
-            Value::String(text) => serializer.serialize_str(text),
-            Value::Array(items) => serializer.collect_seq(items),
-            Value::Object(entries) => serializer.collect_map(entries.iter()),
-        }
+    fn from(value: u64) -> Self {
+        i64::try_from(value).map_or(Value::Float(value as f64), Value::Int)
     }
 }
 
-#[cfg(feature = "serde")]
-impl<'de> serde_core::Deserialize<'de> for Value {
+/// What is beyond 64 bits with a sign becomes floating-point.
+impl From<usize> for Value {
     #[inline]
-    fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Visitor)
+    fn from(value: usize) -> Self {
+        Value::from(value as u64)
     }
 }
 
-#[cfg(feature = "serde")]
-struct Visitor;
-
-#[cfg(feature = "serde")]
-impl<'de> serde_core::de::Visitor<'de> for Visitor {
-    type Value = Value;
+/// `None` becomes `null`.
+impl<T: Into<Value>> From<Option<T>> for Value {
     #[inline]
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-    #[inline]
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-    #[inline]
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-    #[inline]
-    fn visit_some<D: serde_core::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-    #[inline]
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-    #[inline]
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-    #[inline]
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(i64::try_from(value).map_or(Value::Float(value as f64), Value::Int))
-    }
-    #[inline]
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
-    }
-    #[inline]
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::String(text.into()))
-    }
-    #[inline]
-    fn visit_seq<A: serde_core::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = List::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-    #[inline]
-    fn visit_map<A: serde_core::de::MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some((key, value)) = entries.next_entry::<Str, Value>()? {
-            map.insert(key, value);
-        }
-        Ok(Value::Object(map))
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, T::into)
     }
 }
 
-/// Numbers beyond 64 bits become floating-point.
-#[cfg(feature = "serde_json")]
-impl From<serde_json::Value> for Value {
+impl<T: Into<Value>> From<Vec<T>> for Value {
     #[inline]
-    fn from(value: serde_json::Value) -> Self {
-        match value {
-            serde_json::Value::Null => Value::Null,
-            serde_json::Value::Bool(value) => Value::Bool(value),
-            serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-                (Some(whole), _) => Value::Int(whole),
-                (None, Some(float)) => Value::Float(float),
-                (None, None) => Value::Null,
-            },
-            serde_json::Value::String(text) => Value::String(text.into()),
-            serde_json::Value::Array(items) => Value::Array(items.into_iter().map(Value::from).collect()),
-            serde_json::Value::Object(entries) => {
-                Value::Object(entries.into_iter().map(|(key, value)| (Str::from(key), Value::from(value))).collect())
-            }
-        }
+    fn from(items: Vec<T>) -> Self {
+        Value::Array(items.into_iter().map(T::into).collect())
     }
 }
 
-/// Infinite numbers, for which JSON has no word, become `null`.
-#[cfg(feature = "serde_json")]
-impl From<Value> for serde_json::Value {
+impl<T: Into<Value>, const N: usize> From<[T; N]> for Value {
     #[inline]
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Null => serde_json::Value::Null,
-            Value::Bool(value) => value.into(),
-            Value::Int(value) => value.into(),
-            Value::Float(value) => value.into(),
-            Value::String(text) => text.as_str().into(),
-            Value::Array(items) => items.iter().cloned().map(serde_json::Value::from).collect(),
-            Value::Object(entries) => {
-                let entry = |(key, value): (&Str, &Value)| (key.as_str().to_owned(), value.clone().into());
-                serde_json::Value::Object(entries.iter().map(entry).collect())
-            }
-        }
+    fn from(items: [T; N]) -> Self {
+        Value::Array(items.into_iter().map(T::into).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(feature = "serde_json")]
-    #[test]
-    fn serde_json_has_the_same_values() {
-        let json = r#"{"a":[null,true,-7,1.5,"x",{}],"b":9223372036854775807,"c":1e300}"#;
-        let (ours, theirs): (Value, serde_json::Value) = (json.parse().unwrap(), json.parse().unwrap());
-        assert_eq!(serde_json::Value::from(ours.clone()), theirs);
-        assert_eq!(Value::from(theirs), ours);
-        assert_eq!(Value::from(serde_json::json!(u64::MAX)), Value::Float(u64::MAX as f64));
-        assert_eq!(serde_json::Value::from(Value::Float(f64::NAN)), serde_json::Value::Null);
-    }
 
     #[test]
     fn whole_numbers_and_others_stay_apart() {
