@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use kubewright_core::options::Patch;
-use kubewright_core::{Object, Value};
+use kubewright_core::{Object, json};
 
 use crate::consistency::OwnApi;
 use crate::controller::{BoxError, Outcome};
@@ -65,8 +65,6 @@ where
 
 #[inline]
 async fn set_finalizers<T: Object>(api: &OwnApi<T>, object: &T, names: Vec<String>) -> Result<T, BoxError> {
-    let list: Vec<String> = names.into_iter().map(|name| Value::from(name).to_string()).collect();
-    let version = Value::from(object.resource_version());
-    let patch = format!(r#"{{"metadata":{{"finalizers":[{}],"resourceVersion":{version}}}}}"#, list.join(","));
-    Ok(api.patch(object.name(), Patch::Merge(patch.into_bytes())).await?)
+    let patch = json!({"metadata": {"finalizers": names, "resourceVersion": object.resource_version()}});
+    Ok(api.patch(object.name(), Patch::merge(patch)).await?)
 }

@@ -14,7 +14,7 @@ use kubewright_client::Api;
 use kubewright_controllers::ControllerContext;
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::options::{DeleteOptions, Patch};
-use kubewright_core::{Map, Object, Selector, Str};
+use kubewright_core::{Map, Object, Selector, Str, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -141,8 +141,7 @@ impl Stage {
     }
 
     async fn scale(&self, name: &str, replicas: i32) -> kubewright_client::Result<()> {
-        let patch = format!(r#"{{"spec":{{"replicas":{replicas}}}}}"#);
-        self.sets.patch(name, Patch::Merge(patch.into())).await.map(drop)
+        self.sets.patch(name, Patch::merge(json!({"spec": {"replicas": replicas}}))).await.map(drop)
     }
 
     /// Tells what is heard about pods of `app`, until what is wanted has come true.

@@ -46,7 +46,7 @@ impl<K: Object> OwnApi<K> {
     {
         let patch = async |original: Vec<u8>, modified: K| {
             let patch = create_merge_patch(&Value::from_json(&original)?, &Value::from_json(&modified.to_json())?);
-            self.patch(name, Patch::Merge(patch.to_string().into_bytes())).await
+            self.patch(name, Patch::merge(patch)).await
         };
         self.ensure(name, change, patch).await
     }
