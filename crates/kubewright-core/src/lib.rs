@@ -45,6 +45,7 @@ pub mod patch;
 pub mod protobuf;
 mod quantity;
 mod quote;
+mod rare;
 mod raw;
 mod resource;
 mod resource_version;

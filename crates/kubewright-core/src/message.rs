@@ -10,6 +10,7 @@ use std::any::Any;
 use crate::decode::{DecodeError, Decoder};
 use crate::json::{Reader, Writer};
 use crate::protobuf::{Encoder, Wire};
+pub use crate::rare::{Rare, RareFields};
 use crate::scheme::TypeInfo;
 use crate::shared::Sharing;
 use crate::{List, Map, Shared, Str};
@@ -288,54 +289,6 @@ macro_rules! scalar_equality {
             other.as_any().downcast_ref::<Self>().is_some_and(|other| self == other)
         }
     };
-}
-
-/// Fields that few objects set, kept in an allocation of their own.
-///
-/// A type with such fields dereferences to them, so that reading and writing look the same for all;
-/// the allocation is made by the first write. Only struct literals name it: `rare: Rare::from(…)`.
-#[derive(Clone)]
-pub struct Rare<T>(Option<Box<T>>);
-
-/// The rare fields of a type; written by the generator.
-pub trait RareFields: Default + 'static {
-    /// All fields absent.
-    fn unset() -> &'static Self;
-}
-
-impl<T> Rare<T> {
-    /// The fields, where any has been set.
-    pub fn get(&self) -> Option<&T> {
-        self.0.as_deref()
-    }
-}
-
-impl<T: RareFields> std::ops::Deref for Rare<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        self.0.as_deref().unwrap_or_else(|| T::unset())
-    }
-}
-
-impl<T: RareFields> std::ops::DerefMut for Rare<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        match &mut self.0 {
-            Some(fields) => fields,
-            none => none.insert(Box::default()),
-        }
-    }
-}
-
-impl<T> Default for Rare<T> {
-    fn default() -> Self {
-        Rare(None)
-    }
-}
-
-impl<T: RareFields> From<T> for Rare<T> {
-    fn from(fields: T) -> Self {
-        Rare(Some(Box::new(fields)))
-    }
 }
 
 /// What generated code calls to make a [`Ref`] of a field.

@@ -1,15 +1,14 @@
 //! Amounts of resources such as `250m` of a processor or `1Gi` of memory: exact fixed-point numbers.
 //!
-//! `parse` reads them, `canonical` prints them, `decimal` computes.
+//! `parse` reads them, `canonical` prints them, `decimal` computes, by `operators`.
 
 mod canonical;
 mod decimal;
+mod operators;
 mod parse;
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::{fmt, str::FromStr};
 
 use decimal::Decimal;
@@ -237,13 +236,6 @@ impl Quantity {
             Form::Boxed(rare) => rare.number,
         }
     }
-
-    /// Adds `number`. A zero takes over the format of what is added to it.
-    #[inline]
-    fn add_decimal(&mut self, number: Decimal, format: QuantityFormat) {
-        let format = if self.is_zero() { format } else { self.format() };
-        *self = Quantity::from_decimal(self.decimal().plus(number), format);
-    }
 }
 
 impl Default for Quantity {
@@ -280,69 +272,6 @@ impl Hash for Quantity {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.decimal().reduced().hash(state);
-    }
-}
-
-impl AddAssign<&Quantity> for Quantity {
-    #[inline]
-    fn add_assign(&mut self, other: &Quantity) {
-        self.add_decimal(other.decimal(), other.format());
-    }
-}
-
-impl SubAssign<&Quantity> for Quantity {
-    #[inline]
-    fn sub_assign(&mut self, other: &Quantity) {
-        self.add_decimal(other.decimal().times(-1), other.format());
-    }
-}
-
-impl MulAssign<i64> for Quantity {
-    #[inline]
-    fn mul_assign(&mut self, factor: i64) {
-        *self = Quantity::from_decimal(self.decimal().times(factor), self.format());
-    }
-}
-
-impl Add<&Quantity> for Quantity {
-    type Output = Quantity;
-    #[inline]
-    fn add(mut self, other: &Quantity) -> Quantity {
-        self += other;
-        self
-    }
-}
-
-impl Sub<&Quantity> for Quantity {
-    type Output = Quantity;
-    #[inline]
-    fn sub(mut self, other: &Quantity) -> Quantity {
-        self -= other;
-        self
-    }
-}
-
-impl Mul<i64> for Quantity {
-    type Output = Quantity;
-    #[inline]
-    fn mul(mut self, factor: i64) -> Quantity {
-        self *= factor;
-        self
-    }
-}
-
-impl Neg for Quantity {
-    type Output = Quantity;
-    #[inline]
-    fn neg(self) -> Quantity {
-        self * -1
-    }
-}
-
-impl<'a> Sum<&'a Quantity> for Quantity {
-    #[inline]
-    fn sum<I: Iterator<Item = &'a Quantity>>(quantities: I) -> Quantity {
-        quantities.fold(Quantity::ZERO, |sum, quantity| sum + quantity)
     }
 }
 

@@ -6,6 +6,7 @@
 mod environment;
 mod error;
 mod fields;
+mod file;
 mod in_cluster;
 mod kubeconfig;
 mod loading;
