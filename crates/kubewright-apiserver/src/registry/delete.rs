@@ -12,7 +12,7 @@ use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject, tree};
 use crate::rejection::Rejection;
-use crate::storage::Entry;
+use crate::storage::{Entry, WriteError};
 
 /// Holds an object until its dependents are gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -136,10 +136,15 @@ impl Registry {
                     self.store.update(&key, Some(entry.revision), |_, revision| Ok(Some(draft.stamp(revision))));
                 match marked {
                     Ok(marked) if then_remove => {
-                        return self.carry_out(resource, namespace, name, &marked, Plan::Remove).map(|removed| {
+                        let draft = Draft::new(marked.object.value().clone());
+                        let remove = |_: &_, revision| Ok(draft.stamp(revision));
+                        match self.store.delete(&key, Some(marked.revision), remove) {
                             // Whoever changed it in between has to see it removed as well.
-                            Some(removed.unwrap_or(Deleted::Pending(marked.object)))
-                        });
+                            Err(WriteError::Conflict { .. }) => Ok(Deleted::Pending(marked.object)),
+                            // Who waits for the mark, as a kubelet does, may be faster, and it is gone as was asked.
+                            Err(WriteError::NotFound) => Ok(Deleted::Gone(marked.object)),
+                            removed => removed.map(|entry| Deleted::Gone(entry.object)),
+                        }
                     }
                     marked => marked.map(|entry| Deleted::Pending(entry.object)),
                 }

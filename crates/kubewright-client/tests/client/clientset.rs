@@ -13,7 +13,8 @@ use kubewright_client::Client;
 use kubewright_client::clientset::LogOptions;
 use kubewright_client::rest::Impersonation;
 use kubewright_client::transport::{Body, ResponseFuture};
-use kubewright_core::options::{ApplyOptions, ListOptions, Patch};
+use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
+use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Decoder, Object};
 
 use crate::script::{Script, answer};
@@ -203,4 +204,30 @@ fn no_part_of_an_object_is_forgotten() {
         .flat_map(|resource| resource.subresources.iter().map(|subresource| subresource.name))
         .collect();
     assert_eq!(all, covered);
+}
+
+/// Whoever waits for the mark of a deletion, as a kubelet does, may be the one who removes the pod.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_another_removes_first_is_deleted_all_the_same() {
+    let server = test_client().await;
+    if !server.serves(&["v1 pods"]).await {
+        return;
+    }
+    let pods = server.client.core_v1().pods(&server.namespace);
+    let mut watch = pods.watch(&WatchOptions::default()).await.unwrap();
+    let at_once = DeleteOptions::default().grace_period_seconds(0);
+    let (kubelet, options) = (pods.clone(), at_once.clone());
+    let kubelet = tokio::spawn(async move {
+        while let Some(Ok(event)) = watch.next().await {
+            if let WatchEvent::Modified(pod) = event {
+                let _ = kubelet.delete_with(pod.name(), &options).await;
+            }
+        }
+    });
+    for round in 0..200 {
+        let name = format!("p{round}");
+        pods.create(&pod(&name)).await.unwrap();
+        pods.delete_with(&name, &at_once).await.unwrap();
+    }
+    kubelet.abort();
 }
