@@ -1,5 +1,6 @@
 //! The client against the embedded server, and against scripts of faults. Contracts are cited by their ids.
 
+mod agreement;
 mod applying;
 mod clientset;
 mod discovery;
