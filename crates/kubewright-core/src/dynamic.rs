@@ -213,6 +213,36 @@ impl std::str::FromStr for DynamicObject {
     }
 }
 
+/// An object from its tree, as [`json!`](crate::json!) writes it down.
+///
+/// ```
+/// use kubewright_core::{DynamicObject, Object, json};
+/// let foo = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"size": 3}});
+/// assert_eq!(DynamicObject::try_from(foo)?.name(), "a");
+/// # Ok::<(), kubewright_core::DecodeError>(())
+/// ```
+impl TryFrom<Value> for DynamicObject {
+    type Error = DecodeError;
+    #[inline]
+    fn try_from(tree: Value) -> Result<Self, DecodeError> {
+        tree.to_string().parse()
+    }
+}
+
+/// The whole object as a tree.
+impl From<&DynamicObject> for Value {
+    #[inline]
+    fn from(object: &DynamicObject) -> Self {
+        let mut tree = object.data.clone();
+        tree.insert("apiVersion", object.api_version.clone().into());
+        tree.insert("kind", object.kind.clone().into());
+        if let Ok(metadata) = to_value(&object.metadata) {
+            tree.insert("metadata", metadata);
+        }
+        Value::Object(tree)
+    }
+}
+
 /// Prints the kind and the key only: what is inside may be secret.
 impl fmt::Debug for DynamicObject {
     #[inline]

@@ -52,6 +52,48 @@ impl Patch {
         Patch::Apply(configuration.to_string().into_bytes())
     }
 
+    /// The merge patch that makes `modified` of `original`, so that what others change elsewhere in the object meanwhile stays.
+    ///
+    /// With [`if_unchanged`](Self::if_unchanged) it fails where they changed anything.
+    ///
+    /// ```
+    /// use kubewright_core::{DynamicObject, options::Patch};
+    /// let before: DynamicObject = r#"{"kind":"Foo","metadata":{"name":"a"},"spec":{"size":1}}"#.parse()?;
+    /// let mut after = before.clone();
+    /// after.set(&["spec", "size"], 2)?;
+    /// assert_eq!(Patch::merge_from(&before, &after)?, Patch::Merge(br#"{"spec":{"size":2}}"#.to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If one of them is written in a way that cannot be read again, which none of our types is.
+    #[cfg(feature = "patch")]
+    #[doc(alias = "MergeFrom")]
+    #[inline]
+    pub fn merge_from<T: crate::Object>(original: &T, modified: &T) -> Result<Self, crate::DecodeError> {
+        let (original, modified) = (Value::from_json(&original.to_json())?, Value::from_json(&modified.to_json())?);
+        Ok(Patch::merge(crate::patch::create_merge_patch(&original, &modified)))
+    }
+
+    /// The same patch for an object of this version only: if it has another by now, the server answers with a conflict.
+    ///
+    /// Of merge patches and strategic merge patches; others stay as they are.
+    #[doc(alias = "MergeFromWithOptimisticLock")]
+    #[must_use]
+    #[inline]
+    pub fn if_unchanged(self, object: &impl crate::Object) -> Self {
+        let (Patch::Merge(body) | Patch::Strategic(body)) = &self else { return self };
+        let Ok(Value::Object(mut members)) = Value::from_json(body) else { return self };
+        let version = Value::from(object.resource_version());
+        match members.get_mut("metadata") {
+            Some(Value::Object(metadata)) => drop(metadata.insert("resourceVersion", version)),
+            _ => {
+                members.insert("metadata", crate::json!({"resourceVersion": version}));
+            }
+        }
+        self.patch_type().with_body(Value::Object(members).to_string())
+    }
+
     /// The kind of patch.
     #[inline]
     pub fn patch_type(&self) -> PatchType {
@@ -245,6 +287,18 @@ mod tests {
         let with_parameters = PatchType::from_content_type("application/merge-patch+json; charset=utf-8");
         assert_eq!(with_parameters, Some(PatchType::Merge));
         assert_eq!(PatchType::from_content_type("application/json"), None);
+    }
+
+    #[test]
+    fn a_patch_can_be_for_one_version_only() {
+        let mut object = crate::DynamicObject::default();
+        crate::Object::set_resource_version(&mut object, "7");
+        let body = |patch: Patch| String::from_utf8(patch.if_unchanged(&object).into_body()).unwrap();
+        let labelled = Patch::merge(crate::json!({"metadata": {"labels": {"a": "b"}}}));
+        assert_eq!(body(labelled), r#"{"metadata":{"labels":{"a":"b"},"resourceVersion":"7"}}"#);
+        let strategic = Patch::strategic(crate::json!({"spec": 1}));
+        assert_eq!(body(strategic), r#"{"metadata":{"resourceVersion":"7"},"spec":1}"#);
+        assert_eq!(body(Patch::json(crate::json!([]))), "[]");
     }
 
     #[test]

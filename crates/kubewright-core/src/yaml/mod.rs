@@ -1,10 +1,12 @@
 //! YAML as Kubernetes has it: read by the rules of version 1.1 into JSON, written in blocks with sorted keys.
 
+mod objects;
 mod read;
 mod write;
 
 use std::fmt;
 
+pub use objects::{ManifestError, objects};
 pub use read::{Document, parse, parse_all};
 pub use write::write;
 
