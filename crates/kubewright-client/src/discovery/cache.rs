@@ -6,6 +6,7 @@ use super::catalog::{Discovery, GroupFailure};
 use super::client::DiscoveryClient;
 use super::disk::DiskCache;
 use super::legacy;
+use crate::client::Client;
 use crate::error::Result;
 
 /// What a server has, asked for once and then remembered until it is told to forget.
@@ -49,6 +50,12 @@ impl CachedDiscovery {
         self.client = self.client.documents_on(disk.clone());
         self.disk = Some(disk);
         self
+    }
+
+    /// The client that asks.
+    #[inline]
+    pub(super) fn client(&self) -> &Client {
+        self.client.client()
     }
 
     /// What the server has, as far as it is remembered.

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+use kubewright_core::{
+    DynamicObject, GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, Object,
+};
 
 use super::cache::CachedDiscovery;
 use super::catalog::{Discovery, Resource};
+use crate::api::Api;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::flowcontrol::TokenBucket;
@@ -21,6 +24,15 @@ pub struct RestMapping {
     pub kind: GroupVersionKind,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
+}
+
+impl RestMapping {
+    /// The objects of the resource: those of `namespace` if they live in namespaces, all of which are meant by the empty one.
+    #[inline]
+    pub fn api(&self, client: &Client, namespace: &str) -> Api<DynamicObject> {
+        let api = client.dynamic(self.resource.clone());
+        if self.namespaced { api.namespace(namespace) } else { api }
+    }
 }
 
 /// Finds resources by kind, by name, by short name and by category.
@@ -115,6 +127,31 @@ impl RestMapper {
         };
         let resource = || GroupResource::new(kind.group.clone(), kind.kind.clone());
         found.await?.ok_or_else(|| missing(&resource(), message()))
+    }
+
+    /// Where an object of any kind is read and written: in its own namespace, or that of the client if it names none.
+    ///
+    /// Together with `kubewright_core::yaml::objects` it is what `kubectl apply --server-side -f` does:
+    ///
+    /// ```
+    /// # use kubewright_client::Client;
+    /// # use kubewright_core::{options::ApplyOptions, yaml};
+    /// # async fn example(client: Client, manifest: &str) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mapper = client.rest_mapper();
+    /// for object in yaml::objects(manifest)? {
+    ///     mapper.api_of(&object).await?.apply(&object, &ApplyOptions::new("me")).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if the server has no such kind, as long as its definition is not established.
+    pub async fn api_of(&self, object: &impl Object) -> Result<Api<DynamicObject>> {
+        let kind = object.group_version_kind();
+        let mapping = self.kind(&kind.group_kind(), &[&kind.version]).await?;
+        let client = self.discovery.client();
+        let namespace = if object.namespace().is_empty() { client.default_namespace() } else { object.namespace() };
+        Ok(mapping.api(client, namespace))
     }
 
     /// The resources of a category such as `all`, each in the version that the server prefers. Empty if there is none.
