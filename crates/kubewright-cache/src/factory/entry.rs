@@ -106,9 +106,12 @@ impl Shared {
         let options = &self.options;
         let mut state = self.state();
         let Asked { objects, type_name, resource, is_metadata, which } = asked;
-        let namespace = which.namespace.or_else(|| options.namespace.clone()).unwrap_or_default();
-        let labels = which.label_selector.unwrap_or_else(|| options.label_selector.clone());
-        let fields = which.field_selector.unwrap_or_else(|| options.field_selector.clone());
+        let of_type = options.which_of.get(&objects).cloned().unwrap_or_default();
+        let namespace = which.namespace.or(of_type.namespace).or_else(|| options.namespace.clone()).unwrap_or_default();
+        let or_all = |one: Option<Selector>| one.unwrap_or_else(|| options.label_selector.clone());
+        let labels = or_all(which.label_selector.or(of_type.label_selector));
+        let or_all = |one: Option<FieldSelector>| one.unwrap_or_else(|| options.field_selector.clone());
+        let fields = or_all(which.field_selector.or(of_type.field_selector));
         let key = Key {
             objects,
             resource: resource.clone(),
@@ -131,9 +134,10 @@ impl Shared {
         if state.entry_of.values().any(|entry| entry.name == name) {
             name.extend([" as ", type_name]);
         }
-        let informer = make(Specification { name: name.clone(), resource, namespace, labels, fields });
+        let informer =
+            make(Specification { name: name.clone(), resource, namespace: namespace.clone(), labels, fields });
         let stop = self.stop.child_token();
-        let lease = Arc::new(Lease { stop: stop.clone() });
+        let lease = Arc::new(Lease { stop: stop.clone(), namespace });
         let entry = Entry { informer: informer.clone(), lease: Arc::downgrade(&lease), name, stop, is_started: false };
         state.entry_of.insert(key, entry);
         (informer, lease)

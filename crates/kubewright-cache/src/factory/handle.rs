@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kubewright_core::Object;
+use kubewright_core::{Object, Str};
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::{EventHandler, HandlerOptions, HandlerRegistration, InformerStopped, SharedIndexInformer};
@@ -21,6 +21,8 @@ pub struct InformerHandle<T> {
 /// Held by all who use an informer; stops it when dropped.
 pub(super) struct Lease {
     pub(super) stop: CancellationToken,
+    /// Where the informer looks; empty for everywhere.
+    pub(super) namespace: Str,
 }
 
 impl Drop for Lease {
@@ -44,6 +46,11 @@ impl<T: Object> InformerHandle<T> {
     #[doc(alias = "Informer")]
     pub fn informer(&self) -> &SharedIndexInformer<T> {
         &self.informer
+    }
+
+    /// The namespace whose objects it has; empty if it has those of all, or of the cluster.
+    pub fn namespace(&self) -> &str {
+        &self.lease.namespace
     }
 
     /// What reads the cache; keeps the informer running.

@@ -26,6 +26,8 @@ pub struct FactoryOptions {
     pub(super) resync: Option<Duration>,
     pub(super) resync_of: HashMap<TypeId, Duration>,
     pub(super) transform_of: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    pub(super) indexers_of: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    pub(super) which_of: HashMap<TypeId, Which>,
     pub(super) on_error: Option<ErrorHandler>,
     pub(super) reflector: ReflectorOptions<()>,
     pub(super) queue: QueueKind,
@@ -45,6 +47,7 @@ impl FactoryOptions {
     /// Only objects with such labels.
     #[must_use]
     #[doc(alias = "WithTweakListOptions")]
+    #[doc(alias = "DefaultLabelSelector")]
     #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
         self.label_selector = selector;
@@ -53,6 +56,7 @@ impl FactoryOptions {
 
     /// Only objects with such fields.
     #[must_use]
+    #[doc(alias = "DefaultFieldSelector")]
     #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.field_selector = selector;
@@ -61,6 +65,7 @@ impl FactoryOptions {
 
     /// Reminds handlers of all objects once each `period`. Off by default.
     #[must_use]
+    #[doc(alias = "SyncPeriod")]
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
@@ -79,6 +84,38 @@ impl FactoryOptions {
     #[doc(alias = "WithTransform")]
     pub fn transform_of<T: Object>(mut self, transform: Transform<T>) -> Self {
         self.transform_of.insert(TypeId::of::<T>(), Arc::new(transform));
+        self
+    }
+
+    /// Gives all informers of one type these indices besides the one by namespace.
+    #[must_use]
+    #[doc(alias = "IndexField")]
+    pub fn indexers_of<T: Object>(mut self, indexers: Indexers<T>) -> Self {
+        self.indexers_of.insert(TypeId::of::<T>(), Arc::new(indexers));
+        self
+    }
+
+    /// Of one type only the objects of this namespace; the empty one stands for all.
+    #[must_use]
+    #[doc(alias = "ByObject")]
+    pub fn namespace_of<T: Object>(mut self, namespace: impl Into<Str>) -> Self {
+        self.which_of.entry(TypeId::of::<T>()).or_default().namespace = Some(namespace.into());
+        self
+    }
+
+    /// Of one type only objects with such labels, in place of what is said for all.
+    #[must_use]
+    #[doc(alias = "ByObject")]
+    pub fn labels_of<T: Object>(mut self, selector: Selector) -> Self {
+        self.which_of.entry(TypeId::of::<T>()).or_default().label_selector = Some(selector);
+        self
+    }
+
+    /// Of one type only objects with such fields, in place of what is said for all.
+    #[must_use]
+    #[doc(alias = "ByObject")]
+    pub fn fields_of<T: Object>(mut self, selector: FieldSelector) -> Self {
+        self.which_of.entry(TypeId::of::<T>()).or_default().field_selector = Some(selector);
         self
     }
 
@@ -122,6 +159,13 @@ impl FactoryOptions {
         self
     }
 
+    /// Shows all informers in these metrics unless they are shown in others.
+    #[must_use]
+    pub fn default_metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics.get_or_insert_with(|| metrics.clone());
+        self
+    }
+
     /// The options of an informer for objects of one type.
     pub(super) fn for_informer<T: Object>(
         &self,
@@ -138,8 +182,9 @@ impl FactoryOptions {
         if let Some(handler) = self.on_error.clone() {
             reflector = reflector.on_error(calling(handler));
         }
+        let indexers = self.indexers_of.get(&objects).and_then(|indexers| indexers.downcast_ref::<Indexers<T>>());
         InformerOptions {
-            indexers: Indexers::by_namespace(),
+            indexers: Indexers::by_namespace().and(indexers.cloned().unwrap_or_default()),
             reflector,
             resync: self.resync_for(objects),
             queue: self.queue,
@@ -187,7 +232,7 @@ pub struct Scoped<T> {
 }
 
 /// The same as far as it does not depend on the type of the objects.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Which {
     pub(super) namespace: Option<Str>,
     pub(super) label_selector: Option<Selector>,

@@ -30,6 +30,12 @@ pub struct Indexers<T> {
     functions: Vec<(Str, Function<T>)>,
 }
 
+impl<T> Clone for Indexers<T> {
+    fn clone(&self) -> Self {
+        Indexers { functions: self.functions.clone() }
+    }
+}
+
 impl<T> Indexers<T> {
     /// None.
     #[must_use]
@@ -59,6 +65,13 @@ impl<T> Indexers<T> {
         let function: Function<T> =
             Arc::new(move |object, give| values(object).into_iter().for_each(|value| give(value.into())));
         self.functions.push((name, function));
+        self
+    }
+
+    /// These and those of `others`; of two with one name the other one counts.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.functions.retain(|(name, _)| !others.names().any(|other| other == name));
+        self.functions.extend(others.functions);
         self
     }
 

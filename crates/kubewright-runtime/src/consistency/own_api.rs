@@ -44,7 +44,7 @@ pub struct StaleCache {
 /// The objects of one resource, as a reconciler reads and writes them.
 ///
 /// Writes are those of [`Api`], and noted: the next run for the key waits until the cache shows them. Kinds that the
-/// controller does not watch are not waited for.
+/// controller does not watch are not waited for, nor are objects of a namespace that it does not watch.
 pub struct OwnApi<K> {
     api: Api<K>,
     context: Context,
@@ -55,8 +55,11 @@ impl<K: Object> OwnApi<K> {
     pub(crate) fn new(api: Api<K>, context: Context) -> Self {
         let relations = context.shared().relations();
         let name = api.resource().group_resource().to_string();
-        let is_of_type = |relation: &Arc<dyn Relation>| relation.informer().is::<InformerHandle<K>>();
-        let is_named = |relation: &Arc<dyn Relation>| relation.health(false).name == name.as_str();
+        let namespace = namespace_of(&api);
+        let is_of_type =
+            |relation: &Arc<dyn Relation>| relation.covers(&namespace) && relation.informer().is::<InformerHandle<K>>();
+        let is_named =
+            |relation: &Arc<dyn Relation>| relation.covers(&namespace) && relation.health(false).name == name.as_str();
         // One that keeps whole objects of the resource, or else its metadata. Dynamic objects of different kinds are of one
         // type, so that the type alone says something only where nothing has the name.
         let relation = relations
@@ -74,13 +77,13 @@ impl<K: Object> OwnApi<K> {
 
     /// The object of this name; `None` if there is none.
     ///
-    /// A type that the controller does not watch is always read from the server.
+    /// What the controller does not watch is always read from the server: types, and namespaces that its caches leave out. So is
+    /// a type whose cache is not complete, since what is missing there may exist.
     ///
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
     pub async fn get(&self, name: &str, freshness: Freshness) -> Result<Option<Arc<K>>, crate::BoxError> {
-        let informer = self.informer().filter(|_| freshness != Freshness::Live);
-        let Some(informer) = informer else {
+        let Some(informer) = self.informer(freshness) else {
             return Ok(self.api.get_opt(name).await?.map(Arc::new));
         };
         let key = ObjectKey::namespaced(self.namespace(), name);
@@ -92,21 +95,18 @@ impl<K: Object> OwnApi<K> {
 
     /// The objects of the namespace that the selector selects, in the order of their names.
     ///
-    /// A type that the controller does not watch is always read from the server. With
+    /// Read from the server where [`get`](Self::get) is. With
     /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) the cache has everything that this key has written of the type.
     ///
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
     pub async fn list(&self, selector: &Selector, freshness: Freshness) -> Result<Vec<Arc<K>>, crate::BoxError> {
-        let informer = self.informer().filter(|_| freshness != Freshness::Live);
-        let Some(informer) = informer else {
+        let Some(informer) = self.informer(freshness) else {
             let options = ListOptions::default().labels(selector.clone());
             return Ok(self.api.list(&options).await?.into_iter().map(Arc::new).collect());
         };
         if freshness == Freshness::AtLeastMyWrites {
-            for write in self.own_writes() {
-                self.shows(&informer, &write).await?;
-            }
+            self.shows_own_writes(&informer).await?;
         }
         let lister = informer.lister();
         let mut objects = match self.api.scope() {
@@ -117,10 +117,50 @@ impl<K: Object> OwnApi<K> {
         Ok(objects)
     }
 
-    /// The cache of these objects, if the controller has one of whole objects.
-    fn informer(&self) -> Option<InformerHandle<K>> {
+    /// The objects with this value in an index of the cache, in the order of their names, as fresh as for
+    /// [`list`](Self::list): of the namespace, if there is one.
+    ///
+    /// # Errors
+    /// If the controller does not watch them, there is no such index, or the cache is not complete.
+    #[doc(alias = "MatchingFields")]
+    pub async fn by_index(
+        &self,
+        index: &str,
+        value: &str,
+        freshness: Freshness,
+    ) -> Result<Vec<Arc<K>>, crate::BoxError> {
+        let Some(informer) = self.informer(freshness) else {
+            let resource = self.api.resource().group_resource();
+            return Err(
+                format!("the index {index} of {resource} is asked for, of which there is no complete cache").into()
+            );
+        };
+        if freshness == Freshness::AtLeastMyWrites {
+            self.shows_own_writes(&informer).await?;
+        }
+        let mut objects = informer.store().by_index(index, value)?;
+        if let Scope::Namespace(namespace) = self.api.scope() {
+            objects.retain(|object| object.namespace() == namespace.as_str());
+        }
+        objects.sort_by_key(|object| object.key());
+        Ok(objects)
+    }
+
+    /// The cache of these objects to read them so fresh from, if the controller has a complete one of whole objects.
+    fn informer(&self, freshness: Freshness) -> Option<InformerHandle<K>> {
+        if freshness == Freshness::Live {
+            return None;
+        }
         let relations = self.context.shared().relations();
-        relations.get(self.relation?)?.informer().downcast_ref::<InformerHandle<K>>().cloned()
+        let informer = relations.get(self.relation?)?.informer().downcast_ref::<InformerHandle<K>>()?;
+        informer.has_synced().then(|| informer.clone())
+    }
+
+    async fn shows_own_writes(&self, informer: &InformerHandle<K>) -> Result<(), StaleCache> {
+        for write in self.own_writes() {
+            self.shows(informer, &write).await?;
+        }
+        Ok(())
     }
 
     fn own_writes(&self) -> Vec<Write> {
@@ -197,10 +237,7 @@ impl<K: Object> OwnApi<K> {
     }
 
     pub(super) fn namespace(&self) -> Str {
-        match self.api.scope() {
-            Scope::Namespace(namespace) => namespace.clone(),
-            _ => Str::new(),
-        }
+        namespace_of(&self.api)
     }
 
     fn wrote(&self, result: Result<K>) -> Result<K, Error> {
@@ -236,6 +273,14 @@ impl<K: HasStatus> OwnApi<K> {
     /// Applies a configuration of the status. See [`Api::apply_status`].
     pub async fn apply_status(&self, object: &K, options: &ApplyOptions) -> Result<K> {
         self.wrote(self.api.apply_status(object, options).await)
+    }
+}
+
+/// The namespace of an api; empty for all and for the cluster.
+fn namespace_of<K>(api: &Api<K>) -> Str {
+    match api.scope() {
+        Scope::Namespace(namespace) => namespace.clone(),
+        _ => Str::new(),
     }
 }
 

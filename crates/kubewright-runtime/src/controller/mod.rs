@@ -22,8 +22,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_cache::{Event, InformerHandle, SharedInformerFactory};
-use kubewright_core::{GroupKind, Kind, Object, ObjectKey, Str};
+use kubewright_cache::{Event, InformerHandle, Scoped, SharedInformerFactory};
+use kubewright_client::discovery::RestMapping;
+use kubewright_core::{DynamicObject, GroupKind, Kind, Object, ObjectKey, Str};
 use kubewright_workqueue::{Ageing, RateLimiter};
 use tokio_util::sync::CancellationToken;
 
@@ -84,6 +85,39 @@ impl<T: Kind> Controller<T> {
     #[doc(alias = "For")]
     pub fn new(name: impl Into<Str>, factory: &SharedInformerFactory) -> Self {
         Controller::over(name, factory, factory.informer::<T>(), T::RESOURCE)
+    }
+}
+
+impl Controller<DynamicObject> {
+    /// A controller of a kind that is known only at run time, as a [`RestMapper`](kubewright_client::discovery::RestMapper)
+    /// has found it.
+    ///
+    /// ```
+    /// # use kubewright_apiserver::ApiServer;
+    /// # use kubewright_cache::SharedInformerFactory;
+    /// # use kubewright_core::Object;
+    /// # use kubewright_runtime::{Controller, Outcome};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::in_memory().start().await?;
+    /// # let (client, shutdown) = (server.client(), tokio_util::sync::CancellationToken::new());
+    /// # shutdown.cancel();
+    /// let mapping = client.rest_mapper().find("deployments.apps").await?;
+    /// let factory = SharedInformerFactory::new(&client, Default::default());
+    /// let controller = Controller::mapped("any", &factory, &mapping).reconciling(move |object, context| {
+    ///     let api = context.own(mapping.api(context.client(), object.namespace()));
+    ///     async move {
+    ///         println!("{:?}", api.untracked().get(object.name()).await?);
+    ///         Ok(Outcome::Done)
+    ///     }
+    /// });
+    /// controller.run(&shutdown).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn mapped(name: impl Into<Str>, factory: &SharedInformerFactory, mapping: &RestMapping) -> Self {
+        let (kind, resource) = (&mapping.kind, mapping.resource.group_resource());
+        let informer = factory.dynamic(mapping.resource.clone(), Scoped::default());
+        let kind = GroupKind::new(kind.group.clone(), kind.kind.clone());
+        Controller::dynamic(name, factory, informer, kind, resource.to_string().into(), mapping.namespaced)
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) trait Relation: Send + Sync {
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right;
     /// Whether it watches only the share of this replica.
     fn is_share(&self, sharding: &Sharding) -> bool;
+    /// Whether it has objects of this namespace, the empty one standing for all or for the cluster.
+    fn covers(&self, namespace: &str) -> bool;
     /// The informer, to be found by type.
     fn informer(&self) -> &dyn Any;
     fn detach(&self);
@@ -176,6 +178,10 @@ impl<K: Object> Relation for Attached<K> {
 
     fn is_share(&self, sharding: &Sharding) -> bool {
         sharding.watches_share(&self.informer)
+    }
+
+    fn covers(&self, namespace: &str) -> bool {
+        [namespace, ""].contains(&self.informer.namespace())
     }
 
     fn informer(&self) -> &dyn Any {

@@ -11,6 +11,7 @@ mod error;
 mod options;
 mod signals;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
@@ -19,9 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kubewright_cache::{FactoryOptions, SharedInformerFactory};
+use kubewright_cache::{AddIndexersError, Indexers, SharedInformerFactory};
 use kubewright_client::Client;
-use kubewright_core::{Kind, Str};
+use kubewright_client::discovery::RestMapping;
+use kubewright_core::{DynamicObject, Kind, Str};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -73,6 +75,8 @@ pub struct Manager {
     sharding: Option<Sharding>,
     checks: Checks,
     events: Option<EventBroadcaster>,
+    /// Informers that have indices, which they would lose if nobody used them for a while.
+    indexed: Vec<Box<dyn Any + Send + Sync>>,
     #[cfg(feature = "webhook")]
     webhooks: Vec<crate::webhook::WebhookServer>,
 }
@@ -87,14 +91,8 @@ impl Manager {
         let metrics = RuntimeMetrics::register(&mut registry);
         let is_factory_shared = options.factory.is_some();
         let factory = options.factory.take().unwrap_or_else(|| {
-            let caches = FactoryOptions::default().metrics(&metrics.caches);
-            SharedInformerFactory::new(
-                client,
-                match options.namespace.take() {
-                    Some(namespace) => caches.namespace(namespace),
-                    None => caches,
-                },
-            )
+            let caches = std::mem::take(&mut options.caches);
+            SharedInformerFactory::new(client, caches.default_metrics(&metrics.caches))
         });
         Manager {
             factory,
@@ -110,6 +108,7 @@ impl Manager {
             sharding: None,
             checks: Checks::default(),
             events: None,
+            indexed: Vec::new(),
             #[cfg(feature = "webhook")]
             webhooks: Vec::new(),
         }
@@ -120,6 +119,52 @@ impl Manager {
     #[inline]
     pub fn factory(&self) -> &SharedInformerFactory {
         &self.factory
+    }
+
+    /// Gives the cache of a type an index, to be read by [`OwnApi::by_index`](crate::OwnApi::by_index) and by listers.
+    ///
+    /// The type is cached from then on, whether a controller watches it or not.
+    ///
+    /// ```
+    /// # use kubewright_api::core::v1::{ConfigMap, Pod};
+    /// # use kubewright_apiserver::ApiServer;
+    /// # use kubewright_core::Object;
+    /// # use kubewright_runtime::{Context, Freshness, Manager, Outcome};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::in_memory().start().await?;
+    /// # let shutdown = tokio_util::sync::CancellationToken::new();
+    /// let mut manager = Manager::new(&server.client(), Default::default());
+    /// manager.index_field("spec.nodeName", |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()))?;
+    /// let nodes = manager.controller::<ConfigMap>("nodes").owns::<Pod>();
+    /// manager.add(nodes.reconciling(|map, context: Context| async move {
+    ///     let pods = context.api::<Pod>("").by_index("spec.nodeName", map.name(), Freshness::Cached).await?;
+    ///     println!("{} pods on {}", pods.len(), map.name());
+    ///     Ok(Outcome::Done)
+    /// }))?;
+    /// # shutdown.cancel();
+    /// manager.run(&shutdown).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If there is an index of that name.
+    #[doc(alias = "IndexField")]
+    #[doc(alias = "GetFieldIndexer")]
+    #[doc(alias = "FieldIndexer")]
+    pub fn index_field<T, I, V>(
+        &mut self,
+        name: impl Into<Str>,
+        values: impl Fn(&T) -> I + Send + Sync + 'static,
+    ) -> Result<&mut Self, AddIndexersError>
+    where
+        T: Kind,
+        I: IntoIterator<Item = V>,
+        V: Into<Str>,
+    {
+        let informer = self.factory.informer::<T>();
+        informer.add_indexers(Indexers::new().with(name, values))?;
+        self.indexed.push(Box::new(informer));
+        Ok(self)
     }
 
     /// The client.
@@ -159,6 +204,12 @@ impl Manager {
     #[inline]
     pub fn controller<T: Kind>(&self, name: impl Into<Str>) -> Controller<T> {
         Controller::new(name, &self.factory).metrics(&self.metrics.controllers)
+    }
+
+    /// The same of a kind that is known only at run time.
+    #[inline]
+    pub fn dynamic_controller(&self, name: impl Into<Str>, mapping: &RestMapping) -> Controller<DynamicObject> {
+        Controller::mapped(name, &self.factory, mapping).metrics(&self.metrics.controllers)
     }
 
     /// Runs a controller, while this process leads if there is an election.

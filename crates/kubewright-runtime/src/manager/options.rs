@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kubewright_cache::SharedInformerFactory;
+use kubewright_cache::{FactoryOptions, SharedInformerFactory};
 use kubewright_core::Str;
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ pub struct ManagerOptions {
     pub(super) grace: Option<Duration>,
     pub(super) registry: Option<Registry>,
     pub(super) factory: Option<SharedInformerFactory>,
-    pub(super) namespace: Option<Str>,
+    pub(super) caches: FactoryOptions,
 }
 
 impl Default for ManagerOptions {
@@ -31,7 +31,7 @@ impl Default for ManagerOptions {
             grace: Some(Duration::from_secs(30)),
             registry: None,
             factory: None,
-            namespace: None,
+            caches: FactoryOptions::default(),
         }
     }
 }
@@ -78,11 +78,22 @@ impl ManagerOptions {
     #[must_use]
     #[inline]
     pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
-        self.namespace = Some(namespace.into());
+        self.caches = self.caches.namespace(namespace);
         self
     }
 
-    /// Uses these caches: of one namespace, with transforms, or shared with others. All objects of the cluster by default.
+    /// Makes caches as these say: of which objects, for all types or for one, with which transforms and indices. Those of the
+    /// whole cluster by default. They are shown in the manager's metrics, unless these name others.
+    #[doc(alias = "ByObject")]
+    #[doc(alias = "cache.Options")]
+    #[must_use]
+    #[inline]
+    pub fn caches(mut self, options: FactoryOptions) -> Self {
+        self.caches = options;
+        self
+    }
+
+    /// Uses these caches, which may be shared with others, in place of its own.
     ///
     /// They do not end with the manager, since others may have got theirs started by it: each informer stops when nobody uses it any
     /// more.

@@ -1,5 +1,6 @@
 //! What controllers run on, driven as a user would, over the embedded server.
 
+mod caches;
 mod chores;
 mod controller;
 mod custom;

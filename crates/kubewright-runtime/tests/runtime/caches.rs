@@ -1,0 +1,191 @@
+//! What a reconciler reads where caches have only a part, or not yet everything: namespaces, selections, indices, kinds of run time.
+
+use kubewright_api::core::v1::{ConfigMap, Secret};
+use kubewright_apiserver::{Fault, RunningServer};
+use kubewright_cache::{FactoryOptions, Indexers};
+use kubewright_client::Api;
+use kubewright_core::options::ApplyOptions;
+use kubewright_core::{DynamicObject, Object, Selector, Str, yaml};
+use kubewright_runtime::testing::TestCluster;
+use kubewright_runtime::{Context, Freshness, Manager, ManagerOptions, Outcome};
+
+use crate::support::{Journal, config_map, config_maps, server, touch};
+
+async fn secret(server: &RunningServer, namespace: &str, name: &str, colour: &str) {
+    let mut secret = Secret::default();
+    secret.set_name(name);
+    secret.metadata.labels.insert("colour", colour.into());
+    Api::<Secret>::namespaced(&server.client(), namespace).create(&secret).await.unwrap();
+}
+
+fn colour(secret: &Secret) -> Option<Str> {
+    secret.metadata.labels.get("colour").cloned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_caches_leave_out_is_read_from_the_server() {
+    let cluster = TestCluster::over(server().await);
+    secret(cluster.server(), "kube-system", "there", "blue").await;
+    config_maps(cluster.server()).create(&config_map("a")).await.unwrap();
+    let mut manager = Manager::new(&cluster.client(), ManagerOptions::default().namespace("default"));
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>();
+    let reconciled = maps.reconciling(move |_, context: Context| {
+        let journal = noted.clone();
+        async move {
+            let there = context.api::<Secret>("kube-system");
+            let found = there.get("there", Freshness::Cached).await?.is_some();
+            let count = there.list(&Selector::everything(), Freshness::AtLeastMyWrites).await?.len();
+            journal.note(format!("{found} {count}"));
+            // Nobody waits for the cache to show this, since it never will.
+            there
+                .create_or_update("there", |secret| drop(secret.metadata.labels.insert("colour", "red".into())))
+                .await?;
+            Ok(Outcome::Done)
+        }
+    });
+    manager.add(reconciled).unwrap();
+    let running = cluster.run(manager);
+    running.until_idle().await;
+    assert_eq!(journal.take(), ["true 1"]);
+    let start = tokio::time::Instant::now();
+    touch(cluster.server(), "a", "again").await;
+    running.until_idle().await;
+    assert_eq!(journal.take(), ["true 1"]);
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_is_not_complete_is_not_taken_for_the_truth() {
+    let cluster = TestCluster::over(server().await);
+    secret(cluster.server(), "default", "there", "blue").await;
+    config_maps(cluster.server()).create(&config_map("a")).await.unwrap();
+    // The informer of secrets never gets through; others may still ask.
+    cluster.faults().inject(Fault::answer(403).resource("secrets").verb("watch"));
+    cluster.faults().inject(Fault::answer(403).resource("secrets").verb("list").times(3));
+    let mut manager = cluster.manager();
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>();
+    let reconciled = maps.reconciling(move |map, context: Context| {
+        let journal = noted.clone();
+        async move {
+            if map.name() == "a" {
+                let secrets = context.api::<Secret>("default");
+                let is_complete = context.has_synced::<Secret>();
+                let found = secrets.get("there", Freshness::Cached).await?.is_some();
+                journal.note(format!("complete {is_complete}, found {found}"));
+                let error = secrets.by_index("namespace", "default", Freshness::Cached).await.map(drop);
+                journal.note(error.map_or_else(|error| error.to_string(), |()| "read".to_owned()));
+            }
+            Ok(Outcome::Done)
+        }
+    });
+    manager.add(reconciled).unwrap();
+    let handle = manager.handles().remove(0);
+    let running = cluster.run(manager);
+    crate::support::eventually("it is reconciled", async || journal.len() > 1).await;
+    let said = journal.take();
+    assert_eq!(said[0], "complete false, found true");
+    assert_eq!(said[1], "the index namespace of secrets is asked for, of which there is no complete cache");
+    assert!(!handle.health().is_healthy());
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn caches_of_one_type_can_be_cut_and_indexed() {
+    let cluster = TestCluster::over(server().await);
+    for (name, colour) in [("one", "blue"), ("two", "red"), ("three", "blue")] {
+        secret(cluster.server(), "default", name, colour).await;
+    }
+    secret(cluster.server(), "kube-system", "four", "blue").await;
+    let labelled = FactoryOptions::default()
+        .labels_of::<Secret>("colour=blue".parse().unwrap())
+        .namespace_of::<ConfigMap>("default")
+        .indexers_of::<Secret>(Indexers::new().with("colour", colour));
+    let mut manager = Manager::new(&cluster.client(), ManagerOptions::default().caches(labelled));
+    manager.index_field("size", |secret: &Secret| [secret.name().len().to_string()]).unwrap();
+    let again = manager.index_field("size", |secret: &Secret| [secret.name().len().to_string()]).map(drop);
+    assert!(again.unwrap_err().to_string().contains("size"));
+    let journal = Journal::default();
+    let noted = journal.clone();
+    config_maps(cluster.server()).create(&config_map("a")).await.unwrap();
+    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>();
+    let reconciled = maps.reconciling(move |map, context: Context| {
+        let journal = noted.clone();
+        async move {
+            let everywhere = context.api::<Secret>("");
+            let here = context.api::<Secret>(map.namespace());
+            for (index, value) in [("colour", "blue"), ("colour", "red"), ("size", "5"), ("size", "4")] {
+                let all = everywhere.by_index(index, value, Freshness::Cached).await?.len();
+                let some = here.by_index(index, value, Freshness::AtLeastMyWrites).await?.len();
+                journal.note(format!("{index} {value}: {all} {some}"));
+            }
+            journal.note(everywhere.by_index("shape", "round", Freshness::Cached).await.unwrap_err().to_string());
+            Ok(Outcome::Done)
+        }
+    });
+    manager.add(reconciled).unwrap();
+    let running = cluster.run(manager);
+    running.until_idle().await;
+    let said = journal.take();
+    assert_eq!(said[..4], ["colour blue: 3 2", "colour red: 0 0", "size 5: 1 1", "size 4: 1 0"]);
+    assert!(said[4].contains("shape"), "{}", said[4]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_of_run_time_is_applied_mapped_and_reconciled() {
+    let cluster = TestCluster::over(server().await);
+    let client = cluster.client();
+    let mapper = client.rest_mapper();
+    let manifest = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  names: {kind: Widget, plural: widgets}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: team}}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: example.com/v1, kind: Widget, metadata: {name: big, namespace: team}, spec: {size: 3}}
+- {apiVersion: example.com/v1, kind: Widget, metadata: {name: small}, spec: {size: 1}}
+";
+    for object in yaml::objects(manifest).unwrap() {
+        let api = mapper.api_of(&object).await.unwrap();
+        api.apply(&object, &ApplyOptions::new("test")).await.unwrap();
+    }
+    let unknown: DynamicObject = r#"{"apiVersion":"example.com/v2","kind":"Widget"}"#.parse().unwrap();
+    let error = mapper.api_of(&unknown).await.unwrap_err();
+    assert!(error.is_not_found() && error.to_string().contains("Widget"), "{error}");
+
+    let widgets = mapper.find("widget").await.unwrap();
+    let mut manager = cluster.manager();
+    let mapping = widgets.clone();
+    let controller = manager.dynamic_controller("widgets", &widgets).reconciling(move |widget, context: Context| {
+        let api = context.own(mapping.api(context.client(), widget.namespace()));
+        async move {
+            let mut widget = (*widget).clone();
+            widget.set(&["spec", "seen"], true)?;
+            api.update(&widget).await?;
+            Ok(Outcome::Done)
+        }
+    });
+    manager.add(controller).unwrap();
+    let running = cluster.run(manager);
+    running.until_idle().await;
+    for (namespace, name) in [("team", "big"), ("default", "small")] {
+        let widget = widgets.api(&client, namespace).get(name).await.unwrap();
+        assert_eq!(widget.get(&["spec", "seen"]), Some(true.into()));
+    }
+    running.stop().await.unwrap();
+}
