@@ -7,7 +7,7 @@ use std::time::Duration;
 use kubewright_cache::InformerHandle;
 use kubewright_client::{Api, Deleted, Error, HasStatus, Result, Scope};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch};
-use kubewright_core::{DynamicObject, Object, ObjectKey, ResourceVersion, Selector, Str};
+use kubewright_core::{DynamicObject, Object, ObjectKey, ResourceVersion, Selector, Str, Value};
 use tokio::time::{Instant, sleep};
 
 use super::write::{Effect, Write};
@@ -28,6 +28,7 @@ pub enum Freshness {
     /// From the cache, but not before it shows what this key has written of the object. Waits up to 5 s.
     AtLeastMyWrites,
     /// From the server.
+    #[doc(alias = "GetAPIReader")]
     Live,
 }
 
@@ -100,6 +101,8 @@ impl<K: Object> OwnApi<K> {
     ///
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
+    #[doc(alias = "MatchingLabels")]
+    #[doc(alias = "InNamespace")]
     pub async fn list(&self, selector: &Selector, freshness: Freshness) -> Result<Vec<Arc<K>>, crate::BoxError> {
         let Some(informer) = self.informer(freshness) else {
             let options = ListOptions::default().labels(selector.clone());
@@ -242,7 +245,11 @@ impl<K: Object> OwnApi<K> {
 
     fn wrote(&self, result: Result<K>) -> Result<K, Error> {
         if let Ok(object) = &result {
-            self.note(object.key(), Effect::Version(object.resource_version().into()));
+            let effect = match is_gone(object) {
+                true => Effect::Gone(object.uid().into()),
+                false => Effect::Version(object.resource_version().into()),
+            };
+            self.note(object.key(), effect);
         }
         result
     }
@@ -274,6 +281,19 @@ impl<K: HasStatus> OwnApi<K> {
     pub async fn apply_status(&self, object: &K, options: &ApplyOptions) -> Result<K> {
         self.wrote(self.api.apply_status(object, options).await)
     }
+}
+
+/// Whether the write was the end of its object: nothing held it any more but a finalizer, which the write has removed.
+///
+/// The server then answers with the object as it was, at a version that the cache may have shown for long.
+fn is_gone(object: &impl Object) -> bool {
+    // Nearly no write is of such an object, so that this may take its time. What has a grace period ends later.
+    object.is_being_deleted()
+        && object.finalizers().is_empty()
+        && Value::from_json(&object.to_json()).is_ok_and(|tree| {
+            let grace = tree.get("metadata").and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));
+            grace.and_then(Value::as_i64).unwrap_or_default() == 0
+        })
 }
 
 /// The namespace of an api; empty for all and for the cluster.

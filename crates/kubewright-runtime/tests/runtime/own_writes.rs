@@ -9,7 +9,7 @@ use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
 use kubewright_core::options::DeleteOptions;
 use kubewright_core::{Object, ObjectKey, Selector};
-use kubewright_runtime::{Context, Freshness, Outcome};
+use kubewright_runtime::{Context, Finalizing, Freshness, Outcome, finalize};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Journal, Running, config_map, config_maps, controller, eventually, seconds, server, touch};
@@ -166,4 +166,57 @@ async fn a_reconcile_after_an_own_write_never_sees_the_older_object() {
     }
     assert_eq!(stale.load(Ordering::Relaxed), 0);
     running.stopped().await.unwrap();
+}
+
+/// Cleans up once and removes the finalizer by `finalize`, or by hand, while the cache falls behind.
+async fn cleanups(by_hand: bool) -> Vec<String> {
+    const FINALIZER: &str = "example.com/cleanup";
+    let server = Arc::new(server().await);
+    let mut map = config_map("a");
+    map.metadata.finalizers = [FINALIZER.into()].into();
+    config_maps(&server).create(&map).await.unwrap();
+    let journal = Journal::default();
+    let (noted, faulty) = (journal.clone(), server.clone());
+    let running = Running::start(controller(&server).reconciling(move |map, context: Context| {
+        let (journal, server) = (noted.clone(), faulty.clone());
+        async move {
+            let api = context.api::<ConfigMap>("default");
+            let clean_up = || {
+                journal.note("cleanup");
+                hold_back_watches(&server, seconds(10.0));
+            };
+            if by_hand && map.is_being_deleted() {
+                clean_up();
+                let mut map = (*map).clone();
+                map.metadata.finalizers = Default::default();
+                api.update(&map).await?;
+                return Ok(Outcome::Done);
+            }
+            let reconcile = |what| async move {
+                if matches!(what, Finalizing::Cleanup(_)) {
+                    clean_up();
+                }
+                Ok(Outcome::Done)
+            };
+            finalize(&api, FINALIZER, map, reconcile).await
+        }
+    }));
+    let running = running.working().await;
+    running.idle().await;
+    config_maps(&server).delete("a").await.unwrap();
+    eventually("it is gone", async || config_maps(&server).get_opt("a").await.unwrap().is_none()).await;
+    // What it owned goes, somebody asks, and all the while the cache has it.
+    for _ in 0..20 {
+        running.handle.request(ObjectKey::namespaced("default", "a"), "test");
+        sleep(seconds(0.2)).await;
+    }
+    sleep(seconds(30.0)).await;
+    running.idle().await;
+    journal.take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_lost_its_last_finalizer_is_not_cleaned_up_again() {
+    assert_eq!(cleanups(false).await, ["cleanup"]);
+    assert_eq!(cleanups(true).await, ["cleanup"]);
 }
