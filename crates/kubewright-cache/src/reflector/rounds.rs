@@ -131,6 +131,13 @@ impl Shared {
         self.tell(error);
     }
 
+    /// Notes and tells that the server is not there, or too busy: the same is asked again.
+    pub(super) fn turned_away(&self, error: ReflectorError) {
+        let name = &self.choices.name;
+        tracing::warn!(reflector = %name, error = &error as &dyn std::error::Error, "reflector waits for the server");
+        self.tell(error);
+    }
+
     /// Leaves an object out.
     pub(super) fn skipped(&self, error: ReflectorError) {
         let name = &self.choices.name;

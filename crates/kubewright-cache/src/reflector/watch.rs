@@ -92,7 +92,7 @@ impl Shared {
             };
             if error.is_connection_refused() || error.is_too_many_requests() {
                 let asked = error.retry_after();
-                self.tell(ReflectorError::Watch(error));
+                self.turned_away(ReflectorError::Watch(error));
                 self.back_off(asked).await;
             } else if error.is_expired() || error.is_too_large_resource_version() {
                 let again = std::mem::replace(&mut self.progress().is_version_unavailable, true);
@@ -151,7 +151,7 @@ impl Shared {
                     Ok(watch) => watch,
                     Err(error) if error.is_connection_refused() || error.is_too_many_requests() => {
                         let asked = error.retry_after();
-                        self.tell(ReflectorError::Watch(error));
+                        self.turned_away(ReflectorError::Watch(error));
                         self.back_off(asked).await;
                         continue;
                     }

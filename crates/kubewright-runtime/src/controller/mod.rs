@@ -35,6 +35,7 @@ pub use outcome::{BoxError, Outcome};
 pub use predicate::Predicate;
 pub use reason::{Change, Reason, Reasons};
 pub(crate) use relation::Relation;
+pub(crate) use running::chain;
 pub use running::{ControllerError, RunnableController};
 pub use shared::ControllerHandle;
 
@@ -82,6 +83,8 @@ pub struct Controller<T> {
 
 impl<T: Kind> Controller<T> {
     /// A controller of this name, whose caches `factory` shares with others.
+    #[doc(alias = "Named")]
+    #[doc(alias = "EnqueueRequestForObject")]
     #[doc(alias = "For")]
     pub fn new(name: impl Into<Str>, factory: &SharedInformerFactory) -> Self {
         Controller::over(name, factory, factory.informer::<T>(), T::RESOURCE)
@@ -164,6 +167,7 @@ impl<T: Object> Controller<T> {
     }
 
     /// How waiting makes up for low priority, so that nothing starves.
+    #[doc(alias = "UsePriorityQueue")]
     #[must_use]
     pub fn ageing(mut self, ageing: Ageing) -> Self {
         self.settings.ageing = ageing;
@@ -223,6 +227,7 @@ impl<T: Object> Controller<T> {
     }
 
     /// The controller with its reconciler, ready to be run, alone or by a manager.
+    #[doc(alias = "Complete")]
     #[doc(alias = "ObjectReconciler")]
     pub fn reconciling<F, R>(self, reconcile: F) -> RunnableController
     where

@@ -229,7 +229,7 @@ async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Durati
 }
 
 /// An error with its causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -26,6 +26,7 @@ impl<T: Object> Controller<T> {
     }
 
     /// Reconciles when an object changes that one of the main kind controls, as its owner references say.
+    #[doc(alias = "EnqueueRequestForOwner")]
     #[doc(alias = "Owns")]
     #[must_use]
     pub fn owns<K: Kind>(self) -> Self {

@@ -138,10 +138,11 @@ impl Shared {
 
 /// The span of a run; `None` where nobody listens, which is cheaper than a span that is disabled.
 fn span_of(shared: &Shared, context: &Context) -> Option<Span> {
-    if !tracing::enabled!(Level::DEBUG) {
+    if !tracing::enabled!(Level::INFO) {
         return None;
     }
-    let span = tracing::debug_span!(
+    // At the level of what reconcilers say, so that each line of theirs has the key.
+    let span = tracing::info_span!(
         "reconcile",
         controller = %shared.name,
         key = %context.key(),

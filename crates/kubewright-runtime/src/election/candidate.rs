@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::lock::{Lock, Record};
 use super::options::LeaderElectionOptions;
+use crate::controller::chain;
 
 /// A candidate's view of the lease.
 pub(super) struct Candidate {
@@ -15,6 +16,8 @@ pub(super) struct Candidate {
     observed: Record,
     /// When the record was last seen to change, or written. Only this clock counts; times in the record are for people.
     observed_at: Instant,
+    /// The failure that was told last, until the lease is read again.
+    told: String,
 }
 
 /// What a try is for.
@@ -36,7 +39,14 @@ pub(super) struct Held {
 impl Candidate {
     #[inline]
     pub(super) fn new(lock: Box<dyn Lock>, identity: Str, options: LeaderElectionOptions) -> Self {
-        Candidate { lock, identity, options, observed: Record::default(), observed_at: Instant::now() }
+        Candidate {
+            lock,
+            identity,
+            options,
+            observed: Record::default(),
+            observed_at: Instant::now(),
+            told: String::new(),
+        }
     }
 
     #[inline]
@@ -177,6 +187,7 @@ impl Candidate {
 
     #[inline]
     fn observe(&mut self, found: Record) {
+        self.told.clear();
         if found != self.observed {
             self.observed = found;
             self.observed_at = Instant::now();
@@ -191,8 +202,15 @@ impl Candidate {
     }
 
     #[inline]
-    fn failed(&self, what: &str, error: &Error) -> Option<Held> {
-        tracing::debug!(lease = self.lock.describe(), identity = %self.identity, %error, "{what}");
+    fn failed(&mut self, what: &str, error: &Error) -> Option<Held> {
+        let (lease, cause) = (self.lock.describe(), chain(error));
+        // That another candidate was faster is how it should be. The rest is told once, as long as it stays the same.
+        if error.is_conflict() || error.is_already_exists() || cause == self.told {
+            tracing::debug!(lease, identity = %self.identity, error = cause, "{what}");
+        } else {
+            tracing::warn!(lease, identity = %self.identity, error = cause, "{what}, and tried again");
+            self.told = cause;
+        }
         None
     }
 }

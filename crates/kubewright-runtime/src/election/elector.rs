@@ -282,11 +282,14 @@ impl Shared {
     #[inline]
     fn observed(&self, candidate: &Candidate) {
         let leader = &candidate.observed().holder_identity;
-        self.seen.send_if_modified(|seen| {
+        let is_news = self.seen.send_if_modified(|seen| {
             let is_news = seen.leader != *leader;
             seen.leader = leader.clone();
             is_news
         });
+        if is_news && candidate.is_held_by_another() {
+            tracing::info!(lease = self.name, identity = %self.identity, %leader, "somebody else leads");
+        }
     }
 }
 

@@ -42,6 +42,9 @@ use crate::sharding::Sharding;
 /// How long events that still wait may take to be written at the end.
 const LAST_EVENTS: Duration = Duration::from_secs(5);
 
+/// So many keys of a controller are named that were not finished in time.
+const SHOWN: usize = 10;
+
 type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>> + Send>;
 
 /// Everything that one process runs.
@@ -252,6 +255,7 @@ impl Manager {
     ///
     /// # Errors
     /// If there is something of the same name.
+    #[doc(alias = "NeedLeaderElection")]
     #[doc(alias = "LeaderElectionRunnable")]
     #[inline]
     pub fn add_leader_task<F: Future<Output = Result<(), BoxError>> + Send + 'static>(
@@ -296,6 +300,7 @@ impl Manager {
     }
 
     /// Runs controllers only while this candidate leads. Without, they run at once.
+    #[doc(alias = "LeaderElectionID")]
     #[doc(alias = "LeaderElection")]
     #[inline]
     pub fn elect(&mut self, elector: LeaderElector) -> &mut Self {
@@ -375,6 +380,7 @@ impl Manager {
     ) -> (Result<(), ManagerError>, Option<Leadership>) {
         let stop = shutdown.child_token();
         let mut work = Work { running: JoinSet::new(), stop: stop.clone() };
+        let mut handles = Vec::new();
         for (name, task) in self.tasks.drain(..) {
             work.spawn(name, task(stop.clone()));
         }
@@ -394,6 +400,7 @@ impl Manager {
             for (name, task) in self.leading_tasks.drain(..) {
                 work.spawn(name, task(stop.clone()));
             }
+            handles = self.handles();
             for controller in self.controllers.drain(..) {
                 let (stop, caches) = (stop.clone(), caches.clone());
                 let name = Str::from(controller.handle().name());
@@ -435,6 +442,7 @@ impl Manager {
         match ended {
             Ok(result) => (failure.map_or(result, Err), leadership),
             Err(error) => {
+                tracing::error!(%error, dropped = in_hand(&handles), "what was in hand is dropped");
                 drop(work);
                 if let Some(leadership) = leadership {
                     leadership.abandon();
@@ -443,6 +451,15 @@ impl Manager {
             }
         }
     }
+}
+
+/// The keys whose reconciles have not ended, as `maps default/a`.
+fn in_hand(handles: &[ControllerHandle]) -> String {
+    let of_one = |handle: &ControllerHandle| {
+        let keys = handle.queue(SHOWN).processing;
+        keys.into_iter().map(|one| format!("{} {}", handle.name(), one.key)).collect::<Vec<_>>()
+    };
+    handles.iter().flat_map(of_one).collect::<Vec<_>>().join(", ")
 }
 
 /// Resolves when leadership is lost; never where nobody has to lead.
