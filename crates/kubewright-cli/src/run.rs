@@ -138,7 +138,7 @@ impl Options {
             Err(error) if error.is_already_exists() => {}
             Err(error) => return Err(error.into()),
         }
-        until_served(client, &definition).await.map_err(|error| -> Box<dyn Error> { error })
+        Ok(until_served(client, &definition).await?)
     }
 
     fn manager(&self, client: &Client) -> Result<Manager, Box<dyn Error>> {

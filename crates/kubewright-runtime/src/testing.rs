@@ -29,6 +29,9 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(feature = "webhook")]
+mod certificate;
+
 use std::time::Duration;
 
 use kubewright_apiserver::{ApiServer, Faults, RunningServer, StartError};
@@ -37,6 +40,9 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::sync::DropGuard;
+
+#[cfg(feature = "webhook")]
+pub use certificate::TestCertificate;
 
 use crate::controller::ControllerHandle;
 use crate::manager::{Manager, ManagerError, ManagerOptions};

@@ -42,7 +42,9 @@ impl<T: Object> RetryWatcher<T> {
     pub fn new(api: Api<T>, options: WatchOptions) -> Result<Self> {
         let version = options.resource_version.clone().unwrap_or_default();
         if version.is_empty() || version == "0" {
-            let problem = format!("a watch that is to be continued cannot start from version {version:?}");
+            let problem = format!(
+                "a watch that is to be continued cannot start from version {version:?}: list first, and start from the version of the list"
+            );
             return Err(Error::InvalidRequest(problem));
         }
         Ok(RetryWatcher { api, options, version, watch: None, next_start: Instant::now(), ended: false })

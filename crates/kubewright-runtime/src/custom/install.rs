@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
-use kubewright_client::{Api, Client, Scope};
+use kubewright_client::{Api, Client, Error, Scope};
 use kubewright_core::options::{ApplyOptions, ListOptions};
 use kubewright_core::{DynamicObject, GroupVersionResource, Object};
 use tokio::time::{sleep, timeout};
-
-use crate::BoxError;
 
 /// How long a server may take to serve what it was told of.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -16,17 +14,52 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is asked.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Why a definition is not served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// The server refuses the definition, or cannot be asked.
+    #[error("{definition} cannot be installed")]
+    Server {
+        /// The name of the definition.
+        definition: String,
+        /// What the server says.
+        source: Error,
+    },
+    /// Another resource has its names.
+    #[error("the names of {definition} are not accepted: {message}")]
+    NamesTaken {
+        /// The name of the definition.
+        definition: String,
+        /// What the server says.
+        message: String,
+    },
+    /// The server knows it, and does not serve it.
+    #[error("{definition} is not served after {waited:?}")]
+    NotServed {
+        /// The name of the definition.
+        definition: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+}
+
 /// Applies a definition as `manager`, and waits until the server serves it.
 ///
 /// Usually a cluster's administrator installs definitions, from a manifest: a controller needs rights for this that it does not need
 /// otherwise.
 ///
 /// # Errors
-/// Those of the server; or in words, if its names are taken, or it is not served in half a minute.
+/// Those of the server; and if its names are taken, or it is not served in half a minute.
 #[doc(alias = "WaitForCRDs")]
-pub async fn install(client: &Client, definition: &CustomResourceDefinition, manager: &str) -> Result<(), BoxError> {
+pub async fn install(
+    client: &Client,
+    definition: &CustomResourceDefinition,
+    manager: &str,
+) -> Result<(), InstallError> {
     let definitions = Api::<CustomResourceDefinition>::all(client);
-    definitions.apply(definition, &ApplyOptions::new(manager).force()).await?;
+    let applied = definitions.apply(definition, &ApplyOptions::new(manager).force()).await;
+    applied.map_err(|source| InstallError::Server { definition: definition.name().to_owned(), source })?;
     until_served(client, definition).await
 }
 
@@ -34,13 +67,17 @@ pub async fn install(client: &Client, definition: &CustomResourceDefinition, man
 ///
 /// # Errors
 /// As [`install`].
-pub async fn until_served(client: &Client, definition: &CustomResourceDefinition) -> Result<(), BoxError> {
+pub async fn until_served(client: &Client, definition: &CustomResourceDefinition) -> Result<(), InstallError> {
     let definitions = Api::<CustomResourceDefinition>::all(client);
+    let name = definition.name();
     let served = async {
         loop {
-            match state(&definitions.get(definition.name()).await?) {
+            let found = definitions.get(name).await;
+            match state(&found.map_err(|source| InstallError::Server { definition: name.to_owned(), source })?) {
                 State::Served => break,
-                State::Refused(why) => return Err(BoxError::from(why)),
+                State::Refused(message) => {
+                    return Err(InstallError::NamesTaken { definition: name.to_owned(), message });
+                }
                 State::Unknown => sleep(LOOK).await,
             }
         }
@@ -55,7 +92,7 @@ pub async fn until_served(client: &Client, definition: &CustomResourceDefinition
         }
         Ok(())
     };
-    let late = |_| format!("{} is not served after {PATIENCE:?}", definition.name());
+    let late = |_| InstallError::NotServed { definition: name.to_owned(), waited: PATIENCE };
     timeout(PATIENCE, served).await.map_err(late)?
 }
 
@@ -72,10 +109,7 @@ fn state(definition: &CustomResourceDefinition) -> State {
         return State::Served;
     }
     match named("NamesAccepted").filter(|condition| condition.status == "False") {
-        Some(taken) => {
-            let why = taken.message.as_deref().unwrap_or_default();
-            State::Refused(format!("the names of {} are not accepted: {why}", definition.name()))
-        }
+        Some(taken) => State::Refused(taken.message.as_deref().unwrap_or_default().to_owned()),
         None => State::Unknown,
     }
 }

@@ -35,7 +35,7 @@ mod parts;
 mod structural;
 
 pub use definition::{Column, CustomResource, Details, MergeError, Rule, ScalePaths, merge_versions};
-pub use install::{install, until_served};
+pub use install::{InstallError, install, until_served};
 pub use kubewright_derive::CustomResource;
 pub use structural::schema_of;
 
