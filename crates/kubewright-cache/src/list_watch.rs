@@ -131,6 +131,7 @@ impl<T: Object> ListWatch<T> {
     }
 
     /// Only objects with such labels.
+    #[doc(alias = "NewFilteredListWatchFromClient")]
     #[must_use]
     pub fn labels(mut self, selector: Selector) -> Self {
         self.selection.label_selector = selector;
@@ -161,6 +162,7 @@ impl<T: Object> ListWatch<T> {
     }
 
     /// Keeps `metadata.managedFields`, which take about a quarter of an object and are seldom read.
+    #[doc(alias = "TransformStripManagedFields")]
     #[must_use]
     pub fn keep_managed_fields(mut self) -> Self {
         self.selection.keeps_managed_fields = true;

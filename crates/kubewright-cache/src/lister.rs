@@ -21,6 +21,7 @@ use crate::store::{NAMESPACE_INDEX, Query, Snapshot, Store, UnknownIndex};
 /// assert_eq!(lister.list(&"app=web".parse()?).len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "GenericLister")]
 pub struct Lister<T> {
     store: Store<T>,
     /// What keeps the cache in step for as long as it is read.

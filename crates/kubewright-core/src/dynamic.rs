@@ -48,6 +48,7 @@ impl DynamicObject {
     }
 
     /// The value at a path, as `["spec", "replicas"]`; items of arrays are named by their index.
+    #[doc(alias = "NestedString")]
     #[doc(alias = "NestedFieldNoCopy")]
     #[inline]
     pub fn get(&self, path: &[&str]) -> Option<Value> {

@@ -19,6 +19,7 @@ pub trait Object: Clone + Send + Sync + 'static {
     const HAS_PROTOBUF: bool = false;
 
     /// Group, version and kind.
+    #[doc(alias = "GVKForObject")]
     fn group_version_kind(&self) -> GroupVersionKind;
 
     /// `metadata.name`, empty if unset.

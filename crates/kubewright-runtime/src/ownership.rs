@@ -24,6 +24,7 @@ pub fn owner_reference(owner: &impl Object) -> OwnerReference {
 }
 
 /// The reference to the owner that controls an object.
+#[doc(alias = "HasControllerReference")]
 #[doc(alias = "GetControllerOf")]
 pub fn controller_of(object: &impl Object) -> Option<OwnerReference> {
     object.owner_references().iter().find(|reference| reference.controller == Some(true)).cloned()

@@ -247,6 +247,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     /// If some stopped before; says which.
+    #[doc(alias = "WaitForNamedCacheSync")]
     pub async fn wait_for_cache_sync(&self) -> Result<(), NotSynced> {
         let started: Vec<Arc<dyn AnyInformer>> = {
             let state = self.shared.state();

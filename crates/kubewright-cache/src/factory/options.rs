@@ -45,6 +45,7 @@ impl FactoryOptions {
     }
 
     /// Only objects with such labels.
+    #[doc(alias = "NewFilteredSharedInformerFactory")]
     #[must_use]
     #[doc(alias = "WithTweakListOptions")]
     #[doc(alias = "DefaultLabelSelector")]

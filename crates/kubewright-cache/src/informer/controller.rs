@@ -198,6 +198,8 @@ impl<T: Object> fmt::Debug for Controller<T> {
 /// informer.controller().run(&stop).await;
 /// # }
 /// ```
+#[doc(alias = "NewInformerWithOptions")]
+#[doc(alias = "NewTransformingInformer")]
 #[doc(alias = "NewInformer")]
 #[doc(alias = "NewIndexerInformer")]
 pub struct Informer<T> {

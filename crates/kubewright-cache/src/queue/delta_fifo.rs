@@ -97,6 +97,7 @@ impl<T: ?Sized> Clone for DeltaFifo<T> {
 
 impl<T: AnyObject + ?Sized> DeltaFifo<T> {
     /// An empty queue.
+    #[doc(alias = "NewDeltaFIFOWithOptions")]
     #[must_use]
     pub fn new(options: DeltaFifoOptions<T>) -> Self {
         let state =

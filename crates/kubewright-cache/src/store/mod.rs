@@ -81,6 +81,7 @@ impl<T: Object> Default for Store<T> {
 
 impl<T: Object> Store<T> {
     /// An empty store with these indices.
+    #[doc(alias = "NewStore")]
     #[must_use]
     pub fn new(indexers: Indexers<T>) -> Self {
         let state = State::new(indexers.into_indices().collect());

@@ -22,6 +22,7 @@ impl<T: Object> Api<T> {
     }
 
     /// The object of this name, or `None` if there is none.
+    #[doc(alias = "IgnoreNotFound")]
     pub async fn get_opt(&self, name: &str) -> Result<Option<T>> {
         match self.get(name).await {
             Ok(object) => Ok(Some(object)),

@@ -26,12 +26,14 @@ pub struct ApplyOptions {
 
 impl ApplyOptions {
     /// Applies as this manager, which a server insists on.
+    #[doc(alias = "FieldOwner")]
     #[inline]
     pub fn new(field_manager: impl Into<Str>) -> Self {
         ApplyOptions { field_manager: field_manager.into(), force: false, dry_run: false, field_validation: None }
     }
 
     /// Takes fields over from other managers.
+    #[doc(alias = "ForceOwnership")]
     #[must_use]
     #[inline]
     pub fn force(mut self) -> Self {

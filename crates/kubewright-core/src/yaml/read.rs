@@ -33,6 +33,7 @@ pub fn parse(text: &str) -> Result<Document, YamlError> {
 ///
 /// # Errors
 /// As [`parse`].
+#[doc(alias = "NewYAMLReader")]
 pub fn parse_all(text: &str) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
     let mut loader =
