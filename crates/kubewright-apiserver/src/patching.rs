@@ -7,7 +7,7 @@ use kubewright_core::patch::{json_patch, merge_patch, strategic_merge};
 use kubewright_core::scheme::TypeInfo;
 use kubewright_core::{Decoder, Value};
 
-use crate::decoding::{complaints, in_go_words};
+use crate::decoding::{complaints, in_go_words, mended};
 use crate::rejection::Rejection;
 
 /// The kinds of patch that custom resources know.
@@ -26,7 +26,11 @@ pub(crate) fn apply(
         return Err(Rejection::not_implemented("server-side apply"));
     }
     let mut decoder = Decoder::new().report_findings();
-    let patch = Reader::new(patch, &mut decoder).tree().map_err(|error| {
+    let read = Reader::new(patch, &mut decoder).tree().or_else(|error| match mended(patch) {
+        Some(mended) => Reader::new(&mended, &mut decoder).tree(),
+        None => Err(error),
+    });
+    let patch = read.map_err(|error| {
         let prefix = if kind == PatchType::Strategic { "" } else { "error decoding patch: " };
         Rejection::from(Status::bad_request(format!("{prefix}{}", in_go_words(&error))))
     })?;

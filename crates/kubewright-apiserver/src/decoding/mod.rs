@@ -5,6 +5,7 @@
 
 mod absent;
 mod delete_options;
+mod unicode;
 mod words;
 
 use std::collections::HashSet;
@@ -19,6 +20,7 @@ use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, Str, Value, yaml};
 
 pub(crate) use delete_options::{delete_options, from_value as delete_options_of};
+pub(crate) use unicode::mended;
 pub(crate) use words::{printed, syntax as in_go_words};
 
 use crate::accept::Format;
@@ -76,7 +78,10 @@ fn unsupported_format() -> Rejection {
 /// Decodes the object in a body.
 pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Decoded, Rejection> {
     match format {
-        Format::Json => from_json(expected, body, body),
+        Format::Json => from_json(expected, body, body).or_else(|refused| match mended(body) {
+            Some(mended) => from_json(expected, &mended, body),
+            None => Err(refused),
+        }),
         Format::Yaml => {
             let text = std::str::from_utf8(body).map_err(|_| unrecognized(expected, "yaml: invalid UTF-8", body))?;
             let document = yaml::parse(text).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
