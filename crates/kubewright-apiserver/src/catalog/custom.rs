@@ -62,12 +62,15 @@ fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> 
     let schemas: Vec<Arc<Schema>> = versions.iter().map(schema).collect();
     let converter = Converter::of_definition(definition).map(Arc::new);
     let stored = versions.iter().position(|version| tree::is_true(version, &["storage"])).unwrap_or_default();
+    let api_version = |version: &Value| Str::from(format!("{group}/{}", tree::text(version, &["name"])));
+    let api_versions: Arc<[Str]> = versions.iter().map(api_version).collect();
     let resource = |(index, version): (usize, &Value)| {
         let mut resource = resource(definition, &group, &names, version);
         if let Some(custom) = &mut resource.custom {
             let custom = Arc::make_mut(custom);
             custom.schema = Arc::clone(&schemas[index]);
-            custom.storage_version = format!("{group}/{}", tree::text(&versions[stored], &["name"])).into();
+            custom.storage_version = api_versions[stored].clone();
+            custom.versions = Arc::clone(&api_versions);
             custom.storage_schema = Arc::clone(&schemas[stored]);
             custom.converter = converter.clone();
             custom.lifetime = Some(lifetime.subscribe());

@@ -77,6 +77,8 @@ pub(crate) struct Custom {
     pub(crate) schema: Arc<Schema>,
     /// The version that objects are stored in, as they name it.
     pub(crate) storage_version: Str,
+    /// All versions of the definition, as objects name them.
+    pub(crate) versions: Arc<[Str]>,
     /// What they look like there.
     pub(crate) storage_schema: Arc<Schema>,
     /// Who converts objects between versions, unless only their `apiVersion` changes.
@@ -194,6 +196,14 @@ impl Resource {
     /// Whether a webhook converts its objects between versions.
     pub(crate) fn needs_webhook(&self) -> bool {
         self.custom.as_ref().is_some_and(|custom| custom.converter.is_some())
+    }
+
+    /// Whether its objects can be written in a version.
+    pub(crate) fn has_version(&self, api_version: &str) -> bool {
+        match &self.custom {
+            Some(custom) => custom.versions.iter().any(|version| version == api_version),
+            None => type_entry(api_version, &self.kind).is_some(),
+        }
     }
 
     /// Whether this is the built-in resource of this group and name.

@@ -83,6 +83,9 @@ pub(super) fn track(resource: &Resource, writer: &Writer, old: Option<&Value>, n
     if old.is_some() && managers.is_empty() {
         return None;
     }
+    if retain_known(resource, &mut managers).is_err() {
+        return None;
+    }
     let (schema, ignored) = (schema(resource), ignored(resource, &writer.subresource));
     let manager = writer.manager(resource, Operation::Update);
     let (old, new) = (old.unwrap_or(&resource.empty), defaulted(resource, new));
@@ -105,6 +108,24 @@ fn given_managers(writer: &Writer, old: Option<&Value>, new: &Value) -> Managers
     if given.is_empty() { stored() } else { given }
 }
 
+/// Forgets managers who wrote in a version that there is no more.
+///
+/// No custom object can be converted to one, nor any object to what is no version at all; there the real server gives up on all managers.
+fn retain_known(resource: &Resource, managers: &mut Managers) -> Result<(), String> {
+    let unknown: Vec<_> = managers.iter().map(|manager| &manager.api_version).collect();
+    let mut unknown = unknown.into_iter().filter(|version| !resource.has_version(version));
+    if resource.is_custom() {
+        return unknown
+            .next()
+            .map_or(Ok(()), |version| Err(format!("request to convert CR to an invalid group/version: {version}")));
+    }
+    if let Some(version) = unknown.find(|version| version.matches('/').count() > 1) {
+        return Err(format!("unexpected GroupVersion string: {version}"));
+    }
+    managers.retain(|manager| resource.has_version(&manager.api_version));
+    Ok(())
+}
+
 fn managers_of(value: &Value) -> Managers {
     value.meta("managedFields").and_then(Managers::from_value).unwrap_or_default()
 }
@@ -124,7 +145,8 @@ pub(crate) fn apply(
         return Err(Status::bad_request("metadata.managedFields must be nil").into());
     }
     let (schema, ignored) = (schema(resource), ignored(resource, &writer.subresource));
-    let before = live.map(managers_of).unwrap_or_default();
+    let mut before = live.map(managers_of).unwrap_or_default();
+    retain_known(resource, &mut before).map_err(Rejection::unexpected)?;
     let live = without_managers(live.unwrap_or(&resource.empty));
     let now = writer.now();
     let apply = |force: bool| {

@@ -114,6 +114,16 @@ impl Managers {
         self.entries.is_empty()
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Manager> {
+        self.entries.iter().map(|entry| &entry.manager)
+    }
+
+    /// Forgets those that are not to be kept.
+    pub fn retain(&mut self, keep: impl Fn(&Manager) -> bool) {
+        self.entries.retain(|entry| keep(&entry.manager));
+    }
+
     /// Reads `metadata.managedFields`; `None` if it is not of its form.
     pub fn from_value(value: &Value) -> Option<Managers> {
         let mut managers = Managers::new();
@@ -124,6 +134,9 @@ impl Managers {
                 "Update" => Operation::Update,
                 _ => return None,
             };
+            if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
+                return None;
+            }
             let manager = Manager {
                 name: text("manager").into(),
                 operation,

@@ -1,6 +1,7 @@
 //! What a place in an object is, as far as applying cares: one value, or made of parts with owners of their own.
 
 use super::field_set::Element;
+use crate::meta::v1::OBJECT_META;
 use crate::scheme::{FieldInfo, Flags, ListType, Type, TypeInfo};
 use crate::{Map, Value};
 
@@ -26,7 +27,7 @@ enum Shape<'s> {
     List { item: &'static Type, list: ListType },
     /// An object of which only the metadata is known.
     Custom { metadata: &'static TypeInfo },
-    /// What a JSON schema says, at the root besides metadata.
+    /// What a JSON schema says, where there is an object besides its metadata.
     Described { schema: &'s Value, metadata: Option<&'static TypeInfo> },
     /// Whatever it is: maps by their keys, lists as one value.
     Deduced,
@@ -67,6 +68,9 @@ impl<'s> Schema<'s> {
             "integer" => Shape::Scalar(&Type::Int64),
             "number" => Shape::Scalar(&Type::Double),
             "boolean" => Shape::Scalar(&Type::Bool),
+            "object" if is("x-kubernetes-embedded-resource") => {
+                Shape::Described { schema, metadata: Some(&OBJECT_META) }
+            }
             "object" | "array" => Shape::Described { schema, metadata: None },
             _ => Shape::Deduced,
         })
