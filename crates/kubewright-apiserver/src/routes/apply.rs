@@ -22,7 +22,7 @@ impl Endpoint<'_, '_> {
     pub(super) async fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let resource = Arc::clone(self.resource);
-        let config = self.configuration(Expected::from(&*resource), options.field_validation)?;
+        let config = self.configuration(Expected::from(&*resource))?;
         let writer = self.writer(options.field_manager.as_deref());
         let mut attempt = 1;
         loop {
@@ -31,11 +31,19 @@ impl Endpoint<'_, '_> {
                 |rejection: &Rejection| matches!(rejection, Rejection::Status(status) if status.is_not_found());
             match result {
                 Err(rejection) if is_absent(&rejection) && part == Part::Main => {}
-                result => return self.stored(StatusCode::OK, wanted, &result?).await,
+                result => {
+                    let object = result?;
+                    config.warn(options, &mut self.call.warnings);
+                    return self.stored(StatusCode::OK, wanted, &object).await;
+                }
             }
             match self.apply_to_nothing(options, &writer, &config).await {
                 Err(Rejection::Status(status)) if status.is_already_exists() && attempt < ATTEMPTS => attempt += 1,
-                result => return self.stored(StatusCode::CREATED, wanted, &result?).await,
+                result => {
+                    let object = result?;
+                    config.warn(options, &mut self.call.warnings);
+                    return self.stored(StatusCode::CREATED, wanted, &object).await;
+                }
             }
         }
     }
@@ -46,11 +54,13 @@ impl Endpoint<'_, '_> {
         expected: Expected<'_>,
         options: &PatchOptions,
     ) -> Result<Arc<StoredObject>, Rejection> {
-        let scale = self.configuration(expected, options.field_validation)?;
+        let mut config = self.configuration(expected)?;
         let writer = self.writer(options.field_manager.as_deref());
-        registry::check_configuration(&scale, expected.entry)?;
-        let config = self.call.registry.scale_configuration(self.resource, &scale);
-        self.apply_to_stored(Part::Main, options, &writer, &config).await
+        registry::check_configuration(&config.value, expected.entry)?;
+        config.value = self.call.registry.scale_configuration(self.resource, &config.value);
+        let object = self.apply_to_stored(Part::Main, options, &writer, &config).await?;
+        config.warn(options, &mut self.call.warnings);
+        Ok(object)
     }
 
     /// Applies the object in the body, of which `take` takes the `part` that this path may change.
@@ -61,11 +71,11 @@ impl Endpoint<'_, '_> {
         take: impl Fn(&Value, &Value) -> Value,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = Arc::clone(self.resource);
-        let config = self.configuration(Expected::from(&*resource), options.field_validation)?;
+        let config = self.configuration(Expected::from(&*resource))?;
         let writer = self.writer(options.field_manager.as_deref());
         let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
         let change = |live: &Value| {
-            let new = registry::apply(&resource, &writer, Some(live), &config, options.force == Some(true))?;
+            let new = config.apply(&resource, &writer, Some(live), options)?;
             let new = decoding::normalize(applied(&resource), &new)?.value;
             let mut changed = take(live, &new);
             match new.meta("managedFields") {
@@ -74,7 +84,9 @@ impl Endpoint<'_, '_> {
             }
             Ok(changed)
         };
-        self.control.decided(|_| self.call.registry.update(&request, change)).await
+        let object = self.control.decided(|_| self.call.registry.update(&request, change)).await?;
+        config.warn(options, &mut self.call.warnings);
+        Ok(object)
     }
 
     async fn apply_to_stored(
@@ -82,12 +94,12 @@ impl Endpoint<'_, '_> {
         part: Part,
         options: &PatchOptions,
         writer: &Writer,
-        config: &Value,
+        config: &Configuration,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = &**self.resource;
         let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
         let change = |live: &Value| {
-            let new = registry::apply(resource, writer, Some(live), config, options.force == Some(true))?;
+            let new = config.apply(resource, writer, Some(live), options)?;
             let new = decoding::normalize(applied(resource), &new)?.value;
             if self.target.subresource == "scale" { self.admit_scale(live, new, options.dry_run) } else { Ok(new) }
         };
@@ -98,10 +110,10 @@ impl Endpoint<'_, '_> {
         &self,
         options: &PatchOptions,
         writer: &Writer,
-        config: &Value,
+        config: &Configuration,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = &**self.resource;
-        let new = registry::apply(resource, writer, None, config, options.force == Some(true))?;
+        let new = config.apply(resource, writer, None, options)?;
         let mut value = decoding::normalize(applied(resource), &new)?.value;
         let name = &self.target.name;
         if !value.uid().is_empty() {
@@ -126,31 +138,51 @@ impl Endpoint<'_, '_> {
     }
 
     /// The configuration in the body, which has to be of the kind that the path names.
-    fn configuration(
-        &mut self,
-        expected: Expected<'_>,
-        validation: Option<FieldValidation>,
-    ) -> Result<Value, Rejection> {
+    fn configuration(&mut self, expected: Expected<'_>) -> Result<Configuration, Rejection> {
         let undecodable = |error: &str| Rejection::from(Status::bad_request(format!("error decoding YAML: {error}")));
         let text = std::str::from_utf8(self.call.body).map_err(|_| undecodable("yaml: invalid UTF-8"))?;
         let document =
             yaml::parse(text).map_err(|error| undecodable(&format!("error converting YAML to JSON: {error}")))?;
-        let config = document.value;
-        match validation.unwrap_or(FieldValidation::Warn) {
-            FieldValidation::Strict if !document.duplicates.is_empty() => {
-                let why = document.duplicates.join(", ");
-                let message = format!("error strict decoding YAML: error converting YAML to JSON: {why}");
-                return Err(Status::bad_request(message).into());
-            }
-            FieldValidation::Warn => self.call.warnings.extend(decoding::warnings(document.duplicates)),
-            _ => {}
-        }
-        let (api_version, kind) = (tree::text(&config, &["apiVersion"]), tree::text(&config, &["kind"]));
+        let (value, duplicates) = (document.value, document.duplicates);
+        let (api_version, kind) = (tree::text(&value, &["apiVersion"]), tree::text(&value, &["kind"]));
         if (api_version, kind) != (expected.api_version, expected.kind) {
             let group_version = registry::group_version(api_version);
             return Err(Status::bad_request(format!("invalid object type: {group_version}, Kind={kind}")).into());
         }
-        Ok(config)
+        Ok(Configuration { value, duplicates })
+    }
+}
+
+/// What is to be applied.
+struct Configuration {
+    value: Value,
+    /// Keys that its text has twice, in words.
+    duplicates: Vec<String>,
+}
+
+impl Configuration {
+    /// What it makes of an object. Its text is looked at closely only where all else fits, as the real server does.
+    fn apply(
+        &self,
+        resource: &Resource,
+        writer: &Writer,
+        live: Option<&Value>,
+        options: &PatchOptions,
+    ) -> Result<Value, Rejection> {
+        let new = registry::apply(resource, writer, live, &self.value, options.force == Some(true))?;
+        if options.field_validation == Some(FieldValidation::Strict) && !self.duplicates.is_empty() {
+            let why = self.duplicates.join(", ");
+            let message = format!("error strict decoding YAML: error converting YAML to JSON: {why}");
+            return Err(Status::bad_request(message).into());
+        }
+        Ok(new)
+    }
+
+    /// Tells who has applied it what is odd about its text, unless they do not want to know.
+    fn warn(&self, options: &PatchOptions, warnings: &mut Vec<String>) {
+        if options.field_validation.unwrap_or(FieldValidation::Warn) == FieldValidation::Warn {
+            warnings.extend(decoding::warnings(self.duplicates.clone()));
+        }
     }
 }
 
