@@ -105,6 +105,8 @@ pub enum Offer {
     Custom,
     /// Discovery of one group or version, and other answers without another form.
     Plain,
+    /// Discovery of a group that has custom resources only.
+    CustomGroup,
     /// Discovery of all groups, which has an aggregated form.
     Discovery,
 }
@@ -166,7 +168,9 @@ pub fn negotiate(header: Option<&str>, offer: Offer) -> Result<Accepted, NotAcce
         return Ok(Accepted { format: Format::Json, form: Form::Object, pretty: false });
     }
     let clauses = Clause::parse_all(header);
-    for clause in &clauses {
+    // The real server looks for a route by whole names first, which only custom resources have none of.
+    let is_routed = matches!(offer, Offer::Custom | Offer::CustomGroup) || header.split(',').any(names_format);
+    for clause in clauses.iter().filter(|_| is_routed) {
         let Some(form) = clause.form() else { continue };
         if let Some(format) = clause.formats().find(|format| offer.has(*format, form)) {
             return Ok(Accepted { format, form, pretty: clause.parameter("pretty") == Some("1") });
@@ -175,13 +179,20 @@ pub fn negotiate(header: Option<&str>, offer: Offer) -> Result<Accepted, NotAcce
     // The complaint itself is written in a format that the client reads, as far as there is one.
     let plain = clauses.iter().find(|clause| clause.form() == Some(Form::Object));
     Err(match plain.and_then(|clause| clause.formats().next()) {
-        Some(format) => NotAcceptable { format, known: true },
+        Some(format) => NotAcceptable { format, known: is_routed },
         None => NotAcceptable {
             format: Format::Json,
             // Custom resources have no routes of their own that could say it in another way.
-            known: offer == Offer::Custom || clauses.iter().any(|clause| clause.formats().next().is_some()),
+            known: matches!(offer, Offer::Custom | Offer::CustomGroup)
+                || is_routed && clauses.iter().any(|clause| clause.formats().next().is_some()),
         },
     })
+}
+
+/// Whether a clause of a header names a format, or takes any.
+fn names_format(clause: &str) -> bool {
+    let name = clause.split(';').next().unwrap_or_default().trim();
+    name == "*/*" || Format::ALL.iter().any(|format| format.media_type() == name)
 }
 
 /// Nothing that the client accepts is on offer.
@@ -317,8 +328,9 @@ mod tests {
         for (header, want) in [
             ("", Some((Json, Object))),
             ("*/*", Some((Json, Object))),
-            ("*", Some((Json, Object))),
-            ("application/*", Some((Json, Object))),
+            ("*", None),
+            ("application/*", None),
+            ("application/*, application/yaml;q=0.5", Some((Json, Object))),
             ("application/yaml", Some((Yaml, Object))),
             ("application/json;q=0.5, application/yaml", Some((Yaml, Object))),
             ("*/*, application/vnd.kubernetes.protobuf", Some((Protobuf, Object))),
@@ -331,6 +343,7 @@ mod tests {
         ] {
             assert_eq!(chosen(header, Offer::BuiltIn), want, "{header}");
         }
+        assert_eq!(chosen("application/*", Offer::Custom), Some((Json, Object)));
     }
 
     #[test]

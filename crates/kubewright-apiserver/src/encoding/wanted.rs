@@ -78,5 +78,9 @@ fn is_pretty(headers: &HeaderMap, query: &Query) -> bool {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         agent.starts_with("curl") || agent.starts_with("Wget") || agent.starts_with("Mozilla/5.0")
     };
-    query.flag("pretty").unwrap_or_else(is_person)
+    match query.get("pretty") {
+        Some("1" | "t" | "T" | "true" | "True" | "TRUE") => true,
+        Some("0" | "f" | "F" | "false" | "False" | "FALSE") => false,
+        _ => is_person(),
+    }
 }

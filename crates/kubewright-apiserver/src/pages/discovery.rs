@@ -1,7 +1,7 @@
 //! Discovery: which groups, versions and resources are served.
 
-use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
+use hyper::{Method, StatusCode};
 use kubewright_core::Value;
 
 use crate::accept::{Form, Offer};
@@ -16,7 +16,13 @@ pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejectio
     let catalog = call.registry.catalog();
     let discovery = catalog.discovery();
     let is_all = matches!(parts, ["api"] | ["apis"]);
-    let offer = if is_all { Offer::Discovery } else { Offer::Plain };
+    // Groups of custom resources have no routes by which a method could be the wrong one.
+    let is_custom = matches!(parts, ["apis", group, ..] if !catalog.is_built_in(group));
+    let offer = match parts {
+        _ if is_all => Offer::Discovery,
+        ["apis", _, _] if is_custom => Offer::CustomGroup,
+        _ => Offer::Plain,
+    };
     let wanted = Wanted::negotiate(call.headers, call.query, offer)?;
     let is_aggregated = wanted.form == Form::AggregatedDiscovery;
     let document = match parts {
@@ -32,9 +38,13 @@ pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejectio
     let lost = || match parts {
         // A group that is there lacks only this version.
         ["apis", group, _] if catalog.is_built_in(group) => Rejection::no_such_resource(),
+        ["api", ..] => Rejection::no_such_resource(),
         _ => Rejection::NoSuchPage,
     };
     let document: Value = document.ok_or_else(lost)?;
+    if call.method != Method::GET && !is_custom {
+        return Err(Rejection::no_such_method());
+    }
     let body = encoding::tree(wanted, &document)?;
     if !is_aggregated {
         return Ok(Answer::document(StatusCode::OK, wanted, body));

@@ -29,10 +29,11 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Answer, Rejection> {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     match (&parts[..], call.method) {
         ([], _) => json(call, &index(call)),
-        (["version"], &Method::GET | &Method::HEAD) => json(call, &version()),
+        (["version"], &Method::GET) => json(call, &version()),
+        (["version"], _) => Err(Rejection::no_such_method()),
         ([health @ ("healthz" | "livez" | "readyz"), check @ ..], _) => self::health(call, health, check),
         (["metrics"], _) => Ok(Answer::text(StatusCode::OK, call.metrics.render(&call.registry.store))),
-        (["api" | "apis", ..], &Method::GET | &Method::HEAD) => discovery::answer(call, &parts),
+        (["api" | "apis", ..], _) => discovery::answer(call, &parts),
         (["openapi", rest @ ..], &Method::GET | &Method::HEAD) => openapi::answer(call, rest),
         _ => Err(Rejection::NoSuchPage),
     }
