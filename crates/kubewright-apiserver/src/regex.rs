@@ -6,8 +6,12 @@
 use regex_lite::Regex;
 
 /// Compiles a pattern.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, regex_lite::Error> {
-    Regex::new(&Rewriter { rest: pattern, out: String::with_capacity(pattern.len()) }.rewrite())
+///
+/// # Errors
+/// What is wrong with it; in the words of Go where the engine would have taken it.
+pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+    let rewriter = Rewriter { rest: pattern, out: String::with_capacity(pattern.len()), repeats: Repeats::default() };
+    Regex::new(&rewriter.rewrite()?).map_err(|error| error.to_string())
 }
 
 /// Characters that mean something, and stay escaped.
@@ -16,19 +20,44 @@ const META: &str = r"\.+*?()|[]{}^$#&-~";
 struct Rewriter<'a> {
     rest: &'a str,
     out: String,
+    repeats: Repeats,
 }
 
 impl Rewriter<'_> {
-    fn rewrite(mut self) -> String {
+    fn rewrite(mut self) -> Result<String, String> {
         while let Some(letter) = self.take() {
             match letter {
                 '\\' => self.escape(),
                 '[' => self.class(),
                 '{' if !is_repetition(self.rest) => self.out.push_str(r"\{"),
+                '*' | '+' | '?' | '{' => {
+                    self.repetition(letter)?;
+                    continue;
+                }
+                '(' | ')' | '|' => {
+                    self.out.push(letter);
+                    self.repeats.bracket(letter);
+                    continue;
+                }
                 other => self.out.push(other),
             }
+            self.repeats.item();
         }
-        self.out
+        Ok(self.out)
+    }
+
+    /// An operator that repeats what is before it, and what makes it lazy.
+    fn repetition(&mut self, letter: char) -> Result<(), String> {
+        let from = self.rest;
+        let counts = match letter {
+            '{' => from.split_once('}').map(|(counts, _)| counts),
+            _ => None,
+        };
+        self.rest = &from[counts.map_or(0, |counts| counts.len() + 1)..];
+        self.take_if("?");
+        let operator = format!("{letter}{}", &from[..from.len() - self.rest.len()]);
+        self.out.push_str(&operator);
+        self.repeats.repeat(operator, counts)
     }
 
     fn take(&mut self) -> Option<char> {
@@ -118,6 +147,67 @@ impl Rewriter<'_> {
     }
 }
 
+/// How often what has been read is repeated: Go neither repeats a repetition, nor anything more than a thousand times.
+#[derive(Default)]
+struct Repeats {
+    /// For each open group, and for the pattern itself, how often at most anything in it is repeated.
+    groups: Vec<u64>,
+    whole: u64,
+    /// How often anything in the last item is repeated.
+    last: u64,
+    /// The operator that was read last, if nothing came after it.
+    operator: Option<String>,
+}
+
+impl Repeats {
+    const MOST: u64 = 1000;
+
+    fn item(&mut self) {
+        (self.last, self.operator) = (1, None);
+    }
+
+    fn bracket(&mut self, letter: char) {
+        match letter {
+            '(' => self.groups.push(1),
+            ')' => {
+                let inner = self.groups.pop().unwrap_or(1);
+                self.last = inner;
+                self.note(inner);
+            }
+            _ => self.last = 1,
+        }
+        self.operator = None;
+    }
+
+    /// An operator, and the counts in it.
+    fn repeat(&mut self, operator: String, counts: Option<&str>) -> Result<(), String> {
+        if let Some(before) = self.operator.take() {
+            return Err(format!("invalid nested repetition operator: `{before}{operator}`"));
+        }
+        if let Some(counts) = counts {
+            let shown = operator.trim_end_matches('?');
+            let invalid = || format!("invalid repeat count: `{shown}`");
+            let (least, most) = counts.split_once(',').unwrap_or((counts, counts));
+            let number =
+                |text: &str| text.parse().ok().filter(|count: &u64| *count <= Repeats::MOST).ok_or_else(invalid);
+            let least = number(least)?;
+            let most = if most.is_empty() { least } else { number(most)? };
+            self.last = self.last.max(1) * most.max(1);
+            if self.last > Repeats::MOST && (least > 1 || most > 1) {
+                return Err(invalid());
+            }
+            self.note(self.last);
+        }
+        self.operator = Some(operator);
+        Ok(())
+    }
+
+    fn note(&mut self, times: u64) {
+        let group = self.groups.last_mut().unwrap_or(&mut self.whole);
+        *group = times.max(*group);
+    }
+}
+
 /// Whether what follows a brace makes a repetition of it: `3}`, `3,}` or `3,5}`.
 fn is_repetition(rest: &str) -> bool {
     let Some((inside, _)) = rest.split_once('}') else { return false };
@@ -158,6 +248,27 @@ mod tests {
         }
         for pattern in ["(", "[a", r"\", "[b-a]", "(?z)"] {
             assert!(compile(pattern).is_err(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn repetitions_are_repeated_no_further_than_go_does() {
+        for pattern in
+            ["a*?b", "(a+)+", "a{1000}", "(a{10}){100}", "a{2,1000}?", "[*+]+", r"\*+", "(?:a|b?)*", "(?i)a+"]
+        {
+            assert!(compile(pattern).is_ok(), "{pattern}: {:?}", compile(pattern).err());
+        }
+        for (pattern, why) in [
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("a++", "invalid nested repetition operator: `++`"),
+            ("a{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
+            ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("a{2,1001}", "invalid repeat count: `{2,1001}`"),
+            ("a{1001,}", "invalid repeat count: `{1001,}`"),
+            ("(a{500}){3}", "invalid repeat count: `{3}`"),
+            ("((a{10}){10}){11}", "invalid repeat count: `{11}`"),
+        ] {
+            assert_eq!(compile(pattern).err().as_deref(), Some(why), "{pattern}");
         }
     }
 }

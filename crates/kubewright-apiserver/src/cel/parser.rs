@@ -344,10 +344,19 @@ impl Parser<'_> {
         self.make(call, Node::Call { target: None, function: name, arguments })
     }
 
+    /// Passes over the comma of `[,]`, which the grammar lets stand alone.
+    fn lone_comma(&mut self, close: &str) {
+        let begin = self.at;
+        if self.take(",") && !matches!(self.peek(), Token::Symbol(symbol) if *symbol == close) {
+            self.at = begin;
+        }
+    }
+
     fn list(&mut self, offset: usize) -> Parsed {
         // `[?` is one token here, but a list whose first item is optional looks the same.
         let mut is_optional = matches!(self.next(), Token::Symbol("[?"));
         let mut items = Vec::new();
+        self.lone_comma("]");
         while !self.take("]") {
             is_optional |= self.take("?");
             items.push((self.expression()?, is_optional));
@@ -363,6 +372,7 @@ impl Parser<'_> {
     fn map(&mut self, offset: usize) -> Parsed {
         let mut is_optional = matches!(self.next(), Token::Symbol("{?"));
         let mut entries = Vec::new();
+        self.lone_comma("}");
         while !self.take("}") {
             is_optional |= self.take("?");
             let key = self.expression()?;

@@ -20,7 +20,7 @@ impl Pattern {
         let regex = match regex::compile(text) {
             Ok(regex) => Some(regex),
             Err(_) if text.contains(r"\p") || text.contains(r"\P") => None,
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(format!("error parsing regexp: {error}")),
         };
         Ok(Pattern { text: text.to_owned(), regex })
     }
