@@ -95,7 +95,7 @@ fn from_base64(text: &str) -> Result<Vec<u8>, usize> {
             bytes.push((bits >> count) as u8);
         }
     }
-    if count >= 6 { Err(text.len()) } else { Ok(bytes) }
+    if count >= 6 { Err(text.len() - 1) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

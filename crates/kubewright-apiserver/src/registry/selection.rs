@@ -83,6 +83,11 @@ impl Selection {
         self.fields.requires_exact_match("metadata.name").filter(|name| !name.is_empty())
     }
 
+    /// Whether it chooses by fields without choosing this name.
+    pub(crate) fn has_other_fields(&self, name: &str) -> bool {
+        !self.fields.is_everything() && self.fields.requires_exact_match("metadata.name") != Some(name)
+    }
+
     /// Also chooses by name.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.fields = self.fields.equals("metadata.name", name);

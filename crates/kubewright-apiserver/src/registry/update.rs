@@ -142,9 +142,10 @@ impl Registry {
                 return Ok(Arc::new(draft.stamp(entry.revision)));
             }
             let result = if draft.is_finished() {
-                // The last finalizer is gone. The answer still shows the version that was there.
-                let answer = draft.clone().stamp(entry.revision);
-                let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(draft.stamp(revision)));
+                // The last finalizer is gone. The answer still shows the version that was there, and watches are told
+                // of what was stored last: the change itself never is.
+                let (answer, last) = (draft.stamp(entry.revision), Draft::new(old.clone()));
+                let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(last.stamp(revision)));
                 deleted.map(|_| Arc::new(answer))
             } else {
                 let updated =
@@ -216,9 +217,8 @@ impl Registry {
     }
 }
 
-/// Whether the new object means the stored one, and saw its latest version if it saw one at all.
-fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Result<(), Rejection> {
-    let UpdateRequest { resource, namespace, name, origin, .. } = *request;
+/// Whether a new object has the name and the namespace that the path says.
+pub(crate) fn check_target(resource: &Resource, namespace: &str, name: &str, new: &Value) -> Result<(), Rejection> {
     let in_body = new.name();
     if in_body != name {
         let message = match in_body {
@@ -227,9 +227,13 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
         };
         return Err(Status::bad_request(message).into());
     }
-    if resource.namespaced {
-        check_namespace(namespace, new)?;
-    }
+    if resource.namespaced { check_namespace(namespace, new) } else { Ok(()) }
+}
+
+/// Whether the new object means the stored one, and saw its latest version if it saw one at all.
+fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Result<(), Rejection> {
+    let UpdateRequest { resource, namespace, name, origin, .. } = *request;
+    check_target(resource, namespace, name, new)?;
     let (version, uid) = (new.resource_version(), new.uid());
     let is_other = !uid.is_empty() && uid != old.uid();
     if is_other && origin == Origin::Put {

@@ -21,7 +21,7 @@ use crate::authorization::{self, Action};
 use crate::catalog::Resource;
 use crate::conversion::webhook::in_version;
 use crate::decoding::{self, Expected};
-use crate::encoding::{self, Frames, ListMeta, Wanted};
+use crate::encoding::{self, Frames, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject};
 use crate::registry::{self, CreateRequest, Origin, Ownership, Part, Selection, UpdateRequest, Writer};
@@ -53,6 +53,10 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     }
     if resource.namespaced && !in_namespace && (!is_collection || (is_custom_group && call.method != Method::GET)) {
         return Err(lost());
+    }
+    // The real server has routes for those alone whose kind it knows, and none of them is for `HEAD`.
+    if call.method == Method::HEAD && !resource.is_custom() {
+        return Err(Rejection::no_such_method());
     }
     let control = match call.info.verb {
         "get" | "list" | "watch" if !connect::is_connection(&target.subresource) => Control::of_nobody(call.user),
@@ -122,15 +126,13 @@ impl<'a> Endpoint<'a, '_> {
 
     async fn get(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
+        if self.call.query.flag("export") == Some(true) {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(why).into());
+        }
         let options = GetOptions::from_query(self.call.query);
         if let Some(version) = options.resource_version.filter(|version| version != "0") {
-            let revision = version.parse().map_err(|_| {
-                let why = format!("strconv.ParseUint: parsing {:?}: invalid syntax", version.as_str());
-                Status::bad_request(format!(
-                    "invalid resource version: resourceVersion: Invalid value: {:?}: {why}",
-                    version.as_str()
-                ))
-            })?;
+            let revision = registry::parse_version(&version).map_err(Rejection::unexpected)?;
             self.call.registry.reach(revision).await?;
         }
         let object = self.find()?;
@@ -158,6 +160,9 @@ impl<'a> Endpoint<'a, '_> {
         let options = WatchOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let selection = match name {
+            Some(name) if selection.has_other_fields(name) => {
+                return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name").into());
+            }
             Some(name) => selection.named(name),
             None => selection,
         };
@@ -219,10 +224,10 @@ impl<'a> Endpoint<'a, '_> {
     async fn update(&mut self, part: Part) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
-        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let value = self.replacement(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
         match self.control.decided(|_| self.call.registry.update(&request, |_| Ok(value.clone()))).await {
-            Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part, &value) => {
+            Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part) => {
                 let mut value = value;
                 if !value.uid().is_empty() {
                     // Who says which object is meant does not mean a new one.
@@ -244,14 +249,14 @@ impl<'a> Endpoint<'a, '_> {
     }
 
     /// Whether an update of what is not there creates it. Few kinds do this, for clients that only ever replace.
-    fn is_created_by_update(&self, part: Part, value: &Value) -> bool {
+    fn is_created_by_update(&self, part: Part) -> bool {
         let is_lax = match (&*self.resource.group, &*self.resource.plural) {
             ("", "endpoints" | "events" | "limitranges" | "services") => true,
             ("coordination.k8s.io", "leases") | ("node.k8s.io", "runtimeclasses") => true,
             ("rbac.authorization.k8s.io" | "events.k8s.io", _) => !self.resource.is_custom(),
             _ => false,
         };
-        is_lax && part == Part::Main && value.name() == self.target.name.as_str()
+        is_lax && part == Part::Main
     }
 
     async fn delete(&mut self) -> Result<Answer, Rejection> {
@@ -302,9 +307,9 @@ impl<'a> Endpoint<'a, '_> {
             }
         }
         self.call.warnings.dedup();
-        let meta = ListMeta { revision: listed.meta.revision, ..Default::default() };
+        // What is left for another request is said as in any other list.
         let objects = in_version(self.resource, listed.objects).await?;
-        let body = encoding::list(wanted, self.resource, &meta, objects.iter().map(|object| &**object))?;
+        let body = encoding::list(wanted, self.resource, &listed.meta, objects.iter().map(|object| &**object))?;
         Ok(Answer::document(StatusCode::OK, wanted, body))
     }
 
@@ -361,6 +366,13 @@ impl<'a> Endpoint<'a, '_> {
 
     fn decode(&mut self, expected: Expected<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
         decode(self.call, expected, validation)
+    }
+
+    /// The object in the body of a `PUT`, which says itself what it takes the place of, whether that is there or not.
+    fn replacement(&mut self, expected: Expected<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
+        let value = self.decode(expected, validation)?;
+        registry::check_target(self.resource, &self.target.namespace, &self.target.name, &value)?;
+        Ok(value)
     }
 
     async fn stored(

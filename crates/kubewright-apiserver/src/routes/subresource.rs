@@ -65,13 +65,7 @@ impl Endpoint<'_, '_> {
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
         let object = if self.call.info.verb == "update" {
             let options = UpdateOptions::from_query(self.call.query)?;
-            let scale = self.decode(expected, options.field_validation)?;
-            if scale.name().is_empty() {
-                let name = &self.target.name;
-                let why =
-                    format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
-                return Err(Status::bad_request(why).into());
-            }
+            let scale = self.replacement(expected, options.field_validation)?;
             let request = self.tracked(Part::Main, Origin::Put, options.field_manager.as_deref(), options.dry_run);
             // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
             let change = |old: &Value| {
@@ -101,7 +95,9 @@ impl Endpoint<'_, '_> {
                 let decoded = decoding::normalize(expected, &patched).map_err(|rejection| attempt.unfit(rejection))?;
                 found.extend(decoded.findings);
                 findings = attempt.findings(found, options.field_validation)?;
-                let new = registry.with_scale(&resource, old, &decoded.value)?;
+                let mut new = registry.with_scale(&resource, old, &decoded.value)?;
+                // Only who replaces a scale says by its uid which object is meant.
+                new.set_meta("uid", old.uid());
                 self.admit_scale(old, new, options.dry_run)
             };
             let object = self.control.decided(|_| registry.update(&request, &mut change)).await?;
@@ -121,7 +117,7 @@ impl Endpoint<'_, '_> {
         let scheme = resource.entry.map(|entry| entry.info);
         let object = if self.call.info.verb == "update" {
             let options = UpdateOptions::from_query(self.call.query)?;
-            let pod = self.decode(expected, options.field_validation)?;
+            let pod = self.replacement(expected, options.field_validation)?;
             let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
             let change = |old: &Value| Ok(with_part(part, old, &pod));
             self.control.decided(|_| self.call.registry.update(&request, change)).await?
@@ -147,7 +143,7 @@ impl Endpoint<'_, '_> {
     async fn finalize(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
-        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let value = self.replacement(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.tracked(Part::Internal, Origin::Put, options.field_manager.as_deref(), options.dry_run);
         let change = |old: &Value| {
             let mut new = old.clone();

@@ -4,6 +4,7 @@ mod access;
 mod accounts;
 mod applying;
 mod client;
+mod compared;
 mod completing;
 mod control;
 mod custom;

@@ -128,15 +128,17 @@ impl ListOptions {
     /// The server's answer to options that it cannot understand or accept.
     #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
+        // Numbers are read before selectors, which is what a server complains about first.
+        let (timeout_seconds, limit) = (query.integer("timeoutSeconds")?, query.integer("limit")?);
         let (label_selector, field_selector) = selectors(query)?;
         let options = ListOptions {
             label_selector,
             field_selector,
             resource_version: query.text("resourceVersion").map(Str::from),
             resource_version_match: query.text("resourceVersionMatch").and_then(ResourceVersionMatch::from_name),
-            limit: query.integer("limit")?,
+            limit,
             continue_token: query.text("continue").map(Str::from),
-            timeout_seconds: query.integer("timeoutSeconds")?,
+            timeout_seconds,
             shard_selector: query.text("shardSelector").map(Str::from),
         };
         options.check(query.text("resourceVersionMatch"), query.get("sendInitialEvents").is_some())?;
@@ -288,6 +290,7 @@ mod tests {
     fn what_a_server_rejects() {
         for (text, code, message) in [
             ("limit=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax"),
+            ("labelSelector=app>>web&limit=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax"),
             ("labelSelector=app>>web", 400, "unable to parse requirement: found '>', expected: identifier"),
             ("fieldSelector=x", 400, "invalid selector: 'x'; can't understand 'x'"),
             ("continue=t&resourceVersion=1", 400, "specifying resource version is not allowed when using continue"),

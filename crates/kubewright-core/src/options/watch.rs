@@ -129,6 +129,9 @@ impl WatchOptions {
     /// The server's answer to options that it cannot understand or accept.
     #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
+        // As in a list, numbers come first, even the one that is of no use here.
+        let timeout_seconds = query.integer("timeoutSeconds")?;
+        query.integer("limit")?;
         let (label_selector, field_selector) = selectors(query)?;
         let options = WatchOptions {
             label_selector,
@@ -137,7 +140,7 @@ impl WatchOptions {
             resource_version_match: query.text("resourceVersionMatch").and_then(ResourceVersionMatch::from_name),
             send_initial_events: query.flag("sendInitialEvents"),
             allow_watch_bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
-            timeout_seconds: query.integer("timeoutSeconds")?,
+            timeout_seconds,
             shard_selector: query.text("shardSelector").map(Str::from),
         };
         options.check(query.text("resourceVersionMatch"), query.text("continue").is_some())?;

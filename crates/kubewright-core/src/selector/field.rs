@@ -192,7 +192,7 @@ fn unescape(value: &str) -> Result<Str, SelectorError> {
                 None => return Err(bad_escape("\\")),
             },
             ',' | '=' => {
-                let problem = format!("invalid field selector: unescaped character in value: {c}");
+                let problem = format!("invalid field selector: unescaped character in value: {}", u32::from(c));
                 return Err(SelectorError::new(problem));
             }
             c => unescaped.push(c),
@@ -228,9 +228,9 @@ mod tests {
             ("a!b=c", "a!b=c"),
             ("x", "error: invalid selector: 'x'; can't understand 'x'"),
             ("x=a,y!", "error: invalid selector: 'x=a,y!'; can't understand 'y!'"),
-            ("x===a", "error: invalid field selector: unescaped character in value: ="),
-            ("x!==a", "error: invalid field selector: unescaped character in value: ="),
-            ("x=a=b", "error: invalid field selector: unescaped character in value: ="),
+            ("x===a", "error: invalid field selector: unescaped character in value: 61"),
+            ("x!==a", "error: invalid field selector: unescaped character in value: 61"),
+            ("x=a=b", "error: invalid field selector: unescaped character in value: 61"),
             (r"x=a\b", r"error: invalid field selector: invalid escape sequence: \b"),
             (r"x=a\", r"error: invalid field selector: invalid escape sequence: \"),
         ] {
