@@ -350,6 +350,12 @@ mod tests {
                 r#"{"type":"object","properties":{"a":{"type":"array"}}}"#,
                 "s.properties[a].items: Required value: must be specified",
             ),
+            // What has two types has none where it is a default.
+            (r#"{"type":"object","properties":{"a":{"x-kubernetes-int-or-string":true,"default":1.5}}}"#, ""),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"integer","default":1.5}}}"#,
+                r#"s.properties[a].default: Invalid value: "number":  in body must be of type integer: "number"; s.properties[a].default: Invalid value: "": Checked value must be of type integer (default format) in "#,
+            ),
             (
                 r#"{"type":"object","properties":{"a":{"type":"integer","default":"x"}}}"#,
                 r#"s.properties[a].default: Invalid value: "string":  in body must be of type integer: "string""#,

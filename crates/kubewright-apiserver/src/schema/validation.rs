@@ -17,14 +17,14 @@ const WHOLE_MAX: f64 = ((1_u64 << 53) - 1) as f64;
 impl Schema {
     /// What is wrong with the shape of an object that takes the place of `old`.
     pub(crate) fn complaints(&self, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
-        let mut check = Check { prefix: "", causes: Vec::new() };
+        let mut check = Check { prefix: "", is_default: false, causes: Vec::new() };
         check.value(self, &Path::Root, object, old);
         check.causes
     }
 
     /// What is wrong with the shape of the status of an object that takes the place of `old`.
     pub(crate) fn status_complaints(&self, object: &Value, old: &Value) -> Vec<StatusCause> {
-        let mut check = Check { prefix: "status", causes: Vec::new() };
+        let mut check = Check { prefix: "status", is_default: false, causes: Vec::new() };
         if let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status")) {
             check.value(schema, &Path::Root, status, old.get("status"));
         }
@@ -33,7 +33,7 @@ impl Schema {
 
     /// What is wrong with a default, whose own path is `path`. Each look is only worth it if the one before found nothing.
     pub(super) fn complaints_about_default(&self, path: &str, default: &Value) -> Vec<StatusCause> {
-        let mut check = Check { prefix: path, causes: Vec::new() };
+        let mut check = Check { prefix: path, is_default: true, causes: Vec::new() };
         embedded::check(self, path, default, &mut check.causes);
         if check.causes.is_empty() {
             check.value(self, &Path::Root, default, None);
@@ -85,10 +85,17 @@ impl Schema {
 struct Check<'a> {
     /// Where the walk begins; fields are named from the top, messages from here.
     prefix: &'a str,
+    /// Whether it is a default of the schema itself: a number or text may be anything there.
+    is_default: bool,
     causes: Vec<StatusCause>,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    /// The field of complaints that are about no field in particular.
+    fn nameless(&self) -> &'a str {
+        if self.is_default { self.prefix } else { NO_FIELD }
+    }
+
     fn value(&mut self, schema: &Schema, path: &Path<'_>, value: &Value, old: Option<&Value>) {
         if old == Some(value) {
             return;
@@ -118,7 +125,7 @@ impl Check<'_> {
         let is_whole = matches!(value, Value::Float(number) if number.fract() == 0.0 && number.abs() <= WHOLE_MAX);
         let fits = |ty: &str| ty == found || (ty == "number" && found == "integer") || (ty == "integer" && is_whole);
         let wanted = match (schema.int_or_string, &*schema.ty) {
-            (true, _) if fits("integer") || fits("string") => return,
+            (true, _) if self.is_default || fits("integer") || fits("string") => return,
             (true, _) => "integer,string",
             (false, "") => return,
             (false, ty) if fits(ty) => return,
@@ -146,13 +153,13 @@ impl Check<'_> {
             return;
         }
         let attempt = |schema: &Schema| {
-            let mut check = Check { prefix: self.prefix, causes: Vec::new() };
+            let mut check = Check { prefix: self.prefix, is_default: self.is_default, causes: Vec::new() };
             check.value(schema, path, value, None);
             check.causes
         };
-        let quoted = format!("{:?}", path.to_string());
+        let (quoted, nameless) = (format!("{:?}", path.to_string()), self.nameless());
         let mut causes = Vec::new();
-        let mut complain = |why: &str| causes.push(StatusCause::invalid(NO_FIELD, "\"\"", &format!("{quoted} {why}")));
+        let mut complain = |why: &str| causes.push(StatusCause::invalid(nameless, "\"\"", &format!("{quoted} {why}")));
         if !schema.any_of.is_empty() {
             let failures: Vec<_> = schema.any_of.iter().map(attempt).collect();
             if failures.iter().all(|failure| !failure.is_empty()) {
@@ -160,7 +167,7 @@ impl Check<'_> {
                 causes.extend(failures.into_iter().next().unwrap_or_default());
             }
         }
-        let mut complain = |why: &str| causes.push(StatusCause::invalid(NO_FIELD, "\"\"", &format!("{quoted} {why}")));
+        let mut complain = |why: &str| causes.push(StatusCause::invalid(nameless, "\"\"", &format!("{quoted} {why}")));
         if !schema.one_of.is_empty() {
             let failures: Vec<_> = schema.one_of.iter().map(attempt).collect();
             match failures.iter().filter(|failure| failure.is_empty()).count() {
@@ -180,12 +187,12 @@ impl Check<'_> {
                 let none = if failures.len() == schema.all_of.len() { ". None validated" } else { "" };
                 causes.extend(failures.into_iter().flatten());
                 let why = format!("{quoted} must validate all the schemas (allOf){none}");
-                causes.push(StatusCause::invalid(NO_FIELD, "\"\"", &why));
+                causes.push(StatusCause::invalid(nameless, "\"\"", &why));
             }
         }
         if schema.not.as_deref().is_some_and(|schema| attempt(schema).is_empty()) {
             let why = format!("{quoted} must not validate the schema (not)");
-            causes.push(StatusCause::invalid(NO_FIELD, "\"\"", &why));
+            causes.push(StatusCause::invalid(nameless, "\"\"", &why));
         }
         self.causes.append(&mut causes);
     }
@@ -217,7 +224,7 @@ impl Check<'_> {
                 format => format!("with format {format}"),
             };
             let why = format!("Checked value must be of type {} {format} in {path}", schema.ty);
-            self.causes.push(StatusCause::invalid(NO_FIELD, "\"\"", &why));
+            self.causes.push(StatusCause::invalid(self.nameless(), "\"\"", &why));
         }
         if let Some(factor) = bounds.multiple_of
             && factor > 0.0
