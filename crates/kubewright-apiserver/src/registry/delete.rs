@@ -124,28 +124,25 @@ impl Registry {
         plan: Plan,
     ) -> Result<Option<Deleted>, Rejection> {
         let key = resource.key(namespace, name);
+        let remove = |entry: &Entry<StoredObject>| {
+            let draft = Draft::new(entry.object.value().clone());
+            let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(draft.stamp(revision)));
+            deleted.map(|entry| Deleted::Gone(entry.object))
+        };
         let outcome = match plan {
-            Plan::Remove => {
-                let draft = Draft::new(entry.object.value().clone());
-                let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(draft.stamp(revision)));
-                deleted.map(|entry| Deleted::Gone(entry.object))
-            }
+            Plan::Remove => remove(entry),
             Plan::Mark { value, then_remove } => {
                 let draft = Draft::new(value);
                 let marked =
                     self.store.update(&key, Some(entry.revision), |_, revision| Ok(Some(draft.stamp(revision))));
                 match marked {
-                    Ok(marked) if then_remove => {
-                        let draft = Draft::new(marked.object.value().clone());
-                        let remove = |_: &_, revision| Ok(draft.stamp(revision));
-                        match self.store.delete(&key, Some(marked.revision), remove) {
-                            // Whoever changed it in between has to see it removed as well.
-                            Err(WriteError::Conflict { .. }) => Ok(Deleted::Pending(marked.object)),
-                            // Who waits for the mark, as a kubelet does, may be faster, and it is gone as was asked.
-                            Err(WriteError::NotFound) => Ok(Deleted::Gone(marked.object)),
-                            removed => removed.map(|entry| Deleted::Gone(entry.object)),
-                        }
-                    }
+                    Ok(marked) if then_remove => match remove(&marked) {
+                        // Whoever changed it in between has to see it removed as well.
+                        Err(WriteError::Conflict { .. }) => Ok(Deleted::Pending(marked.object)),
+                        // Who waits for the mark, as a kubelet does, may be faster, and it is gone as was asked.
+                        Err(WriteError::NotFound) => Ok(Deleted::Gone(marked.object)),
+                        removed => removed,
+                    },
                     marked => marked.map(|entry| Deleted::Pending(entry.object)),
                 }
             }
