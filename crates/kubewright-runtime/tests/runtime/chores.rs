@@ -43,6 +43,42 @@ async fn an_object_goes_only_after_it_is_cleaned_up() {
     assert_eq!(journal.take(), ["cleanup fails", "cleanup fails", "cleanup"]);
 }
 
+// The object is another after each of them, and its finalizer goes nevertheless, with those of others left where they are.
+#[tokio::test(start_paused = true)]
+async fn cleaning_up_may_write_to_the_object() {
+    let server = server().await;
+    let maps = config_maps(&server);
+    maps.create(&config_map("a")).await.unwrap();
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let running = Running::start(controller(&server).reconciling(move |map, context: Context| {
+        let journal = noted.clone();
+        async move {
+            let api = context.api::<ConfigMap>("default");
+            finalize(&api, "example.com/cleanup", map, |what| async move {
+                if let Finalizing::Cleanup(map) = what {
+                    journal.note("cleanup");
+                    let others = Api::<ConfigMap>::namespaced(context.client(), "default");
+                    let mut written = others.get(map.name()).await?;
+                    written.data.insert("cleaned", format!("{:?}", std::time::Instant::now()).into());
+                    others.update(&written).await?;
+                }
+                Ok(Outcome::Done)
+            })
+            .await
+        }
+    }));
+    let running = running.working().await;
+    running.idle().await;
+    let mut map = maps.get("a").await.unwrap();
+    map.metadata.finalizers.insert(0, "example.com/other".into());
+    maps.update(&map).await.unwrap();
+    maps.delete("a").await.unwrap();
+    eventually("ours is gone", async || *maps.get("a").await.unwrap().finalizers() == ["example.com/other"]).await;
+    running.idle().await;
+    assert_eq!(journal.take(), ["cleanup"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_object_is_created_then_updated_then_left_alone() {
     let server = server().await;
