@@ -1,7 +1,7 @@
 //! What each key has written that its controller's caches have not shown yet.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
 use kubewright_core::ObjectKey;
@@ -32,6 +32,8 @@ impl Ledger {
 
     /// Whether a key waits to be woken. Asked for each event.
     pub(crate) fn is_anybody_waiting(&self) -> bool {
+        // Behind what the cache shows already; see `settle`.
+        fence(Ordering::SeqCst);
         self.objects.load(Ordering::Acquire) > 0
     }
 
@@ -50,9 +52,12 @@ impl Ledger {
 
     /// Forgets what `has_seen` holds for. True if that was all of `key`; otherwise the key waits to be woken.
     ///
-    /// `has_seen` is asked under the lock, which events need as well: an event that is not seen here finds the key waiting.
+    /// `has_seen` is asked under the lock, which events need as well: an event that is not seen here finds the key waiting. That
+    /// somebody waits is said before it is asked, or an event in between would not look.
     pub(crate) fn settle(&self, key: &ObjectKey, has_seen: impl Fn(&Write) -> bool) -> bool {
         self.change(|state| {
+            self.objects.store(state.waiting_for.len() + 1, Ordering::Release);
+            fence(Ordering::SeqCst);
             let Some(writes) = state.writes_of.get_mut(key) else { return true };
             for seen in writes.extract_if(.., |write| has_seen(write)) {
                 // No event may ever come for it, as for an object that the cache does not keep.
@@ -70,6 +75,16 @@ impl Ledger {
             }
             is_all
         })
+    }
+
+    /// Forgets what `key` has written, which waits for nothing any more.
+    #[inline]
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.change(|state| {
+            for write in state.writes_of.remove(key).unwrap_or_default() {
+                stop_waiting(&mut state.waiting_for, &write.object, key);
+            }
+        });
     }
 
     /// The writes of `key` that have not been seen.
@@ -123,6 +138,33 @@ mod tests {
         assert_eq!(ledger.take_waiting_for(&ObjectKey::cluster("web")), std::slice::from_ref(&two));
         assert!(!ledger.settle(&two, |_| false));
         assert!(ledger.settle(&two, |_| true) && !ledger.is_anybody_waiting() && ledger.is_empty());
+    }
+
+    #[test]
+    fn of_a_key_that_is_left_to_others_nothing_is_kept() {
+        let (ledger, one, two) = (Ledger::default(), ObjectKey::cluster("one"), ObjectKey::cluster("two"));
+        for key in [&one, &two] {
+            ledger.note(key, write(0, "web"));
+            assert!(!ledger.settle(key, |_| false));
+        }
+        ledger.forget(&one);
+        assert!(ledger.writes_of(&one).is_empty() && ledger.is_anybody_waiting());
+        assert_eq!(ledger.take_waiting_for(&ObjectKey::cluster("web")), std::slice::from_ref(&two));
+        ledger.forget(&two);
+        assert!(ledger.is_empty() && !ledger.is_anybody_waiting());
+    }
+
+    // An event comes between the question whether it has been seen and the note that somebody waits for it.
+    #[test]
+    fn an_event_that_comes_while_a_key_is_asked_about_finds_it_waiting() {
+        let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
+        ledger.note(&key, write(0, "web"));
+        let looks = std::cell::Cell::new(false);
+        ledger.settle(&key, |_| {
+            looks.set(ledger.is_anybody_waiting());
+            false
+        });
+        assert!(looks.get(), "whoever looks now takes the lock, and waits for the note");
     }
 
     #[test]

@@ -85,6 +85,9 @@ impl Shared {
         self.pending.take(key);
         self.forget(key);
         self.succeeded(key);
+        if !self.writes.is_empty() {
+            self.writes.forget(key);
+        }
     }
 
     /// Lets the limiter forget the failures of `key`.
