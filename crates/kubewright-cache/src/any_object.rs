@@ -51,12 +51,12 @@ impl Delta<dyn AnyObject> {
                 Delta::Deleted(Deleted::LastKnown { key, object: object.map(typed) })
             }
             Delta::Replaced(object) => Delta::Replaced(typed(object)),
-            Delta::ReplacedAll { objects, version } => {
-                Delta::ReplacedAll { objects: objects.into_iter().map(typed).collect(), version }
+            Delta::ReplacedAll { namespace, objects, version } => {
+                Delta::ReplacedAll { namespace, objects: objects.into_iter().map(typed).collect(), version }
             }
             Delta::Sync(object) => Delta::Sync(typed(object)),
             Delta::SyncAll => Delta::SyncAll,
-            Delta::Bookmark(version) => Delta::Bookmark(version),
+            Delta::Bookmark { namespace, version } => Delta::Bookmark { namespace, version },
         }
     }
 }

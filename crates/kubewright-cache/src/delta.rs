@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubewright_core::{ObjectKey, ResourceVersion};
+use kubewright_core::{ObjectKey, ResourceVersion, Str};
 
 use crate::AnyObject;
 
@@ -69,6 +69,8 @@ pub enum Delta<T: ?Sized> {
     Replaced(Arc<T>),
     /// A list: these objects and no others.
     ReplacedAll {
+        /// The namespace that was listed; empty if all were, or objects of the cluster.
+        namespace: Str,
         /// The objects in the order of the list.
         objects: Vec<Arc<T>>,
         /// The version of the list.
@@ -79,7 +81,12 @@ pub enum Delta<T: ?Sized> {
     /// A periodic reminder of all objects.
     SyncAll,
     /// Nothing has changed up to this version.
-    Bookmark(ResourceVersion),
+    Bookmark {
+        /// The namespace that this is said of; empty for all.
+        namespace: Str,
+        /// The version.
+        version: ResourceVersion,
+    },
 }
 
 impl<T: ?Sized> Clone for Delta<T> {
@@ -89,12 +96,14 @@ impl<T: ?Sized> Clone for Delta<T> {
             Delta::Updated(object) => Delta::Updated(object.clone()),
             Delta::Deleted(deleted) => Delta::Deleted(deleted.clone()),
             Delta::Replaced(object) => Delta::Replaced(object.clone()),
-            Delta::ReplacedAll { objects, version } => {
-                Delta::ReplacedAll { objects: objects.clone(), version: version.clone() }
+            Delta::ReplacedAll { namespace, objects, version } => {
+                Delta::ReplacedAll { namespace: namespace.clone(), objects: objects.clone(), version: version.clone() }
             }
             Delta::Sync(object) => Delta::Sync(object.clone()),
             Delta::SyncAll => Delta::SyncAll,
-            Delta::Bookmark(version) => Delta::Bookmark(version.clone()),
+            Delta::Bookmark { namespace, version } => {
+                Delta::Bookmark { namespace: namespace.clone(), version: version.clone() }
+            }
         }
     }
 }
@@ -116,7 +125,7 @@ impl<T: AnyObject + ?Sized> Delta<T> {
                 Some(object)
             }
             Delta::Deleted(deleted) => deleted.object(),
-            Delta::ReplacedAll { .. } | Delta::SyncAll | Delta::Bookmark(_) => None,
+            Delta::ReplacedAll { .. } | Delta::SyncAll | Delta::Bookmark { .. } => None,
         }
     }
 

@@ -12,11 +12,26 @@ use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
 use tokio_util::sync::CancellationToken;
 
+use crate::queue::BoxFuture;
+
 type Work<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
 /// Does `work` until `stop` is cancelled.
 pub(crate) async fn run_until(stop: &CancellationToken, work: Work<'_>) {
     stop.run_until_cancelled(work).await;
+}
+
+/// Does all of it, side by side.
+pub(crate) fn all(works: Vec<BoxFuture<'_, ()>>) -> BoxFuture<'_, ()> {
+    let mut works: Vec<Option<BoxFuture<'_, ()>>> = works.into_iter().map(Some).collect();
+    Box::pin(poll_fn(move |context| {
+        for place in &mut works {
+            if place.as_mut().is_some_and(|work| work.as_mut().poll(context).is_ready()) {
+                *place = None;
+            }
+        }
+        if works.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
+    }))
 }
 
 /// Waits until something has synced; false if it stopped before.

@@ -26,7 +26,7 @@ pub(super) struct Key {
     objects: TypeId,
     resource: GroupVersionResource,
     is_metadata: bool,
-    namespace: Str,
+    namespaces: Vec<Str>,
     label_selector: String,
     field_selector: String,
     transform: Str,
@@ -91,7 +91,7 @@ pub(super) struct Asked {
 pub(super) struct Specification {
     pub(super) name: String,
     pub(super) resource: GroupVersionResource,
-    pub(super) namespace: Str,
+    pub(super) namespaces: Vec<Str>,
     pub(super) labels: Selector,
     pub(super) fields: FieldSelector,
 }
@@ -107,7 +107,7 @@ impl Shared {
         let mut state = self.state();
         let Asked { objects, type_name, resource, is_metadata, which } = asked;
         let of_type = options.which_of.get(&objects).cloned().unwrap_or_default();
-        let namespace = which.namespace.or(of_type.namespace).or_else(|| options.namespace.clone()).unwrap_or_default();
+        let namespaces = which.namespaces.or(of_type.namespaces).unwrap_or_else(|| options.namespaces.clone());
         let or_all = |one: Option<Selector>| one.unwrap_or_else(|| options.label_selector.clone());
         let labels = or_all(which.label_selector.or(of_type.label_selector));
         let or_all = |one: Option<FieldSelector>| one.unwrap_or_else(|| options.field_selector.clone());
@@ -116,7 +116,7 @@ impl Shared {
             objects,
             resource: resource.clone(),
             is_metadata,
-            namespace: namespace.clone(),
+            namespaces: namespaces.clone(),
             label_selector: labels.to_string(),
             field_selector: fields.to_string(),
             transform: which.transform,
@@ -135,9 +135,9 @@ impl Shared {
             name.extend([" as ", type_name]);
         }
         let informer =
-            make(Specification { name: name.clone(), resource, namespace: namespace.clone(), labels, fields });
+            make(Specification { name: name.clone(), resource, namespaces: namespaces.clone(), labels, fields });
         let stop = self.stop.child_token();
-        let lease = Arc::new(Lease { stop: stop.clone(), namespace });
+        let lease = Arc::new(Lease { stop: stop.clone(), is_all: namespaces == options.namespaces, namespaces });
         let entry = Entry { informer: informer.clone(), lease: Arc::downgrade(&lease), name, stop, is_started: false };
         state.entry_of.insert(key, entry);
         (informer, lease)
@@ -150,8 +150,9 @@ impl Key {
         if self.is_metadata {
             name.push_str(" (metadata)");
         }
+        let namespaces = self.namespaces.iter().map(Str::as_str).collect::<Vec<_>>().join(", ");
         for (what, text) in [
-            ("in", self.namespace.as_str()),
+            ("in", namespaces.as_str()),
             ("with", &self.label_selector),
             ("where", &self.field_selector),
             ("after", &self.transform),

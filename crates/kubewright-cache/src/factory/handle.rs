@@ -21,8 +21,10 @@ pub struct InformerHandle<T> {
 /// Held by all who use an informer; stops it when dropped.
 pub(super) struct Lease {
     pub(super) stop: CancellationToken,
-    /// Where the informer looks; empty for everywhere.
-    pub(super) namespace: Str,
+    /// Where the informer looks; none for everywhere.
+    pub(super) namespaces: Vec<Str>,
+    /// Whether that is wherever the factory looks.
+    pub(super) is_all: bool,
 }
 
 impl Drop for Lease {
@@ -48,9 +50,15 @@ impl<T: Object> InformerHandle<T> {
         &self.informer
     }
 
-    /// The namespace whose objects it has; empty if it has those of all, or of the cluster.
-    pub fn namespace(&self) -> &str {
-        &self.lease.namespace
+    /// The namespaces whose objects it has, in order; none if it has those of all, or of the cluster.
+    pub fn namespaces(&self) -> &[Str] {
+        &self.lease.namespaces
+    }
+
+    /// Whether it has the objects of this namespace; of the empty one, whether it has those of all that the factory looks into.
+    pub fn covers(&self, namespace: &str) -> bool {
+        let Lease { namespaces, is_all, .. } = &*self.lease;
+        namespaces.is_empty() || namespaces.iter().any(|one| *one == *namespace) || namespace.is_empty() && *is_all
     }
 
     /// What reads the cache; keeps the informer running.

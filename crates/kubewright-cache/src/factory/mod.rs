@@ -26,6 +26,7 @@ pub use options::{FactoryOptions, Scoped};
 
 use crate::informer::SharedIndexInformer;
 use crate::list_watch::ListWatch;
+use crate::lister_watcher::ListerWatcher;
 use crate::reflector::Health;
 use crate::task::Tasks;
 use entry::{AnyInformer, Asked, Make, State};
@@ -138,7 +139,7 @@ impl SharedInformerFactory {
     pub fn informer_with<T: Kind>(&self, mut which: Scoped<T>) -> InformerHandle<T> {
         if !T::RESOURCE.namespaced {
             // Objects of the cluster are in no namespace, whatever that of the factory is.
-            which.which.namespace = Some(Str::new());
+            which.which.namespaces = Some(Vec::new());
         }
         self.of_api(Api::<T>::all(&self.shared.client), which)
     }
@@ -166,7 +167,7 @@ impl SharedInformerFactory {
         self.get_or_make(resource, false, which, |namespace| {
             // An `api` of the cluster stays as it is, and one of a namespace becomes that of all.
             let is_as_asked = namespace.is_empty() && !matches!(api.scope(), Scope::Namespace(_));
-            ListWatch::new(if is_as_asked { api } else { api.namespace(namespace) })
+            ListWatch::new(if is_as_asked { api.clone() } else { api.clone().namespace(namespace.clone()) })
         })
     }
 
@@ -180,7 +181,8 @@ impl SharedInformerFactory {
     ) -> InformerHandle<PartialObjectMetadata> {
         let api = self.shared.client.metadata(resource.clone());
         self.get_or_make(resource, true, which, |namespace| {
-            ListWatch::of_metadata(if namespace.is_empty() { api } else { api.namespace(namespace) })
+            let api = api.clone();
+            ListWatch::of_metadata(if namespace.is_empty() { api } else { api.namespace(namespace.clone()) })
         })
     }
 
@@ -189,22 +191,32 @@ impl SharedInformerFactory {
         resource: GroupVersionResource,
         is_metadata: bool,
         which: Scoped<T>,
-        list_watch: impl FnOnce(Str) -> ListWatch<T>,
+        list_watch: impl Fn(&Str) -> ListWatch<T>,
     ) -> InformerHandle<T> {
         let Scoped { which, transform, through } = which;
         let (objects, type_name) = (TypeId::of::<T>(), std::any::type_name::<T>());
         let options = &self.shared.options;
         let make: Make<'_> = Box::new(|wanted| {
-            let mut list_watch = list_watch(wanted.namespace).labels(wanted.labels).fields(wanted.fields);
-            if let Some(patience) = options.reflector.choices.patience {
-                list_watch = list_watch.answer_timeout(patience);
-            }
-            let options = options.for_informer(&wanted.name, wanted.resource, transform);
-            let source = match through {
-                Some(through) => through(list_watch),
-                None => Box::new(list_watch),
+            let list_watch = |namespace: &Str| {
+                let list_watch = list_watch(namespace).labels(wanted.labels.clone()).fields(wanted.fields.clone());
+                match options.reflector.choices.patience {
+                    Some(patience) => list_watch.answer_timeout(patience),
+                    None => list_watch,
+                }
             };
-            Arc::new(SharedIndexInformer::over(source, options))
+            let one = |namespace: &Str| Box::new(list_watch(namespace)) as Box<dyn ListerWatcher<T>>;
+            let sources = match (wanted.namespaces.as_slice(), through) {
+                (several @ [_, _, ..], _) => several.iter().map(|each| (each.clone(), one(each))).collect(),
+                (one_or_all, through) => {
+                    let namespace = one_or_all.first().cloned().unwrap_or_default();
+                    let source = match through {
+                        Some(through) => through(list_watch(&namespace)),
+                        None => one(&namespace),
+                    };
+                    vec![(Str::new(), source)]
+                }
+            };
+            Arc::new(SharedIndexInformer::over(sources, options.for_informer(&wanted.name, wanted.resource, transform)))
         });
         let asked = Asked { objects, type_name, resource, is_metadata, which };
         let (informer, lease) = self.shared.get_or_make(asked, make);

@@ -20,7 +20,7 @@ use crate::store::Indexers;
 #[derive(Default, Clone)]
 #[doc(alias = "NewSharedInformerFactoryWithOptions")]
 pub struct FactoryOptions {
-    pub(super) namespace: Option<Str>,
+    pub(super) namespaces: Vec<Str>,
     pub(super) label_selector: Selector,
     pub(super) field_selector: FieldSelector,
     pub(super) resync: Option<Duration>,
@@ -39,8 +39,18 @@ impl FactoryOptions {
     /// Only objects of this namespace. All by default.
     #[must_use]
     #[doc(alias = "WithNamespace")]
-    pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
-        self.namespace = Some(namespace.into());
+    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
+        self.namespaces([namespace])
+    }
+
+    /// Only objects of these namespaces, for who may not look into all. None, or an empty one among them, stands for all.
+    ///
+    /// Each is listed and watched on its own, into one cache, which has synced when it has the objects of all. After that, one that
+    /// cannot be read any more does not hold up the others.
+    #[must_use]
+    #[doc(alias = "DefaultNamespaces")]
+    pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
+        self.namespaces = these(namespaces);
         self
     }
 
@@ -99,8 +109,15 @@ impl FactoryOptions {
     /// Of one type only the objects of this namespace; the empty one stands for all.
     #[must_use]
     #[doc(alias = "ByObject")]
-    pub fn namespace_of<T: Object>(mut self, namespace: impl Into<Str>) -> Self {
-        self.which_of.entry(TypeId::of::<T>()).or_default().namespace = Some(namespace.into());
+    pub fn namespace_of<T: Object>(self, namespace: impl Into<Str>) -> Self {
+        self.namespaces_of::<T>([namespace])
+    }
+
+    /// Of one type only the objects of these namespaces, in place of what is said for all; none stands for all.
+    #[must_use]
+    #[doc(alias = "ByObject")]
+    pub fn namespaces_of<T: Object>(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
+        self.which_of.entry(TypeId::of::<T>()).or_default().namespaces = Some(these(namespaces));
         self
     }
 
@@ -208,6 +225,14 @@ impl FactoryOptions {
     }
 }
 
+/// Namespaces, each once and in order; none for all.
+fn these(namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Vec<Str> {
+    let mut these: Vec<Str> = namespaces.into_iter().map(Into::into).collect();
+    these.sort_unstable();
+    these.dedup();
+    if these.first().is_some_and(|first| first.is_empty()) { Vec::new() } else { these }
+}
+
 /// A handler of errors, in a function that does not depend on a type.
 fn calling(handler: ErrorHandler) -> impl Fn(&ReflectorError) + Send + Sync + 'static {
     move |error| handler(error)
@@ -216,7 +241,7 @@ fn calling(handler: ErrorHandler) -> impl Fn(&ReflectorError) + Send + Sync + 's
 impl fmt::Debug for FactoryOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FactoryOptions")
-            .field("namespace", &self.namespace)
+            .field("namespaces", &self.namespaces)
             .field("labels", &self.label_selector)
             .field("fields", &self.field_selector)
             .field("resync", &self.resync)
@@ -235,7 +260,7 @@ pub struct Scoped<T> {
 /// The same as far as it does not depend on the type of the objects.
 #[derive(Default, Clone)]
 pub(super) struct Which {
-    pub(super) namespace: Option<Str>,
+    pub(super) namespaces: Option<Vec<Str>>,
     pub(super) label_selector: Option<Selector>,
     pub(super) field_selector: Option<FieldSelector>,
     /// The name of the transform, by which two are told apart; empty if there is none.
@@ -247,7 +272,7 @@ pub(super) struct Which {
 impl Which {
     /// In this namespace unless another is given.
     pub(super) fn default_namespace(&mut self, namespace: &Str) {
-        self.namespace.get_or_insert_with(|| namespace.clone());
+        self.namespaces.get_or_insert_with(|| these([namespace.clone()]));
     }
 }
 
@@ -263,8 +288,14 @@ impl<T> Default for Scoped<T> {
 impl<T> Scoped<T> {
     /// Only objects of this namespace.
     #[must_use]
-    pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
-        self.which.namespace = Some(namespace.into());
+    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
+        self.namespaces([namespace])
+    }
+
+    /// Only objects of these namespaces; none, or an empty one among them, stands for all.
+    #[must_use]
+    pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
+        self.which.namespaces = Some(these(namespaces));
         self
     }
 
@@ -293,7 +324,7 @@ impl<T> Scoped<T> {
     }
 
     /// Puts something between the client and the informer, which lists and watches through it. Informers with something of
-    /// the same name between are one.
+    /// the same name between are one. Not where each of several namespaces is watched on its own: there nothing is between.
     #[must_use]
     pub fn through<L: ListerWatcher<T>>(
         mut self,
@@ -308,6 +339,6 @@ impl<T> Scoped<T> {
 
 impl<T> fmt::Debug for Scoped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scoped").field("namespace", &self.which.namespace).finish_non_exhaustive()
+        f.debug_struct("Scoped").field("namespaces", &self.which.namespaces).finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kubewright_core::{Object, ResourceVersion};
+use kubewright_core::Object;
 
 use super::event::Event;
 use crate::store::{Snapshot, Store, Transaction};
@@ -56,12 +56,16 @@ pub(crate) fn apply<T: Object>(
                     derived.put(transaction, object);
                 }
                 Delta::Deleted(deleted) => derived.delete(transaction, deleted),
-                Delta::ReplacedAll { objects, version } => {
-                    derived.replace(transaction, objects, version);
-                    reminder = Reminder::Repeated;
+                Delta::ReplacedAll { namespace, objects, version } => {
+                    derived.replace(transaction, &namespace, objects);
+                    transaction.listed(&namespace, version);
+                    // Of one namespace there is no reminder: it would be one of all the others as well.
+                    if namespace.is_empty() {
+                        reminder = Reminder::Repeated;
+                    }
                 }
                 Delta::SyncAll => reminder = Reminder::All,
-                Delta::Bookmark(version) => transaction.bookmark(version),
+                Delta::Bookmark { namespace, version } => transaction.bookmark(&namespace, version),
             }
         }
     });
@@ -103,13 +107,13 @@ impl<T: Object> Derived<T> {
     }
 
     /// Changes only what is different, so that the store before and the one after share the rest: deletions first, then
-    /// the rest in the order of the list.
-    fn replace(&mut self, transaction: &mut Transaction<T>, objects: Vec<Arc<T>>, version: ResourceVersion) {
+    /// the rest in the order of the list. Of other namespaces than the one that was listed, if only one was, nothing is changed.
+    fn replace(&mut self, transaction: &mut Transaction<T>, namespace: &str, objects: Vec<Arc<T>>) {
         if transaction.is_empty() {
             // All of it is new, and nothing can be gone.
             self.events.reserve_exact(objects.len());
             objects.into_iter().for_each(|object| self.put(transaction, object));
-            return transaction.bookmark(version);
+            return;
         }
         let at_first = self.events.len();
         for object in objects.iter() {
@@ -120,7 +124,8 @@ impl<T: Object> Derived<T> {
         }
         let address = |object: &Arc<T>| Arc::as_ptr(object).addr();
         let listed: HashSet<usize> = objects.iter().map(address).collect();
-        let is_gone = |object: &&Arc<T>| !listed.contains(&address(object));
+        let is_in = |object: &T| namespace.is_empty() || object.namespace() == namespace;
+        let is_gone = |object: &&Arc<T>| is_in(object) && !listed.contains(&address(object));
         let gone: Vec<Arc<T>> = transaction.snapshot().iter().filter(is_gone).cloned().collect();
         let mut deletions = Vec::with_capacity(gone.len());
         for object in gone {
@@ -133,7 +138,6 @@ impl<T: Object> Derived<T> {
             self.events.append(&mut deletions);
             self.events.append(&mut changed);
         }
-        transaction.bookmark(version);
     }
 }
 

@@ -6,14 +6,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::populated::Populated;
 use super::{
     BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
-    shareable, through, tombstone,
+    is_in, shareable, through, tombstone,
 };
 use crate::{AnyObject, Deleted, Delta};
 
@@ -40,12 +40,13 @@ struct Shared<T: ?Sized> {
 pub struct DeltaFifoOptions<T: ?Sized> {
     known_objects: Option<Arc<dyn KnownObjects<T>>>,
     emit_replaced: bool,
+    emit_bookmarks: bool,
     transform: Option<SharedTransform<T>>,
 }
 
 impl<T: ?Sized> Default for DeltaFifoOptions<T> {
     fn default() -> Self {
-        DeltaFifoOptions { known_objects: None, emit_replaced: false, transform: None }
+        DeltaFifoOptions { known_objects: None, emit_replaced: false, emit_bookmarks: false, transform: None }
     }
 }
 
@@ -70,6 +71,12 @@ impl<T: ?Sized> DeltaFifoOptions<T> {
         self
     }
 
+    /// Bookmarks, and one behind each list, come out as well, so that the consumer knows its version.
+    pub(crate) fn emit_bookmarks(mut self) -> Self {
+        self.emit_bookmarks = true;
+        self
+    }
+
     /// Changes each object once on its way in. None by default.
     #[must_use]
     pub fn transform(mut self, transform: Transform<T>) -> Self
@@ -85,6 +92,8 @@ struct State<T: ?Sized> {
     /// Invariant: has the keys of `line`, each with at least one delta.
     items: HashMap<ObjectKey, Vec<Delta<T>>>,
     line: VecDeque<ObjectKey>,
+    /// Versions that are reached when so many more have been popped.
+    marks: VecDeque<(usize, Delta<T>)>,
     populated: Populated,
     is_closed: bool,
 }
@@ -100,8 +109,13 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
     #[doc(alias = "NewDeltaFIFOWithOptions")]
     #[must_use]
     pub fn new(options: DeltaFifoOptions<T>) -> Self {
-        let state =
-            State { items: HashMap::new(), line: VecDeque::new(), populated: Populated::default(), is_closed: false };
+        let state = State {
+            items: HashMap::new(),
+            line: VecDeque::new(),
+            marks: VecDeque::new(),
+            populated: Populated::default(),
+            is_closed: false,
+        };
         DeltaFifo { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new(), options }) }
     }
 
@@ -140,6 +154,16 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
 
     /// There are these objects and no others: each is queued, then a tombstone for each other one that is known.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<(), TransformError> {
+        self.replace_in("", objects, ResourceVersion::default())
+    }
+
+    /// The same of one namespace: others stay as they are. The empty one stands for all.
+    pub fn replace_in(
+        &self,
+        namespace: &str,
+        objects: impl IntoIterator<Item = Arc<T>>,
+        version: ResourceVersion,
+    ) -> Result<(), TransformError> {
         let options = &self.shared.options;
         let objects: Result<Vec<Arc<T>>, _> =
             objects.into_iter().map(|object| through(&options.transform, object)).collect();
@@ -151,20 +175,38 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
             state.append(if options.emit_replaced { Delta::Replaced(object) } else { Delta::Sync(object) });
         }
         let mut gone: Vec<Delta<T>> = Vec::new();
-        for (key, deltas) in state.items.iter().filter(|(key, _)| !listed.contains(key)) {
+        let is_gone = |key: &ObjectKey| is_in(namespace, key) && !listed.contains(key);
+        for (key, deltas) in state.items.iter().filter(|(key, _)| is_gone(key)) {
             // The newest state that is known, be it the one in a tombstone before.
             gone.push(tombstone(key.clone(), deltas.last().and_then(|delta| delta.object().cloned())));
         }
         if let Some(known) = &options.known_objects {
-            let unseen = |key: &ObjectKey| !listed.contains(key) && !state.items.contains_key(key);
+            let unseen = |key: &ObjectKey| is_gone(key) && !state.items.contains_key(key);
             let keys = known.list_keys().into_iter().filter(unseen);
             gone.extend(keys.map(|key| tombstone(key.clone(), known.get_by_key(&key))).collect::<Vec<_>>());
         }
-        state.populated.by_list(listed.len() + gone.len());
         gone.into_iter().for_each(|delta| state.append(delta));
+        let count = state.line.len();
+        state.populated.by_list(namespace, count);
+        if options.emit_bookmarks {
+            state.mark(namespace, version);
+        }
         drop(state);
         self.shared.changed.notify_waiters();
         Ok(())
+    }
+
+    /// Nothing has changed in a namespace up to this version; in none, if it is empty.
+    pub(crate) fn bookmark_in(&self, namespace: &str, version: ResourceVersion) {
+        if self.shared.options.emit_bookmarks {
+            self.lock().mark(namespace, version);
+            self.shared.changed.notify_waiters();
+        }
+    }
+
+    /// The first list is one of each of these namespaces, which come by [`replace_in`](Self::replace_in).
+    pub fn await_lists_of(&self, namespaces: Vec<Str>) {
+        self.lock().populated.await_lists_of(namespaces);
     }
 
     /// Queues a reminder of each known object that has nothing else queued.
@@ -230,7 +272,8 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
                 let mut state = self.lock();
                 let is_in_initial_list = !state.populated.has_synced();
                 if let Some(key) = state.line.pop_front() {
-                    let deltas = state.items.remove(&key).expect("keys in line have deltas");
+                    let mut deltas = state.items.remove(&key).expect("keys in line have deltas");
+                    deltas.extend(state.pass_marks());
                     state.populated.popped(1);
                     let start = Instant::now();
                     let result = process(deltas, is_in_initial_list);
@@ -238,6 +281,11 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
                         tracing::debug!(%key, depth = state.line.len(), took = ?start.elapsed(), "slow processing of deltas");
                     }
                     return Ok(result);
+                }
+                // Those of lists of nothing, and of bookmarks that found nothing in line.
+                let marks = state.pass_marks();
+                if !marks.is_empty() {
+                    return Ok(process(marks, is_in_initial_list));
                 }
                 if state.is_closed {
                     return Err(QueueClosed);
@@ -280,6 +328,22 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
     }
 }
 
+impl<T: ?Sized> State<T> {
+    /// What is in line now leads to this version.
+    fn mark(&mut self, namespace: &str, version: ResourceVersion) {
+        if !version.is_empty() {
+            self.marks.push_back((self.line.len(), Delta::Bookmark { namespace: namespace.into(), version }));
+        }
+    }
+
+    /// One has been taken out of line, if there was one: the versions that are reached by that.
+    fn pass_marks(&mut self) -> Vec<Delta<T>> {
+        self.marks.iter_mut().for_each(|(left, _)| *left = left.saturating_sub(1));
+        let reached = self.marks.iter().take_while(|(left, _)| *left == 0).count();
+        self.marks.drain(..reached).map(|(_, bookmark)| bookmark).collect()
+    }
+}
+
 impl<T: AnyObject + ?Sized> State<T> {
     fn append(&mut self, delta: Delta<T>) {
         let key = delta.key().expect("only changes of one object get here");
@@ -317,8 +381,8 @@ impl<T: AnyObject + ?Sized> ReflectorStore<T> for DeltaFifo<T> {
         DeltaFifo::delete(self, object)
     }
 
-    fn replace(&self, objects: Vec<Arc<T>>, _: ResourceVersion) -> Result<(), TransformError> {
-        DeltaFifo::replace(self, objects)
+    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
+        self.replace_in("", objects, version)
     }
 
     fn resync(&self) {

@@ -102,7 +102,7 @@ impl<T: Object> Fifo<T> {
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) {
         self.change(|state| {
             state.items = objects.into_iter().map(|object| (object.key(), object)).collect();
-            state.populated.by_list(state.items.len());
+            state.populated.by_list("", state.items.len());
             state.requeue();
         });
     }

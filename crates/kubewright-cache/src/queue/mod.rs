@@ -8,9 +8,11 @@ mod fifo;
 mod populated;
 mod real_fifo;
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -28,7 +30,7 @@ pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
 /// Changes an object on its way into the cache, for example to drop what nobody reads; called once for each.
 ///
-/// An object for which it fails does not enter.
+/// An object for which it fails, or panics, does not enter.
 #[doc(alias = "TransformFunc")]
 pub type Transform<T> = Arc<dyn Fn(T) -> Result<T, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
@@ -48,7 +50,15 @@ pub(crate) fn transformed<T: Object>(
 ) -> Result<Arc<T>, TransformError> {
     let Some(transform) = transform else { return Ok(object) };
     let key = object.key();
-    transform(Arc::unwrap_or_clone(object)).map(Arc::new).map_err(|source| TransformError { key, source })
+    // One object that it was not made for must not end the cache of all.
+    let transformed = catch_unwind(AssertUnwindSafe(|| transform(Arc::unwrap_or_clone(object))));
+    let result = transformed.unwrap_or_else(|panic| Err(format!("it panicked: {}", text_of(&*panic)).into()));
+    result.map(Arc::new).map_err(|source| TransformError { key, source })
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
 /// A transform as queues keep it, which do not know the size of their objects.
@@ -207,6 +217,11 @@ impl<T: Object> ReflectorStore<T> for Store<T> {
     fn known(&self, object: &T) -> Option<Arc<T>> {
         Store::get(self, object)
     }
+}
+
+/// Whether an object of this key is in a namespace, of which the empty one stands for all.
+fn is_in(namespace: &str, key: &ObjectKey) -> bool {
+    namespace.is_empty() || *key.namespace() == *namespace
 }
 
 /// A deletion that nobody saw, with what the store behind a queue knows of the object.

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kubewright_core::{Object, ObjectKey, ResourceVersion, hash};
+use kubewright_core::{Object, ObjectKey, ResourceVersion, Str, hash};
 use tokio::sync::Notify;
 
 use super::populated::Populated;
 use super::{
     BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
-    shareable, through, tombstone,
+    is_in, shareable, through, tombstone,
 };
 use crate::{AnyObject, Deleted, Delta};
 
@@ -144,20 +144,31 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         objects: impl IntoIterator<Item = Arc<T>>,
         version: impl Into<ResourceVersion>,
     ) -> Result<(), TransformError> {
+        self.replace_in(Str::new(), objects, version)
+    }
+
+    /// The same of one namespace: others stay as they are. The empty one stands for all.
+    pub fn replace_in(
+        &self,
+        namespace: Str,
+        objects: impl IntoIterator<Item = Arc<T>>,
+        version: impl Into<ResourceVersion>,
+    ) -> Result<(), TransformError> {
         let options = &self.shared.options;
         let objects: Result<Vec<Arc<T>>, _> =
             objects.into_iter().map(|object| through(&options.transform, object)).collect();
         let objects = objects?;
         self.change(|state| {
             if options.item_by_item {
-                let gone = self.tombstones(state, &objects);
+                let gone = self.tombstones(state, &objects, &namespace);
                 state.line.extend(gone);
                 state.line.extend(objects.into_iter().map(Delta::Replaced));
             } else {
-                state.line.push_back(Delta::ReplacedAll { objects, version: version.into() });
+                let namespace = namespace.clone();
+                state.line.push_back(Delta::ReplacedAll { namespace, objects, version: version.into() });
             }
             let count = state.line.len();
-            state.populated.by_list(count);
+            state.populated.by_list(&namespace, count);
         });
         Ok(())
     }
@@ -177,9 +188,20 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
 
     /// Queues that nothing has changed up to this version; not [`item_by_item`](RealFifoOptions::item_by_item).
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
+        self.bookmark_in(Str::new(), version);
+    }
+
+    /// The same of one namespace. The empty one stands for all.
+    pub fn bookmark_in(&self, namespace: Str, version: impl Into<ResourceVersion>) {
         if !self.shared.options.item_by_item {
-            self.change(|state| state.line.push_back(Delta::Bookmark(version.into())));
+            let version = version.into();
+            self.change(|state| state.line.push_back(Delta::Bookmark { namespace, version }));
         }
+    }
+
+    /// The first list is one of each of these namespaces, which come by [`replace_in`](Self::replace_in).
+    pub fn await_lists_of(&self, namespaces: Vec<Str>) {
+        self.lock().populated.await_lists_of(namespaces);
     }
 
     /// Waits for changes, takes out as many as can be applied at once and hands them to `process`, with whether they are
@@ -245,13 +267,14 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         self.len() == 0
     }
 
-    /// Deletions of all that a list no longer contains: first of what is queued, then of what only the consumer has.
-    fn tombstones(&self, state: &State<T>, objects: &[Arc<T>]) -> Vec<Delta<T>> {
+    /// Deletions of all in a namespace that its list no longer contains: first of what is queued, then of what only the consumer has.
+    fn tombstones(&self, state: &State<T>, objects: &[Arc<T>], namespace: &str) -> Vec<Delta<T>> {
         let listed: HashSet<ObjectKey> = objects.iter().map(|object| object.key()).collect();
         let mut last: HashMap<ObjectKey, &Delta<T>> = HashMap::new();
         let mut order: Vec<ObjectKey> = Vec::new();
         for delta in &state.line {
             if let Some(key) = delta.key()
+                && is_in(namespace, &key)
                 && last.insert(key.clone(), delta).is_none()
             {
                 order.push(key);
@@ -264,7 +287,8 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
             }
         }
         if let Some(known) = &self.shared.options.known_objects {
-            let keys = known.list_keys().into_iter().filter(|key| !listed.contains(key) && !last.contains_key(key));
+            let is_gone = |key: &ObjectKey| is_in(namespace, key) && !listed.contains(key) && !last.contains_key(key);
+            let keys = known.list_keys().into_iter().filter(is_gone);
             gone.extend(keys.map(|key| tombstone(key.clone(), known.get_by_key(&key))));
         }
         gone

@@ -67,6 +67,24 @@ impl Health {
         self.last_contact.map(|at| at.elapsed())
     }
 
+    /// How two do together: as the one that is worse off.
+    pub(crate) fn and(self, other: Health) -> Health {
+        let (worse, better) = if other.is_worse_than(&self) { (other, self) } else { (self, other) };
+        Health {
+            last_error: worse.last_error.or(better.last_error),
+            last_contact: worse.last_contact.zip(better.last_contact).map(|(one, two)| one.min(two)),
+            lists: worse.lists.min(better.lists),
+            failures: worse.failures.max(better.failures),
+            skipped: worse.skipped + better.skipped,
+            ..worse
+        }
+    }
+
+    fn is_worse_than(&self, other: &Health) -> bool {
+        let rank = |health: &Health| (health.failures > 0, !health.is_healthy(), health.last_error.is_some());
+        rank(self) > rank(other)
+    }
+
     pub(super) fn enter(&mut self, state: HealthState) {
         if self.state != state {
             self.state = state;

@@ -101,6 +101,15 @@ impl<T> ReflectorOptions<T> {
         ReflectorOptions { choices: self.choices.of_another(), transform: None }
     }
 
+    /// The same for another namespace of the same objects.
+    pub(crate) fn of_namespace(&self, namespace: &str) -> Self {
+        let (mut choices, transform) = (self.choices.clone(), self.transform.clone());
+        if !namespace.is_empty() && !choices.name.is_empty() {
+            choices.name.extend([": ", namespace]);
+        }
+        ReflectorOptions { choices, transform }
+    }
+
     /// The name in diagnostics. Empty by default.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {

@@ -1,6 +1,7 @@
 //! Goes from round to round, and keeps account of how that goes.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -154,8 +155,10 @@ impl Shared {
     }
 
     pub(super) fn tell(&self, error: ReflectorError) {
-        if let Some(handler) = &self.choices.on_error {
-            handler(&error);
+        if let Some(handler) = &self.choices.on_error
+            && catch_unwind(AssertUnwindSafe(|| handler(&error))).is_err()
+        {
+            tracing::error!(reflector = %self.choices.name, %error, "a handler of errors panicked");
         }
         self.progress().health.last_error = Some((Arc::new(error), Instant::now()));
     }

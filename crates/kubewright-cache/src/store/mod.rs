@@ -24,6 +24,7 @@ mod table;
 mod threads;
 mod transaction;
 mod trie;
+mod versions;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -131,7 +132,7 @@ impl<T: Object> Store<T> {
     /// The version of the last change, list or bookmark; empty if none had one.
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> ResourceVersion {
-        self.shared.published.look(|state| state.version.clone())
+        self.shared.published.look(|state| state.versions.last.clone())
     }
 
     /// Objects with this value in an index. Takes as long as there are hits.
@@ -200,7 +201,7 @@ impl<T: Object> Store<T> {
 
     /// Nothing has changed up to this version.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
-        self.transaction(|transaction| transaction.bookmark(version.into()));
+        self.transaction(|transaction| transaction.bookmark("", version.into()));
     }
 
     /// Does nothing: a store is where objects end up. Queues resync.

@@ -81,7 +81,13 @@ impl<T: Object> Snapshot<T> {
     /// The version of the last change, list or bookmark that is part of this; empty if none had one.
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> &ResourceVersion {
-        &self.state.version
+        &self.state.versions.last
+    }
+
+    /// The version up to which all that happened in a namespace is part of this. That of the last change, unless namespaces are
+    /// [watched one by one](crate::FactoryOptions::namespaces); then empty, if this one is not among them.
+    pub fn resource_version_of(&self, namespace: &str) -> &ResourceVersion {
+        self.state.versions.of(namespace)
     }
 
     /// Objects with this value in an index. Takes as long as there are hits.

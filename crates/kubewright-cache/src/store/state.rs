@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubewright_core::{Object, ObjectKey, ResourceVersion, hash};
+use kubewright_core::{Object, ObjectKey, hash};
 
 use super::index::{Index, UnknownIndex};
 use super::numbers::Numbers;
@@ -11,13 +11,14 @@ use super::query::Query;
 use super::slots::{Slots, touch};
 use super::steps::{Log, Step};
 use super::table::Table;
+use super::versions::Versions;
 
 /// Invariant: `table` has one entry for each object, and an index has its slot under each of its values.
 pub(super) struct State<T> {
     pub(super) table: Table,
     pub(super) slots: Slots<T>,
     pub(super) indices: Vec<Index<T>>,
-    pub(super) version: ResourceVersion,
+    pub(super) versions: Versions,
 }
 
 impl<T> Clone for State<T> {
@@ -26,14 +27,14 @@ impl<T> Clone for State<T> {
             table: self.table.clone(),
             slots: self.slots.clone(),
             indices: self.indices.clone(),
-            version: self.version.clone(),
+            versions: self.versions.clone(),
         }
     }
 }
 
 impl<T: Object> State<T> {
     pub(super) fn new(indices: Vec<Index<T>>) -> Self {
-        State { table: Table::default(), slots: Slots::default(), indices, version: ResourceVersion::default() }
+        State { table: Table::default(), slots: Slots::default(), indices, versions: Versions::default() }
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {

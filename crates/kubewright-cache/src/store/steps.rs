@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use kubewright_core::{Object, ResourceVersion, Str};
+use kubewright_core::{Object, Str};
 
 use super::state::State;
+use super::versions::Versions;
 
 /// After so many steps it is cheaper to begin with a new copy, and old objects should not be held until the next write.
 const LIMIT: usize = 512;
@@ -90,10 +91,10 @@ impl<T: Object> Log<T> {
     }
 
     /// Plays all on a copy of the state from before; gives the list back to be used again.
-    pub(super) fn replay(self, state: &mut State<T>, version: &ResourceVersion) -> Vec<Step<T>> {
+    pub(super) fn replay(self, state: &mut State<T>, versions: &Versions) -> Vec<Step<T>> {
         let mut steps = self.steps.unwrap_or_default();
         steps.drain(..).for_each(|step| drop(state.apply(self.write, step)));
-        state.version.clone_from(version);
+        state.versions.clone_from(versions);
         steps
     }
 }

@@ -64,8 +64,8 @@ impl<T: Object> Writer<T> {
             Spare::Ready(state) => Some(state),
             Spare::Behind(state, logs) => match left(state, published) {
                 Ok(mut state) => {
-                    let version = &published.load().version;
-                    logs.into_iter().for_each(|log| self.steps = log.replay(own(&mut state), version));
+                    let versions = &published.load().versions;
+                    logs.into_iter().for_each(|log| self.steps = log.replay(own(&mut state), versions));
                     Some(state)
                 }
                 Err(held) => {
@@ -83,7 +83,7 @@ impl<T: Object> Writer<T> {
     pub(super) fn publish(&mut self, transaction: Transaction<T>, published: &Published<State<T>>) -> Outdated<T> {
         let Transaction { state, log } = transaction;
         self.write = log.write;
-        let version = state.version.clone();
+        let versions = state.versions.clone();
         let mut before = published.swap(state);
         let spare = std::mem::replace(&mut self.spare, Spare::None);
         if !log.is_complete() {
@@ -100,7 +100,7 @@ impl<T: Object> Writer<T> {
         };
         self.spare = match Arc::get_mut(&mut before) {
             Some(state) => {
-                self.steps = log.replay(state, &version);
+                self.steps = log.replay(state, &versions);
                 Spare::Ready(before)
             }
             None => Spare::Behind(before, vec![log]),
@@ -152,7 +152,7 @@ impl<T: Object> Transaction<T> {
 
     /// Adds an object, or puts it in the place of the one with its key, which is returned.
     pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
-        self.move_to(object.resource_version());
+        self.move_to(&object);
         own(&mut self.state).put(object, &mut self.log)
     }
 
@@ -160,7 +160,7 @@ impl<T: Object> Transaction<T> {
     pub fn delete(&mut self, deleted: &Deleted<T>) -> Option<Arc<T>> {
         match deleted {
             Deleted::Final(object) => {
-                self.move_to(object.resource_version());
+                self.move_to(object);
                 self.remove(object.namespace(), object.name())
             }
             Deleted::LastKnown { key, .. } => self.remove(key.namespace(), key.name()),
@@ -175,12 +175,17 @@ impl<T: Object> Transaction<T> {
         state.slots = Slots::default();
         state.indices.iter_mut().for_each(|index| index.buckets = Buckets::default());
         objects.into_iter().for_each(|object| drop(state.put(object, &mut self.log)));
-        state.version = version;
+        self.listed("", version);
     }
 
-    /// Nothing has changed up to this version.
-    pub fn bookmark(&mut self, version: ResourceVersion) {
-        own(&mut self.state).version = version;
+    /// Nothing has changed in a namespace up to this version; in none, if it is empty.
+    pub fn bookmark(&mut self, namespace: &str, version: ResourceVersion) {
+        own(&mut self.state).versions.bookmark(namespace, version);
+    }
+
+    /// A namespace is now what was listed at this version; all of them, if it is empty.
+    pub(crate) fn listed(&mut self, namespace: &str, version: ResourceVersion) {
+        own(&mut self.state).versions.list(namespace, version);
     }
 
     /// The changes so far, as they will be seen.
@@ -214,10 +219,8 @@ impl<T: Object> Transaction<T> {
         Ok(())
     }
 
-    fn move_to(&mut self, version: &str) {
-        if !version.is_empty() {
-            own(&mut self.state).version = version.into();
-        }
+    fn move_to(&mut self, object: &T) {
+        own(&mut self.state).versions.change(object.namespace(), object.resource_version());
     }
 }
 
@@ -242,13 +245,13 @@ mod tests {
         let mut most = 0;
         for at in 0..3 * BEHIND_MAX {
             let mut transaction = writer.begin(&published);
-            transaction.bookmark(at.to_string().as_str().into());
+            transaction.bookmark("", at.to_string().as_str().into());
             drop(writer.publish(transaction, &published));
             if let Spare::Behind(_, logs) = &writer.spare {
                 most = most.max(logs.len());
             }
         }
         assert!((1..=BEHIND_MAX).contains(&most), "{most}");
-        assert_eq!((held.version.as_str(), published.load().version.as_str()), ("", "12287"));
+        assert_eq!((held.versions.last.as_str(), published.load().versions.last.as_str()), ("", "12287"));
     }
 }

@@ -11,6 +11,7 @@ mod informer;
 mod listers;
 mod live;
 mod metrics;
+mod namespaces;
 mod promises;
 mod real_fifo;
 mod reflector;

@@ -47,11 +47,11 @@ pub fn shown(delta: &Delta<DynamicObject>) -> String {
         Delta::Deleted(Deleted::LastKnown { key, object }) => {
             format!("Gone {}@{}", key.name(), object.as_ref().map_or("?", |object| object.resource_version()))
         }
-        Delta::ReplacedAll { objects, version } => {
+        Delta::ReplacedAll { objects, version, .. } => {
             format!("ReplacedAll {} at {version}", objects.iter().map(about).collect::<Vec<_>>().join(" "))
         }
         Delta::SyncAll => "SyncAll".to_owned(),
-        Delta::Bookmark(version) => format!("Bookmark {version}"),
+        Delta::Bookmark { version, .. } => format!("Bookmark {version}"),
     }
 }
 

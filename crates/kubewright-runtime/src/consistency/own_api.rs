@@ -184,7 +184,8 @@ impl<K: Object> OwnApi<K> {
         let (key, began) = (&write.object, Instant::now());
         loop {
             let snapshot = informer.store().snapshot();
-            if write.is_in(snapshot.get_by_key(key).map(|object| &**object), snapshot.resource_version()) {
+            let version = snapshot.resource_version_of(key.namespace());
+            if write.is_in(snapshot.get_by_key(key).map(|object| &**object), version) {
                 return Ok(());
             }
             if began.elapsed() >= READ_PATIENCE {

@@ -86,9 +86,12 @@ impl ControllerHealth {
         self.is_working && self.broken_feeds.is_empty() && self.relations.iter().all(RelationHealth::is_healthy)
     }
 
-    /// Whether it reconciles its main kind by a complete cache. Other relations that fail do not count.
+    /// Whether it reconciles its main kind by a complete cache that is kept up. Other relations that fail do not count.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.is_working && self.relations.iter().filter(|relation| relation.is_main).all(|relation| relation.has_synced)
+        let has_stopped = |health: &Health| health.state == HealthState::Stopped;
+        let is_kept =
+            |relation: &RelationHealth| relation.has_synced && !relation.watch.as_ref().is_some_and(has_stopped);
+        self.is_working && self.relations.iter().filter(|relation| relation.is_main).all(is_kept)
     }
 }

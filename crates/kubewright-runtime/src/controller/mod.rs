@@ -22,7 +22,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_cache::{Event, InformerHandle, Scoped, SharedInformerFactory};
+use kubewright_cache::{Event, InformerHandle, SharedInformerFactory};
 use kubewright_client::discovery::RestMapping;
 use kubewright_core::{DynamicObject, GroupKind, Kind, Object, ObjectKey, Str};
 use kubewright_workqueue::{Ageing, RateLimiter};
@@ -41,7 +41,7 @@ pub use shared::ControllerHandle;
 
 use crate::sharding::Sharding;
 use crate::unwind::caught;
-use relation::AllKeys;
+use relation::{AllKeys, scoped};
 use settings::Settings;
 
 /// A controller of objects of type `T`, to be configured and run.
@@ -118,7 +118,7 @@ impl Controller<DynamicObject> {
     /// ```
     pub fn mapped(name: impl Into<Str>, factory: &SharedInformerFactory, mapping: &RestMapping) -> Self {
         let (kind, resource) = (&mapping.kind, mapping.resource.group_resource());
-        let informer = factory.dynamic(mapping.resource.clone(), Scoped::default());
+        let informer = factory.dynamic(mapping.resource.clone(), scoped(mapping.namespaced));
         let kind = GroupKind::new(kind.group.clone(), kind.kind.clone());
         Controller::dynamic(name, factory, informer, kind, resource.to_string().into(), mapping.namespaced)
     }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use kubewright_cache::{Event, HandlerRegistration, InformerHandle, InformerStopped};
+use kubewright_cache::{Event, HandlerRegistration, InformerHandle, InformerStopped, Scoped};
 use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::{GroupKind, Object, ObjectKey, Str};
 
@@ -15,6 +15,7 @@ use super::reason::{Change, Reason};
 use super::shared::Shared;
 use crate::consistency::Write;
 use crate::sharding::{Right, Sharding};
+use crate::unwind::caught;
 
 /// Which objects of the main kind an object is about. `None` says that it cannot be known: then it is about all of them.
 pub(crate) type Mapping<K> = Arc<dyn Fn(Option<&K>, &ObjectKey) -> Option<Vec<ObjectKey>> + Send + Sync>;
@@ -65,19 +66,28 @@ pub(crate) fn watch<K: Object>(
             if route.shared.writes.is_anybody_waiting() {
                 route.wake(&event.key());
             }
-            if predicate.as_ref().is_none_or(|predicate| predicate.passes(event)) {
+            // What a predicate cannot judge passes, and what cannot be mapped concerns all: no change is lost.
+            let passes = |predicate: &Predicate<K>| route.asked(|| predicate.passes(event)).unwrap_or(true);
+            if predicate.as_ref().is_none_or(passes) {
                 let object = event.key();
-                let keys = mapping(event.object().map(|object| &**object), &object);
+                let concerned = |state: Option<&K>| route.asked(|| mapping(state, &object)).flatten();
+                let mut keys = concerned(event.object().map(|object| &**object));
                 // Who was concerned before an update has to know as well.
-                let before = match event {
-                    Event::Updated { old, .. } => Some(mapping(Some(old), &object).unwrap_or_default()),
-                    _ => None,
-                };
+                let mut before = None;
+                if let Event::Updated { old, .. } = event {
+                    before = concerned(Some(old));
+                    keys = keys.filter(|_| before.is_some());
+                }
                 route.tell(object, change(event), keys, before);
             }
         })?;
         Ok(Arc::new(Attached { name, informer, registration }) as Arc<dyn Relation>)
     })
+}
+
+/// Wherever the factory looks; but objects of the cluster are in none of its namespaces.
+pub(super) fn scoped<K>(is_namespaced: bool) -> Scoped<K> {
+    if is_namespaced { Scoped::default() } else { Scoped::default().namespace("") }
 }
 
 fn change<K: Object>(event: &Event<K>) -> Change {
@@ -127,6 +137,12 @@ impl Route {
         }
     }
 
+    /// What a function of the user says; nothing if it panics.
+    fn asked<R>(&self, function: impl FnOnce() -> R) -> Option<R> {
+        let told = |panic: String| tracing::error!(source = %self.source, panic, "a predicate or a mapping panicked");
+        caught(function).map_err(told).ok()
+    }
+
     /// Asks for reconciles of `keys`, and where there was an update, of those that were concerned `before`.
     fn tell(&self, object: ObjectKey, change: Change, keys: Option<Vec<ObjectKey>>, before: Option<Vec<ObjectKey>>) {
         let mut keys = keys.unwrap_or_else(|| (self.all_keys)());
@@ -166,14 +182,16 @@ impl<K: Object> Relation for Attached<K> {
 
     fn has_seen(&self, write: &Write) -> bool {
         let snapshot = self.informer.store().snapshot();
-        write.is_in(snapshot.get_by_key(&write.object).map(|object| &**object), snapshot.resource_version())
+        let version = snapshot.resource_version_of(write.object.namespace());
+        write.is_in(snapshot.get_by_key(&write.object).map(|object| &**object), version)
     }
 
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {
         let snapshot = self.informer.store().snapshot();
         let uid = snapshot.get_by_key(key).map(|object| object.uid());
         let by_key = || sharding.permit(key).map_or(Right::Denied, Right::Granted);
-        sharding.right_by_uid(&self.informer, uid, snapshot.resource_version()).unwrap_or_else(by_key)
+        let version = snapshot.resource_version_of(key.namespace());
+        sharding.right_by_uid(&self.informer, uid, version).unwrap_or_else(by_key)
     }
 
     fn is_share(&self, sharding: &Sharding) -> bool {
@@ -181,7 +199,7 @@ impl<K: Object> Relation for Attached<K> {
     }
 
     fn covers(&self, namespace: &str) -> bool {
-        [namespace, ""].contains(&self.informer.namespace())
+        self.informer.covers(namespace)
     }
 
     fn informer(&self) -> &dyn Any {

@@ -4,12 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_cache::{InformerHandle, Scoped};
+use kubewright_cache::InformerHandle;
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::{GroupVersionResource, Kind, Object, ObjectKey, Str};
 use tokio::sync::mpsc;
 
-use super::relation::{self, Mapping};
+use super::relation::{self, Mapping, scoped};
 use super::{Controller, ControllerHandle, Predicate};
 
 impl<T: Object> Controller<T> {
@@ -55,7 +55,7 @@ impl<T: Object> Controller<T> {
     #[must_use]
     pub fn owns_metadata<K: Kind>(self) -> Self {
         let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
-        let informer = self.settings.factory.metadata(resource_of::<K>(), Scoped::default());
+        let informer = self.settings.factory.metadata(resource_of::<K>(), scoped(K::RESOURCE.namespaced));
         self.related(name_of::<K>(), informer, None, mapping)
     }
 
@@ -93,7 +93,7 @@ impl<T: Object> Controller<T> {
         self,
         map: impl Fn(&PartialObjectMetadata) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        let informer = self.settings.factory.metadata(resource_of::<K>(), Scoped::default());
+        let informer = self.settings.factory.metadata(resource_of::<K>(), scoped(K::RESOURCE.namespaced));
         self.watches_informer(name_of::<K>(), informer, Predicate::new(|_| true), map)
     }
 

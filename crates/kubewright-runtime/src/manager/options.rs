@@ -74,11 +74,18 @@ impl ManagerOptions {
     }
 
     /// Caches the objects of this namespace only. Those of the whole cluster by default.
+    #[must_use]
+    #[inline]
+    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
+        self.namespaces([namespace])
+    }
+
+    /// Caches the objects of these namespaces only, for who may not look into others.
     #[doc(alias = "DefaultNamespaces")]
     #[must_use]
     #[inline]
-    pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
-        self.caches = self.caches.namespace(namespace);
+    pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
+        self.caches = self.caches.namespaces(namespaces);
         self
     }
 

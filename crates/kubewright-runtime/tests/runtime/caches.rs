@@ -1,11 +1,13 @@
 //! What a reconciler reads where caches have only a part, or not yet everything: namespaces, selections, indices, kinds of run time.
 
-use kubewright_api::core::v1::{ConfigMap, Secret};
+use kubewright_api::core::v1::{ConfigMap, Namespace, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
 use kubewright_cache::{FactoryOptions, Indexers};
 use kubewright_client::Api;
+use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::options::ApplyOptions;
-use kubewright_core::{DynamicObject, Object, Selector, Str, yaml};
+use kubewright_core::{DynamicObject, Object, ObjectKey, Selector, Str, yaml};
+use kubewright_runtime::ownership::controller_reference;
 use kubewright_runtime::testing::TestCluster;
 use kubewright_runtime::{Context, Freshness, Manager, ManagerOptions, Outcome};
 
@@ -54,6 +56,92 @@ async fn a_namespace_that_caches_leave_out_is_read_from_the_server() {
     running.until_idle().await;
     assert_eq!(journal.take(), ["true 1"]);
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+    running.stop().await.unwrap();
+}
+
+// What was written is waited for in its own namespace, whatever is heard of the other one meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_manager_of_several_namespaces_has_one_cache_of_them() {
+    let cluster = TestCluster::over(server().await);
+    for namespace in ["default", "kube-system", "kube-public"] {
+        let mut map = config_map("a");
+        map.set_namespace(namespace);
+        Api::<ConfigMap>::namespaced(&cluster.client(), namespace).create(&map).await.unwrap();
+    }
+    let options = ManagerOptions::default().namespaces(["default", "kube-system"]);
+    let mut manager = Manager::new(&cluster.client(), options);
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>();
+    let reconciled = maps.reconciling(move |map, context: Context| {
+        let journal = noted.clone();
+        async move {
+            if map.name() != "a" {
+                return Ok(Outcome::Done);
+            }
+            let secrets = context.api::<Secret>(map.namespace());
+            if secrets.list(&Selector::everything(), Freshness::AtLeastMyWrites).await?.is_empty() {
+                let mut secret = Secret::default();
+                secret.metadata.generate_name = Some("one-".into());
+                secret.metadata.owner_references = [controller_reference(&*map)].into();
+                secrets.create(&secret).await?;
+            }
+            let count = secrets.list(&Selector::everything(), Freshness::AtLeastMyWrites).await?.len();
+            // Of all namespaces means of those that there are for this manager.
+            let all = context.api::<ConfigMap>("");
+            let maps = all.list(&Selector::everything(), Freshness::Cached).await?;
+            let named = maps.iter().filter(|map| map.name() == "a").count();
+            let here = all.by_index("namespace", map.namespace(), Freshness::Cached).await?;
+            let here = here.iter().filter(|map| map.name() == "a").count();
+            journal.note(format!("{} {count} {named} {here}", map.namespace()));
+            Ok(Outcome::Done)
+        }
+    });
+    manager.add(reconciled).unwrap();
+    let running = cluster.run(manager);
+    running.until_idle().await;
+    let mut seen = journal.take();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, ["default 1 2 1", "kube-system 1 2 1"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_the_cluster_are_watched_wherever_the_manager_looks() {
+    let cluster = TestCluster::over(server().await);
+    config_maps(cluster.server()).create(&config_map("a")).await.unwrap();
+    let mut manager = Manager::new(&cluster.client(), ManagerOptions::default().namespace("default"));
+    let journal = Journal::default();
+    let (noted, named) = (journal.clone(), journal.clone());
+    let to_a = |_: &PartialObjectMetadata| vec![ObjectKey::namespaced("default", "a")];
+    let maps = manager.controller::<ConfigMap>("maps").watches_metadata::<Namespace>(to_a);
+    manager
+        .add(maps.reconciling(move |map, context: Context| {
+            let journal = noted.clone();
+            async move {
+                if map.name() == "a" && context.reasons().iter().any(|reason| reason.source == "namespaces") {
+                    journal.note("a namespace");
+                }
+                Ok(Outcome::Done)
+            }
+        }))
+        .unwrap();
+    let mapping = cluster.client().rest_mapper().find("namespaces").await.unwrap();
+    let namespaces = manager.dynamic_controller("namespaces", &mapping).reconciling(move |namespace, _| {
+        let journal = named.clone();
+        async move {
+            journal.note(namespace.name().to_owned());
+            Ok(Outcome::Done)
+        }
+    });
+    manager.add(namespaces).unwrap();
+    let running = cluster.run(manager);
+    running.until_idle().await;
+    let mut seen = journal.take();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, ["a namespace", "default", "kube-node-lease", "kube-public", "kube-system"]);
     running.stop().await.unwrap();
 }
 

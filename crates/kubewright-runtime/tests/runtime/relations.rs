@@ -15,6 +15,33 @@ use tokio::time::sleep;
 use crate::support::{Journal, Running, config_map, config_maps, controller, key, noting, seconds, server};
 
 #[tokio::test(start_paused = true)]
+async fn no_change_is_lost_to_a_predicate_or_a_mapping_that_panics() {
+    let server = server().await;
+    config_maps(&server).create(&config_map("a")).await.unwrap();
+    let journal = Journal::default();
+    let picky = Predicate::<Secret>::new(|event| match event.key().name().as_str() {
+        "odd" => panic!("no predicate is made for this"),
+        name => name != "dull",
+    });
+    let map = |secret: &Secret| match secret.name() {
+        "broken" => panic!("no mapping is made for this"),
+        _ => vec![key("a")],
+    };
+    let running = noting(&journal, controller(&server).watches_when(picky, map)).working().await;
+    running.idle().await;
+    journal.take();
+    for (name, seen) in [("dull", 0), ("odd", 1), ("broken", 1)] {
+        let mut secret = Secret::default();
+        secret.set_name(name);
+        Api::<Secret>::namespaced(&server.client(), "default").create(&secret).await.unwrap();
+        running.idle().await;
+        let told = journal.take();
+        let of_a: Vec<&String> = told.iter().filter(|line| line.starts_with("a ")).collect();
+        assert_eq!(of_a.len(), seen, "{name}: {told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_of_an_owned_object_is_one_of_its_controller() {
     let server = server().await;
     let client = server.client();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 
 use super::options::QueueKind;
 use crate::AnyObject;
@@ -13,13 +13,56 @@ use crate::queue::{
 use crate::store::Store;
 
 /// A queue of objects of any type.
-pub(super) type AnyQueue = dyn Queue<dyn AnyObject>;
+pub(super) type AnyQueue = dyn NamespaceQueue;
+
+/// A queue that several reflectors can feed, each with the objects of one namespace.
+pub(super) trait NamespaceQueue: Queue<dyn AnyObject> {
+    /// The first list is one of each of these.
+    fn await_lists_of(&self, namespaces: Vec<Str>);
+    /// A namespace has these objects and no others; all together have, if it is empty.
+    fn replace_in(&self, namespace: &Str, objects: Vec<Arc<dyn AnyObject>>, version: ResourceVersion) -> Taken;
+    /// Nothing has changed in a namespace up to this version; in none, if it is empty.
+    fn bookmark_in(&self, namespace: &Str, version: ResourceVersion);
+}
+
+type Taken = Result<(), TransformError>;
+
+impl NamespaceQueue for RealFifo<dyn AnyObject> {
+    fn await_lists_of(&self, namespaces: Vec<Str>) {
+        RealFifo::await_lists_of(self, namespaces);
+    }
+
+    fn replace_in(&self, namespace: &Str, objects: Vec<Arc<dyn AnyObject>>, version: ResourceVersion) -> Taken {
+        RealFifo::replace_in(self, namespace.clone(), objects, version)
+    }
+
+    fn bookmark_in(&self, namespace: &Str, version: ResourceVersion) {
+        RealFifo::bookmark_in(self, namespace.clone(), version);
+    }
+}
+
+impl NamespaceQueue for DeltaFifo<dyn AnyObject> {
+    fn await_lists_of(&self, namespaces: Vec<Str>) {
+        DeltaFifo::await_lists_of(self, namespaces);
+    }
+
+    fn replace_in(&self, namespace: &Str, objects: Vec<Arc<dyn AnyObject>>, version: ResourceVersion) -> Taken {
+        DeltaFifo::replace_in(self, namespace, objects, version)
+    }
+
+    fn bookmark_in(&self, namespace: &Str, version: ResourceVersion) {
+        DeltaFifo::bookmark_in(self, namespace, version);
+    }
+}
 
 pub(super) fn queue(kind: QueueKind, known: Arc<dyn KnownObjects<dyn AnyObject>>) -> Arc<AnyQueue> {
     match kind {
         // What is known is asked of the store itself, and all else by lists in one piece.
         QueueKind::InOrder => Arc::new(RealFifo::new(RealFifoOptions::default())),
-        QueueKind::DeltaFifo => Arc::new(DeltaFifo::new(DeltaFifoOptions::default().known(known).emit_replaced())),
+        QueueKind::DeltaFifo => {
+            let options = DeltaFifoOptions::default().known(known).emit_replaced().emit_bookmarks();
+            Arc::new(DeltaFifo::new(options))
+        }
     }
 }
 
@@ -44,6 +87,8 @@ impl<T: Object> KnownObjects<dyn AnyObject> for Known<T> {
 pub(super) struct Feed<T> {
     pub(super) queue: Arc<AnyQueue>,
     pub(super) store: Store<T>,
+    /// Whose objects the reflector brings; empty for those of all.
+    pub(super) namespace: Str,
 }
 
 impl<T: Object> ReflectorStore<T> for Feed<T> {
@@ -60,7 +105,8 @@ impl<T: Object> ReflectorStore<T> for Feed<T> {
     }
 
     fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
-        self.queue.replace(objects.into_iter().map(|object| object as Arc<dyn AnyObject>).collect(), version)
+        let objects = objects.into_iter().map(|object| object as Arc<dyn AnyObject>).collect();
+        self.queue.replace_in(&self.namespace, objects, version)
     }
 
     fn resync(&self) {
@@ -68,7 +114,7 @@ impl<T: Object> ReflectorStore<T> for Feed<T> {
     }
 
     fn bookmark(&self, version: ResourceVersion) {
-        self.queue.bookmark(version);
+        self.queue.bookmark_in(&self.namespace, version);
     }
 
     fn known(&self, object: &T) -> Option<Arc<T>> {

@@ -26,7 +26,7 @@ mod upstream;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use kubewright_core::{Object, ResourceVersion};
+use kubewright_core::{Object, ResourceVersion, Str};
 use tokio_util::sync::CancellationToken;
 
 pub use options::{HandlerOptions, InformerOptions, OnPanic, Overflow, QueueKind};
@@ -37,13 +37,13 @@ use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Labels;
 use crate::queue::BoxFuture;
-use crate::reflector::{Health, Reflector};
+use crate::reflector::Health;
 use crate::store::{IndexerConflict, Indexers, Store};
 pub(crate) use delivery::Kept;
 use feed::Known;
 use processor::{Phase, Processor};
 use teller::{Teller, count_changes};
-use upstream::{Shared, Upstream};
+use upstream::{Shared, Source, Upstream};
 
 /// A cache of the objects of one resource, kept in step with the server, that tells handlers of changes.
 ///
@@ -91,10 +91,14 @@ impl<T> Clone for SharedIndexInformer<T> {
 impl<T: Object> SharedIndexInformer<T> {
     /// An informer that has not been run.
     pub fn new(lister_watcher: impl ListerWatcher<T>, options: InformerOptions<T>) -> Self {
-        Self::over(Box::new(lister_watcher), options)
+        Self::over(vec![(Str::new(), Box::new(lister_watcher))], options)
     }
 
-    pub(crate) fn over(lister_watcher: Box<dyn ListerWatcher<T>>, options: InformerOptions<T>) -> Self {
+    /// Over one source of all objects, or one for each of several namespaces.
+    ///
+    /// It has synced when it has the objects of all of them. After that, one that cannot be read any more does not hold up the
+    /// others: each has a reflector of its own, and all feed one queue.
+    pub(crate) fn over(sources: Vec<Source<T>>, options: InformerOptions<T>) -> Self {
         let store = Store::new(options.indexers);
         let queue = feed::queue(options.queue, Arc::new(Known(store.clone())));
         let (metrics, name) = options.metrics.unzip();
@@ -102,8 +106,8 @@ impl<T: Object> SharedIndexInformer<T> {
         let shared = Arc::new(Shared {
             processor: Arc::new(Processor::new(queue, options.resync, labels)),
             store,
-            sources: Mutex::new(Some((lister_watcher, options.reflector))),
-            reflector: OnceLock::new(),
+            sources: Mutex::new(Some((sources, options.reflector))),
+            reflectors: OnceLock::new(),
             recreated: options.recreated,
         });
         if let Some(metrics) = metrics {
@@ -196,15 +200,19 @@ impl<T: Object> SharedIndexInformer<T> {
         Lister::new(self.shared.store.clone())
     }
 
-    /// How the reflector is doing; absent before the informer runs.
+    /// How the reflector is doing; absent before the informer runs. Of several namespaces, as the one that is worst off.
     pub fn health(&self) -> Option<Health> {
         self.shared.health()
     }
 
-    /// The version that the reflector has seen last; the cache may be a little behind.
+    /// The version that the reflector has seen last; the cache may be a little behind. Empty for several namespaces, which have one
+    /// [each](crate::Snapshot::resource_version_of).
     #[doc(alias = "LastSyncResourceVersion")]
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
-        self.shared.reflector.get().map(Reflector::last_sync_resource_version).unwrap_or_default()
+        match self.shared.reflectors.get().map(Vec::as_slice) {
+            Some([reflector]) => reflector.last_sync_resource_version(),
+            _ => ResourceVersion::default(),
+        }
     }
 
     /// Whether the informer has stopped.

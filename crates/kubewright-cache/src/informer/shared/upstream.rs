@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use kubewright_core::{Object, ResourceVersion};
+use kubewright_core::{Object, ResourceVersion, Str};
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{AnySnapshot, Applied};
@@ -14,6 +14,7 @@ use crate::metrics::{Labels, Observed, Sample};
 use crate::queue::BoxFuture;
 use crate::reflector::{Health, Reflector, ReflectorOptions};
 use crate::store::Store;
+use crate::task::all;
 use crate::{AnyObject, Delta};
 
 /// Reflector and store as the processor sees them, which knows no types.
@@ -40,42 +41,60 @@ pub(super) struct Shared<T> {
     pub(super) processor: Arc<Processor>,
     pub(super) store: Store<T>,
     pub(super) sources: Mutex<Option<Sources<T>>>,
-    pub(super) reflector: OnceLock<Reflector<T>>,
+    /// One, or one for each namespace.
+    pub(super) reflectors: OnceLock<Vec<Reflector<T>>>,
     pub(super) recreated: Recreated,
 }
 
 /// What a run begins with, taken by the first one.
-pub(super) type Sources<T> = (Box<dyn ListerWatcher<T>>, ReflectorOptions<T>);
+pub(super) type Sources<T> = (Vec<Source<T>>, ReflectorOptions<T>);
+
+/// Where to learn of the objects of a namespace; the empty one stands for all that there are.
+pub(crate) type Source<T> = (Str, Box<dyn ListerWatcher<T>>);
 
 impl<T> Shared<T> {
-    fn begun(&self) -> &Reflector<T> {
-        self.reflector.get().expect("a run begins with its reflector")
+    fn begun(&self) -> &[Reflector<T>] {
+        self.reflectors.get().expect("a run begins with its reflectors")
     }
 }
 
 impl<T: Object> Upstream for Shared<T> {
     fn begin(&self, processor: &Arc<Processor>) -> bool {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((lister_watcher, options)) = sources else { return false };
-        let feed = Feed { queue: processor.queue.clone(), store: self.store.clone() };
-        let options = options
-            .resync_every(processor.enter())
-            .should_resync(processor.asks_for_resync())
-            .on_event(processor.lets_go());
-        self.reflector.get_or_init(|| Reflector::over(lister_watcher, Arc::new(feed), options));
+        let Some((sources, options)) = sources else { return false };
+        if sources.len() > 1 {
+            processor.queue.await_lists_of(sources.iter().map(|(namespace, _)| namespace.clone()).collect());
+        }
+        let options = options.on_event(processor.lets_go());
+        // One of them reminds of all objects.
+        let mut resyncs = Some((processor.enter(), processor.asks_for_resync()));
+        let reflectors = sources.into_iter().map(|(namespace, lister_watcher)| {
+            let mut options = options.of_namespace(&namespace);
+            if let Some((period, asks)) = resyncs.take() {
+                options = options.resync_every(period).should_resync(asks);
+            }
+            let feed = Feed { queue: processor.queue.clone(), store: self.store.clone(), namespace };
+            Reflector::over(lister_watcher, Arc::new(feed), options)
+        });
+        self.reflectors.get_or_init(|| reflectors.collect());
         true
     }
 
     fn reflect<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        Box::pin(self.begun().run(stop))
+        let mut running: Vec<BoxFuture<'a, ()>> =
+            self.begun().iter().map(|one| Box::pin(one.run(stop)) as BoxFuture<'a, ()>).collect();
+        match running.len() {
+            1 => running.remove(0),
+            _ => all(running),
+        }
     }
 
     fn back_off(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.begun().back_off(None))
+        Box::pin(self.begun()[0].back_off(None))
     }
 
     fn health(&self) -> Option<Health> {
-        self.reflector.get().map(Reflector::health)
+        self.reflectors.get()?.iter().map(Reflector::health).reduce(Health::and)
     }
 
     fn apply(&self, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) -> Applied {

@@ -1,0 +1,336 @@
+//! Caches of several namespaces, each of which is asked for on its own.
+
+use std::sync::{Arc, Mutex};
+
+use kubewright_api::core::v1::{ConfigMap, Namespace};
+use kubewright_apiserver::{ApiServer, Fault, RunningServer};
+use kubewright_cache::{
+    Event, FactoryOptions, InformerHandle, QueueKind, ReflectorOptions, Scoped, SharedIndexInformer,
+    SharedInformerFactory,
+};
+use kubewright_client::{Api, Client};
+use kubewright_core::{GroupVersionResource, Object, Str};
+use tokio_util::sync::CancellationToken;
+
+use crate::factory::{config_map, eventually};
+
+/// A server with three namespaces, a client, and what it asks for.
+struct Cluster {
+    server: RunningServer,
+    client: Client,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let server = ApiServer::in_memory().start().await.expect("it starts");
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (asked, inner) = (requests.clone(), server.client());
+        let client = Client::over(move |request: http::Request<bytes::Bytes>| {
+            asked.lock().unwrap().push(request.uri().to_string());
+            inner.transport().send(request)
+        });
+        let cluster = Cluster { server, client, requests };
+        for name in ["a", "b", "c"] {
+            let mut namespace = Namespace::default();
+            namespace.metadata.name = Some(name.into());
+            Api::<Namespace>::all(&cluster.client).create(&namespace).await.unwrap();
+        }
+        cluster
+    }
+
+    async fn create(&self, namespace: &str, name: &str) -> ConfigMap {
+        self.maps(namespace).create(&config_map(name)).await.unwrap()
+    }
+
+    async fn change(&self, namespace: &str, name: &str, to: &str) -> ConfigMap {
+        let mut map = self.maps(namespace).get(name).await.unwrap();
+        map.data.insert("key", Str::from(to));
+        self.maps(namespace).update(&map).await.unwrap()
+    }
+
+    fn maps(&self, namespace: &str) -> Api<ConfigMap> {
+        Api::namespaced(&self.client, namespace.to_owned())
+    }
+
+    /// The watches of a namespace that were asked for since the last question.
+    fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+
+    fn factory(&self, options: FactoryOptions) -> SharedInformerFactory {
+        SharedInformerFactory::new(&self.client, options)
+    }
+}
+
+/// All objects as `namespace/name=value`.
+fn contents(informer: &SharedIndexInformer<ConfigMap>) -> Vec<String> {
+    let mut contents: Vec<String> = informer
+        .store()
+        .snapshot()
+        .iter()
+        .filter(|map| map.name() != "kube-root-ca.crt")
+        .map(|map| format!("{}/{}={}", map.namespace(), map.name(), map.data.get("key").map_or("", |text| text)))
+        .collect();
+    contents.sort();
+    contents
+}
+
+/// What a handler is told, as `+a/x@7`.
+fn log(informer: &InformerHandle<ConfigMap>) -> Arc<Mutex<Vec<String>>> {
+    let log: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = log.clone();
+    let handler = move |event: &Event<ConfigMap>| {
+        let (sign, version) = match event {
+            Event::Added { object, .. } => ("+", object.resource_version()),
+            Event::Updated { new, .. } => ("~", new.resource_version()),
+            Event::Deleted(deleted) => ("-", deleted.object().map_or("", |object| object.resource_version())),
+        };
+        if event.key().name().as_str() != "kube-root-ca.crt" {
+            told.lock().unwrap().push(format!("{sign}{}@{version}", event.key()));
+        }
+    };
+    informer.add_handler(handler).unwrap();
+    log
+}
+
+fn path_and_version(uri: &str) -> (String, String) {
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+    let version = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion=")).unwrap_or_default();
+    (path[path.find("/api").unwrap_or(0)..].to_owned(), version.to_owned())
+}
+
+#[tokio::test]
+async fn a_cache_has_the_objects_of_the_namespaces_that_it_is_of_and_asks_for_no_others() {
+    for options in [
+        FactoryOptions::default(),
+        FactoryOptions::default().reflector(ReflectorOptions::default().without_streaming_lists().page_size(1)),
+        FactoryOptions::default().queue(QueueKind::DeltaFifo),
+    ] {
+        let cluster = Cluster::start().await;
+        for (namespace, name) in [("a", "x"), ("a", "y"), ("b", "x"), ("c", "x")] {
+            cluster.create(namespace, name).await;
+        }
+        cluster.requests();
+        let factory = cluster.factory(options.namespaces(["b", "a", "b"]));
+        let maps = factory.informer::<ConfigMap>();
+        assert_eq!(maps.namespaces(), ["a", "b"]);
+        assert_eq!((maps.covers("a"), maps.covers("c"), maps.covers("")), (true, false, true));
+        let only_a = factory.informer_with(Scoped::<ConfigMap>::default().namespace("a"));
+        assert_eq!((only_a.covers("a"), only_a.covers("b"), only_a.covers("")), (true, false, false));
+        drop(only_a);
+        assert_eq!(factory.unsynced()[0].to_string(), "configmaps in a, b (not started)");
+        factory.start(&CancellationToken::new());
+        factory.wait_for_cache_sync().await.unwrap();
+        assert_eq!(contents(&maps), ["a/x=value", "a/y=value", "b/x=value"]);
+
+        cluster.create("b", "z").await;
+        cluster.create("c", "z").await;
+        cluster.change("a", "x", "new").await;
+        cluster.maps("a").delete("y").await.unwrap();
+        eventually("all changes", || contents(&maps) == ["a/x=new", "b/x=value", "b/z=value"]).await;
+
+        let asked = cluster.requests();
+        let paths = asked.iter().map(|uri| path_and_version(uri).0).filter(|path| path.ends_with("/configmaps"));
+        let mut reads: Vec<String> = paths.filter(|path| !path.contains("/c/")).collect();
+        reads.sort();
+        reads.dedup();
+        assert_eq!(reads, ["/api/v1/namespaces/a/configmaps", "/api/v1/namespaces/b/configmaps"], "{asked:?}");
+        factory.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn watches_that_end_are_resumed_each_from_its_own_version() {
+    let cluster = Cluster::start().await;
+    cluster.create("a", "x").await;
+    cluster.create("b", "x").await;
+    let factory = cluster.factory(FactoryOptions::default().namespaces(["a", "b"]));
+    let maps = factory.informer::<ConfigMap>();
+    let log = log(&maps);
+    factory.start(&CancellationToken::new());
+    factory.wait_for_cache_sync().await.unwrap();
+    let first = cluster.change("a", "x", "1").await;
+    let second = cluster.change("b", "x", "2").await;
+    let third = cluster.change("b", "x", "3").await;
+    eventually("the changes", || contents(&maps) == ["a/x=1", "b/x=3"]).await;
+
+    cluster.requests();
+    // Watches that bring nothing for less than a second are a failure, and followed by a list.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    cluster.server.faults().cut_watches();
+    let is_watch = |uri: &&String| uri.contains("watch=true") || uri.contains("watch=1");
+    eventually("both watches again", || cluster.requests.lock().unwrap().iter().filter(is_watch).count() >= 2).await;
+    let last = cluster.change("a", "x", "4").await;
+    eventually("the last change", || contents(&maps) == ["a/x=4", "b/x=3"]).await;
+
+    let asked = cluster.requests();
+    let mut resumed: Vec<(String, String)> = asked.iter().filter(is_watch).map(|uri| path_and_version(uri)).collect();
+    resumed.sort();
+    let version = |map: &ConfigMap| map.resource_version().to_owned();
+    let path = |namespace| format!("/api/v1/namespaces/{namespace}/configmaps");
+    assert_eq!(resumed, [(path("a"), version(&first)), (path("b"), version(&third))], "{asked:?}");
+    let changes: Vec<String> = log.lock().unwrap().iter().filter(|event| event.starts_with('~')).cloned().collect();
+    let told = |namespace: &str, map: &ConfigMap| format!("~{namespace}/x@{}", version(map));
+    let mut expected = [told("a", &first), told("b", &second), told("b", &third), told("a", &last)];
+    let mut sorted = changes.clone();
+    sorted.sort();
+    expected.sort();
+    assert_eq!(sorted, expected, "{changes:?}");
+    factory.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_happened_while_versions_were_forgotten_is_found_by_another_list_of_all() {
+    for options in [
+        FactoryOptions::default(),
+        FactoryOptions::default().reflector(ReflectorOptions::default().without_streaming_lists()),
+    ] {
+        let cluster = Cluster::start().await;
+        cluster.create("a", "x").await;
+        cluster.create("b", "x").await;
+        let factory = cluster.factory(options.namespaces(["a", "b"]));
+        let maps = factory.informer::<ConfigMap>();
+        factory.start(&CancellationToken::new());
+        factory.wait_for_cache_sync().await.unwrap();
+        // Nobody hears of these, and what would tell of them is gone.
+        cluster.server.faults().inject(Fault::answer(503).verb("watch").resource("configmaps"));
+        cluster.server.faults().inject(Fault::answer(503).verb("list").resource("configmaps"));
+        cluster.server.faults().cut_watches();
+        cluster.create("b", "y").await;
+        cluster.maps("a").delete("x").await.unwrap();
+        cluster.server.faults().compact();
+        cluster.server.faults().clear();
+        eventually("the truth", || contents(&maps) == ["b/x=value", "b/y=value"]).await;
+        factory.shutdown().await;
+    }
+}
+
+// Who waits for what they wrote must not take news of another namespace for it.
+#[tokio::test]
+async fn news_of_one_namespace_say_nothing_of_what_was_seen_in_another() {
+    let cluster = Cluster::start().await;
+    cluster.create("a", "x").await;
+    cluster.create("b", "x").await;
+    let factory = cluster.factory(FactoryOptions::default().namespaces(["a", "b"]));
+    let maps = factory.informer::<ConfigMap>();
+    factory.start(&CancellationToken::new());
+    factory.wait_for_cache_sync().await.unwrap();
+    let before = maps.store().snapshot();
+    let changed = cluster.change("a", "x", "new").await;
+    eventually("the change", || contents(&maps)[0] == "a/x=new").await;
+    let after = maps.store().snapshot();
+    assert_eq!(after.resource_version_of("a"), changed.resource_version());
+    assert_eq!(after.resource_version_of("b"), before.resource_version_of("b"));
+    assert!(after.resource_version_of("b") < after.resource_version_of("a"));
+    let deleted = cluster.maps("b").delete("x").await;
+    deleted.unwrap();
+    eventually("the deletion", || maps.store().len() < after.len()).await;
+    let last = maps.store().snapshot();
+    assert!(last.resource_version_of("b") > last.resource_version_of("a"), "a deletion has a version as well");
+    factory.shutdown().await;
+}
+
+// With either queue, and also where nothing is listed.
+#[tokio::test]
+async fn a_cache_knows_the_version_of_its_list() {
+    for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
+        for namespaces in [vec![], vec!["a"], vec!["a", "b"]] {
+            let cluster = Cluster::start().await;
+            let made = cluster.create("a", "x").await;
+            let last = cluster.create("c", "x").await;
+            let factory = cluster.factory(FactoryOptions::default().queue(queue).namespaces(namespaces));
+            let full = factory.informer::<ConfigMap>();
+            let empty = factory.informer_with(Scoped::<ConfigMap>::default().labels("app=none".parse().unwrap()));
+            factory.start(&CancellationToken::new());
+            factory.wait_for_cache_sync().await.unwrap();
+            for maps in [full, empty] {
+                let has_come =
+                    |to: &ConfigMap| *maps.store().snapshot().resource_version_of("a") >= to.resource_version().into();
+                eventually("the version of the list", || has_come(&made) && has_come(&last)).await;
+            }
+            factory.shutdown().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
+    for (code, left) in [(403, "b/x=value"), (404, "")] {
+        let cluster = Cluster::start().await;
+        cluster.create("a", "x").await;
+        cluster.create("b", "x").await;
+        let factory = cluster.factory(FactoryOptions::default().namespaces(["a", "b"]));
+        let maps = factory.informer::<ConfigMap>();
+        factory.start(&CancellationToken::new());
+        factory.wait_for_cache_sync().await.unwrap();
+        for verb in ["list", "watch"] {
+            cluster.server.faults().inject(Fault::answer(code).verb(verb).resource("configmaps").namespace("b"));
+        }
+        cluster.server.faults().cut_watches();
+        eventually("that it is told", || maps.health().is_some_and(|health| health.failures > 0)).await;
+        cluster.create("a", "y").await;
+        // What is not there any more is gone, and what may not be looked at is kept.
+        let of_b = |what: &Vec<String>| what.iter().filter(|one| one.starts_with("b/")).cloned().collect::<String>();
+        eventually("what happens in a", || contents(&maps).contains(&"a/y=value".to_owned())).await;
+        eventually("what is left of b", || of_b(&contents(&maps)) == left).await;
+        cluster.server.faults().clear();
+        cluster.create("b", "y").await;
+        eventually("b again", || contents(&maps).contains(&"b/y=value".to_owned())).await;
+        factory.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_cannot_be_read_keeps_the_cache_incomplete_and_is_told_of() {
+    let cluster = Cluster::start().await;
+    cluster.create("a", "x").await;
+    for verb in ["list", "watch"] {
+        cluster.server.faults().inject(Fault::answer(403).verb(verb).resource("configmaps").namespace("b"));
+    }
+    let factory = cluster.factory(FactoryOptions::default().namespaces(["a", "b"]));
+    let maps = factory.informer::<ConfigMap>();
+    factory.start(&CancellationToken::new());
+    eventually("the failure", || factory.unsynced()[0].to_string().contains("cannot list")).await;
+    assert!(!maps.has_synced());
+    cluster.server.faults().clear();
+    factory.wait_for_cache_sync().await.unwrap();
+    assert_eq!(contents(&maps), ["a/x=value"]);
+    factory.shutdown().await;
+}
+
+#[tokio::test]
+async fn metadata_dynamic_objects_and_single_types_are_of_several_namespaces_as_well() {
+    let cluster = Cluster::start().await;
+    for namespace in ["a", "b", "c"] {
+        cluster.create(namespace, "x").await;
+    }
+    let options = FactoryOptions::default().namespaces(["a", "b"]).namespaces_of::<ConfigMap>(["b", "c"]);
+    let factory = cluster.factory(options);
+    let resource = GroupVersionResource::new("", "v1", "configmaps");
+    let metadata = factory.metadata(resource.clone(), Scoped::default());
+    let dynamic = factory.dynamic(resource, Scoped::default().namespaces(["a", "c"]));
+    let typed = factory.informer::<ConfigMap>();
+    let all = factory.informer_with::<ConfigMap>(Scoped::default().namespaces(["a", ""]));
+    let of_cluster = factory.informer::<Namespace>();
+    let stop = CancellationToken::new();
+    factory.start(&stop);
+    factory.wait_for_cache_sync().await.unwrap();
+    let count = |namespaces: &mut dyn Iterator<Item = String>| {
+        let mut namespaces: Vec<String> = namespaces.collect();
+        namespaces.sort();
+        namespaces.join("")
+    };
+    let spaces = |snapshot: &[Arc<ConfigMap>]| {
+        count(&mut snapshot.iter().filter(|map| map.name() == "x").map(|map| map.namespace().to_owned()))
+    };
+    assert_eq!(spaces(&typed.store().snapshot().to_vec()), "bc");
+    assert_eq!(spaces(&all.store().snapshot().to_vec()), "abc");
+    let snapshot = metadata.store().snapshot();
+    assert_eq!(count(&mut snapshot.iter().filter(|one| one.name() == "x").map(|one| one.namespace().to_owned())), "ab");
+    let snapshot = dynamic.store().snapshot();
+    assert_eq!(count(&mut snapshot.iter().filter(|one| one.name() == "x").map(|one| one.namespace().to_owned())), "ac");
+    assert!(of_cluster.namespaces().is_empty() && of_cluster.store().len() >= 3);
+    stop.cancel();
+    factory.shutdown().await;
+}
