@@ -137,6 +137,7 @@ impl Sharding {
     /// what others send too much is left out here. Shards are ranges of uids then, so all replicas have to do this for a type
     /// or none. When shards come or go, the share is listed anew. Objects that are gone are told to nobody, also not to reconcilers
     /// of keys: only an object has a uid. What is owned has other uids than its owner, and is watched as a whole.
+    /// Where a factory looks into several namespaces nothing is cut, and shards are ranges of keys as without this.
     ///
     /// ```
     /// # use kubewright_api::core::v1::Pod;
