@@ -1,5 +1,6 @@
 //! A watch that is opened again where it ended.
 
+use std::fmt;
 use std::time::Duration;
 
 use kubewright_core::meta::v1::Status;
@@ -10,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::api::{Api, WatchStream};
 use crate::error::{Error, Result};
+use crate::task::BoxFuture;
 
 /// The least time from one start to the next, so that a server which closes at once is not hammered.
 const MIN_RESTART: Duration = Duration::from_secs(1);
@@ -27,10 +29,20 @@ pub struct RetryWatcher<T> {
     api: Api<T>,
     options: WatchOptions,
     version: Str,
-    watch: Option<WatchStream<T>>,
+    stage: Stage<T>,
     /// Not before this is the next watch opened.
     next_start: Instant,
-    ended: bool,
+}
+
+/// How far the watch of the moment has come.
+enum Stage<T> {
+    /// There is none; the next one has its time.
+    Closed,
+    /// It was asked for. Kept here, so that who looks away meanwhile does not ask again.
+    Opening(BoxFuture<'static, Result<WatchStream<T>>>),
+    Open(WatchStream<T>),
+    /// There will be no other.
+    Ended,
 }
 
 impl<T: Object> RetryWatcher<T> {
@@ -47,7 +59,7 @@ impl<T: Object> RetryWatcher<T> {
             );
             return Err(Error::InvalidRequest(problem));
         }
-        Ok(RetryWatcher { api, options, version, watch: None, next_start: Instant::now(), ended: false })
+        Ok(RetryWatcher { api, options, version, stage: Stage::Closed, next_start: Instant::now() })
     }
 
     /// The version of the last event: a later watch from here continues this one.
@@ -59,69 +71,79 @@ impl<T: Object> RetryWatcher<T> {
     /// The next event, or `None` after the one that ended it. Cancel safe.
     #[doc(alias = "ResultChan")]
     pub async fn next(&mut self) -> Option<WatchEvent<T>> {
-        while !self.ended {
-            if self.watch.is_none() {
-                sleep_until(self.next_start).await;
-                // Counted from start to start, so that a watch that lasted needs no pause.
-                let started = Instant::now();
-                let options = self.options.clone().resource_version(self.version.clone());
-                let opened = self.api.watch(&options).await;
-                self.next_start = started + MIN_RESTART;
-                match opened {
-                    Ok(watch) => self.watch = Some(watch),
+        loop {
+            match &mut self.stage {
+                Stage::Ended => return None,
+                Stage::Closed => {
+                    sleep_until(self.next_start).await;
+                    // Counted from start to start, so that a watch that lasted needs no pause.
+                    self.next_start = Instant::now() + MIN_RESTART;
+                    let (api, options) =
+                        (self.api.clone(), self.options.clone().resource_version(self.version.clone()));
+                    self.stage = Stage::Opening(Box::pin(async move { api.watch(&options).await }));
+                }
+                Stage::Opening(opening) => match opening.await {
+                    Ok(watch) => self.stage = Stage::Open(watch),
                     Err(error) if error.is_forbidden() || error.is_unauthorized() => return self.end(error),
                     Err(error) => self.postpone(&error),
-                }
-                continue;
-            }
-            let event = match &mut self.watch {
-                Some(watch) => watch.next().await,
-                None => continue,
-            };
-            match event {
-                None => self.watch = None,
-                Some(Err(error @ Error::Decode(_))) => return self.end(error),
-                Some(Err(error)) => self.postpone(&error),
-                Some(Ok(WatchEvent::Error(status))) if status.is_expired() => return self.end(Error::Status(status)),
-                Some(Ok(WatchEvent::Error(status))) => self.postpone(&Error::Status(status)),
-                Some(Ok(event)) => {
-                    let version = match &event {
-                        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
-                            object.resource_version()
+                },
+                Stage::Open(watch) => match watch.next().await {
+                    None => self.stage = Stage::Closed,
+                    Some(Err(error @ Error::Decode(_))) => return self.end(error),
+                    Some(Err(error)) => self.postpone(&error),
+                    Some(Ok(WatchEvent::Error(status))) if status.is_expired() => {
+                        return self.end(Error::Status(status));
+                    }
+                    Some(Ok(WatchEvent::Error(status))) => self.postpone(&Error::Status(status)),
+                    Some(Ok(event)) => {
+                        let version = match &event {
+                            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                                object.resource_version()
+                            }
+                            WatchEvent::Bookmark(object) => object.resource_version(),
+                            WatchEvent::Error(_) => continue,
+                        };
+                        if version.is_empty() {
+                            let problem = "an event without a version cannot be continued from";
+                            return self.end(Status::internal(problem).into());
                         }
-                        WatchEvent::Bookmark(object) => object.resource_version(),
-                        WatchEvent::Error(_) => continue,
-                    };
-                    if version.is_empty() {
-                        let problem = "an event without a version cannot be continued from";
-                        return self.end(Status::internal(problem).into());
+                        self.version = version.into();
+                        if !matches!(event, WatchEvent::Bookmark(_)) {
+                            return Some(event);
+                        }
                     }
-                    self.version = version.into();
-                    if !matches!(event, WatchEvent::Bookmark(_)) {
-                        return Some(event);
-                    }
-                }
+                },
             }
         }
-        None
     }
 
     /// Gives the watch up until another time.
     fn postpone(&mut self, error: &Error) {
         tracing::debug!(error = error as &dyn std::error::Error, version = &*self.version, "watch is opened again");
-        self.watch = None;
+        self.stage = Stage::Closed;
         if let Some(wait) = error.retry_after() {
             self.next_start = self.next_start.max(Instant::now() + wait.min(MAX_RESTART));
         }
     }
 
     fn end(&mut self, error: Error) -> Option<WatchEvent<T>> {
-        (self.watch, self.ended) = (None, true);
+        self.stage = Stage::Ended;
         let status = match error {
             Error::Status(status) => status,
             Error::Decode(error) => Box::new(Status::internal(format!("unable to decode an event: {error}"))),
             other => Box::new(Status::internal(other)),
         };
         Some(WatchEvent::Error(status))
+    }
+}
+
+impl<T> fmt::Debug for Stage<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Closed => "Closed",
+            Stage::Opening(_) => "Opening",
+            Stage::Open(_) => "Open",
+            Stage::Ended => "Ended",
+        })
     }
 }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use kubewright_api::core::v1::ConfigMap;
-use kubewright_client::Api;
+use kubewright_client::transport::{ResponseFuture, Transport};
 use kubewright_client::watch::{Condition, RetryWatcher, UntilError, await_condition, until, until_on};
+use kubewright_client::{Api, Client};
 use kubewright_core::Object;
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
+use tokio::time::sleep;
 
 use crate::script::{Answer, Script, answer};
 use crate::support::{config_map, test_client};
@@ -166,14 +169,15 @@ async fn an_object_is_waited_for_from_what_it_is_now_to_its_end() {
     assert!(gone.unwrap().is_none() && deleted.is_ok());
 }
 
+fn list(items: &str) -> Answer {
+    let list = format!(
+        r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":[{items}]}}"#
+    );
+    answer(200, list)
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiting_for_an_object_lists_again_what_the_server_has_forgotten() {
-    let list = |items: &str| {
-        let list = format!(
-            r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":[{items}]}}"#
-        );
-        answer(200, list)
-    };
     let script = Script::new([
         list(""),
         answer(200, event("ADDED", "a", "8") + &error_event(410, "Expired", 0)),
@@ -190,4 +194,30 @@ async fn waiting_for_an_object_lists_again_what_the_server_has_forgotten() {
         "{:?}",
         script.asked()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_looks_away_while_a_watch_is_opened_does_not_open_it_again() {
+    // WT-1
+    let script = Script::new([answer(200, event("ADDED", "a", "5"))]);
+    let slow = script.clone();
+    let client = Client::over(move |request: http::Request<Bytes>| -> ResponseFuture {
+        let answer = slow.send(request);
+        Box::pin(async move {
+            sleep(Duration::from_secs(3)).await;
+            answer.await
+        })
+    });
+    let api = Api::<ConfigMap>::namespaced(&client, "default");
+    let mut watcher = RetryWatcher::new(api, WatchOptions::default().resource_version("1")).unwrap();
+    let mut ticks = 0;
+    let event = loop {
+        tokio::select! {
+            event = watcher.next() => break event,
+            () = sleep(Duration::from_millis(100)) => ticks += 1,
+        }
+        assert!(ticks < 100, "the watch is never opened");
+    };
+    assert!(matches!(event, Some(WatchEvent::Added(_))));
+    assert_eq!(script.asked().len(), 1);
 }
