@@ -48,7 +48,7 @@ pub async fn await_condition<T: Object>(
             return Ok(found);
         }
         let options = WatchOptions::default().fields(it.clone()).resource_version(version);
-        let mut events = RetryWatcher::new(api.clone(), options)?;
+        let mut events = RetryWatcher::new(api.clone(), options)?.end_when_refused();
         while let Some(event) = events.next().await {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) if condition(Some(&object)) => {

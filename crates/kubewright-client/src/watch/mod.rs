@@ -1,7 +1,7 @@
 //! Watches that outlive their connections, and waiting for something to become true.
 //!
 //! [`RetryWatcher`] opens a watch again where it ended and misses nothing; it ends only when the server no longer
-//! remembers the version, or refuses. [`await_condition`] waits until one object is as it should be, as [`conditions`] has it or a closure, [`until`] for events that meet conditions. Waiting on a cache, which recovers from
+//! remembers the version, or does not let us watch. [`await_condition`] waits until one object is as it should be, as [`conditions`] has it or a closure, [`until`] for events that meet conditions. Waiting on a cache, which recovers from
 //! forgotten versions but may miss what lay between, is for the crate of caches: its `until_with_sync` is [`until_on`] over
 //! other [`Events`].
 

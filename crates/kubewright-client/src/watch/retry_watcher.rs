@@ -21,8 +21,10 @@ const MAX_RESTART: Duration = Duration::from_secs(600);
 /// The events of a resource from one version on, over as many watches as it takes.
 ///
 /// No event is missed and none comes twice. Bookmarks move the version forward and are not handed on. It ends, with an
-/// [`WatchEvent::Error`] that says why, when the server no longer remembers the version, when it refuses the watch, and
-/// when it sends what cannot be understood, which would only come again. All else is tried again for ever.
+/// [`WatchEvent::Error`] that says why, when the server says in the watch that it no longer remembers the version, when we
+/// may not watch (401 and 403), and when it sends what cannot be understood, which would only come again. All else is tried
+/// again for ever, as in Go: also a 404 or a 410 in place of a watch, which [`until`](super::until) and
+/// [`await_condition`](super::await_condition) take as an answer.
 #[derive(Debug)]
 #[doc(alias = "NewRetryWatcher")]
 pub struct RetryWatcher<T> {
@@ -32,6 +34,8 @@ pub struct RetryWatcher<T> {
     stage: Stage<T>,
     /// Not before this is the next watch opened.
     next_start: Instant,
+    /// Whether any refusal is the end that waiting will not change.
+    ends_when_refused: bool,
 }
 
 /// How far the watch of the moment has come.
@@ -59,7 +63,21 @@ impl<T: Object> RetryWatcher<T> {
             );
             return Err(Error::InvalidRequest(problem));
         }
-        Ok(RetryWatcher { api, options, version, stage: Stage::Closed, next_start: Instant::now() })
+        Ok(RetryWatcher {
+            api,
+            options,
+            version,
+            stage: Stage::Closed,
+            next_start: Instant::now(),
+            ends_when_refused: false,
+        })
+    }
+
+    /// Also ends where the server refuses for another reason than being busy: for who waits, and would do so for ever.
+    #[must_use]
+    pub(super) fn end_when_refused(mut self) -> Self {
+        self.ends_when_refused = true;
+        self
     }
 
     /// The version of the last event: a later watch from here continues this one.
@@ -84,7 +102,7 @@ impl<T: Object> RetryWatcher<T> {
                 }
                 Stage::Opening(opening) => match opening.await {
                     Ok(watch) => self.stage = Stage::Open(watch),
-                    Err(error) if error.is_forbidden() || error.is_unauthorized() => return self.end(error),
+                    Err(error) if self.is_the_end(&error) => return self.end(error),
                     Err(error) => self.postpone(&error),
                 },
                 Stage::Open(watch) => match watch.next().await {
@@ -115,6 +133,12 @@ impl<T: Object> RetryWatcher<T> {
                 },
             }
         }
+    }
+
+    /// Whether there is no use in asking for a watch again.
+    fn is_the_end(&self, error: &Error) -> bool {
+        let is_refused = matches!(error, Error::Status(_) | Error::InvalidRequest(_)) && !error.is_retriable();
+        error.is_forbidden() || error.is_unauthorized() || (self.ends_when_refused && is_refused)
     }
 
     /// Gives the watch up until another time.

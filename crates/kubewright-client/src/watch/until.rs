@@ -45,14 +45,14 @@ pub enum UntilError {
 /// ```
 ///
 /// # Errors
-/// When the watch ends for good, or a condition fails.
+/// When the watch ends for good, the server refuses it for another reason than being busy, or a condition fails.
 #[doc(alias = "Until")]
 pub async fn until<T: Object>(
     api: &Api<T>,
     options: WatchOptions,
     conditions: Vec<Condition<'_, T>>,
 ) -> Result<Option<WatchEvent<T>>, UntilError> {
-    until_on(&mut RetryWatcher::new(api.clone(), options)?, conditions).await
+    until_on(&mut RetryWatcher::new(api.clone(), options)?.end_when_refused(), conditions).await
 }
 
 /// As [`until`], on events from anywhere; a watch that just ends is an error.

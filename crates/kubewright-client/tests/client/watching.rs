@@ -10,10 +10,12 @@ use kubewright_client::{Api, Client};
 use kubewright_core::Object;
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::script::{Answer, Script, answer};
 use crate::support::{config_map, test_client};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn event(kind: &str, name: &str, version: &str) -> String {
     let version = if version.is_empty() { String::new() } else { format!(r#","resourceVersion":"{version}""#) };
@@ -194,6 +196,40 @@ async fn waiting_for_an_object_lists_again_what_the_server_has_forgotten() {
         "{:?}",
         script.asked()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_ends_where_the_server_refuses_to_watch() {
+    // WT-2
+    for (code, reason) in [(400, "BadRequest"), (404, "NotFound"), (405, "MethodNotAllowed")] {
+        let script =
+            Script::new([list(""), answer(code, failure(code, reason, 0)), answer(code, failure(code, reason, 0))]);
+        let api = Api::<ConfigMap>::namespaced(&script.client().retries(0), "default");
+        let waited = timeout(MINUTE, await_condition(&api, "a", |map| map.is_some())).await.expect("it ends");
+        assert_eq!(waited.unwrap_err().status().unwrap().code, Some(code.into()));
+        let options = WatchOptions::default().resource_version("1");
+        let waited = timeout(MINUTE, until(&api, options, vec![is("added")])).await.expect("it ends");
+        let failed = waited.unwrap_err();
+        assert!(matches!(&failed, UntilError::Failed(status) if status.code == Some(code.into())), "{failed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_goes_on_while_the_server_is_busy_and_lists_again_what_it_forgot_meanwhile() {
+    // WT-2
+    let script = Script::new([
+        list(""),
+        answer(503, failure(503, "ServiceUnavailable", 0)),
+        answer(410, failure(410, "Expired", 0)),
+        list(r#"{"metadata":{"name":"a","resourceVersion":"9"}}"#),
+        answer(410, failure(410, "Expired", 0)),
+    ]);
+    let api = Api::<ConfigMap>::namespaced(&script.client().retries(0), "default");
+    let waited = timeout(MINUTE, await_condition(&api, "a", |map| map.is_some())).await.expect("it ends");
+    assert!(waited.unwrap().is_some());
+    let options = WatchOptions::default().resource_version("1");
+    let waited = timeout(MINUTE, until(&api, options, vec![is("added")])).await.expect("it ends");
+    assert!(matches!(waited.unwrap_err(), UntilError::Failed(status) if status.is_expired()));
 }
 
 #[tokio::test(start_paused = true)]
