@@ -12,7 +12,7 @@ use super::origin::{Origin, entry};
 use super::overrides::{Overrides, Selected};
 use super::user::AuthInfo;
 use super::validation::{check_cluster, check_user};
-use super::{CertificateSource, Config, ProxyChoice, server_uri};
+use super::{CertificateSource, Config, ProxyChoice, TlsOptions, server_uri};
 use crate::credentials::{ClientCertificate, Credentials, Exec, Impersonation, KeySource, Oidc};
 
 /// The extension of a cluster that exec plugins are given.
@@ -111,13 +111,6 @@ fn of_entries(selected: Selected) -> Result<Config, ConfigError> {
         cluster: entry("clusters", cluster_name.as_deref(), cluster.origin.as_deref()),
         user: entry("users", user_name.as_deref(), user.origin.as_deref()),
     };
-    config.tls.authority = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
-        (Some(data), _) => Some(CertificateSource::Data(data.clone())),
-        (None, Some(file)) => Some(CertificateSource::File(file.clone())),
-        (None, None) => None,
-    };
-    config.tls.insecure = cluster.insecure_skip_tls_verify;
-    config.tls.server_name.clone_from(&cluster.tls_server_name);
     if let Some(url) = &cluster.proxy_url {
         config.proxy = ProxyChoice::Url(url.clone());
     }
@@ -127,11 +120,21 @@ fn of_entries(selected: Selected) -> Result<Config, ConfigError> {
         config.default_namespace = namespace;
     }
     if config.is_secure() {
+        config.tls = tls(&cluster);
         config.credentials = credentials(&cluster, user, user_name)?;
     } else {
-        tracing::debug!("the server is reached without TLS, so credentials of the kubeconfig are left out");
+        // As in Go: the server may be another than the cluster was written for.
+        tracing::debug!("the server is reached without TLS, so TLS and credentials of the kubeconfig are left out");
     }
     Ok(config)
+}
+
+fn tls(cluster: &Cluster) -> TlsOptions {
+    let authority = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        (Some(data), _) => Some(CertificateSource::Data(data.clone())),
+        (None, file) => file.clone().map(CertificateSource::File),
+    };
+    TlsOptions { authority, insecure: cluster.insecure_skip_tls_verify, server_name: cluster.tls_server_name.clone() }
 }
 
 fn impersonation(user: &AuthInfo) -> Option<Impersonation> {

@@ -184,3 +184,22 @@ fn servers_without_a_scheme_get_one() {
         assert!(!error.contains("password"), "{error}");
     }
 }
+
+// KC-10
+#[test]
+fn what_a_kubeconfig_says_of_tls_is_left_out_where_there_is_none() {
+    let connect = |cluster: &str, overrides: &Overrides| {
+        let text = format!(
+            "clusters: [{{name: a, cluster: {{{cluster}}}}}]\ncontexts: [{{name: a, context: {{cluster: a}}}}]\ncurrent-context: a"
+        );
+        let config = Config::from_kubeconfig(&parse(&text).expect("all is well"), overrides).expect("all is well");
+        assert!(!config.is_secure());
+        config.connect().expect("TLS is nobody's business here");
+    };
+    for tls in ["certificate-authority-data: Q0E=", "insecure-skip-tls-verify: true", "tls-server-name: b"] {
+        connect(&format!("server: 'http://a', {tls}"), &Overrides::default());
+        let mut elsewhere = Overrides::default();
+        elsewhere.cluster.server = Some("http://b".to_owned());
+        connect(&format!("server: 'https://a', {tls}"), &elsewhere);
+    }
+}
