@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -155,35 +155,45 @@ async fn dial(host: &str, port: u16, observer: Option<&TransportObserver>) -> io
     Ok(stream)
 }
 
-/// Tries each address a little after the one before. Without tasks, which other threads would be woken for.
+/// Tries one address after the other: the next when one has failed, or has taken long. Without tasks, which other threads
+/// would be woken for.
 async fn connect_to_first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let attempt = |(place, address)| -> BoxFuture<'static, io::Result<TcpStream>> {
-        Box::pin(async move {
-            // Even a sleep of nothing lasts until the clock's next millisecond.
-            if place > 0 {
-                tokio::time::sleep(NEXT_ADDRESS * place).await;
-            }
-            TcpStream::connect(address).await
-        })
-    };
-    let mut attempts: Vec<_> = (0..).zip(addresses).map(attempt).collect();
+    let (mut waiting, mut attempts) = (addresses.into_iter(), Vec::new());
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    while !attempts.is_empty() {
-        let next = poll_fn(|context| {
-            for place in 0..attempts.len() {
-                if let Poll::Ready(connected) = attempts[place].as_mut().poll(context) {
-                    drop(attempts.swap_remove(place));
-                    return Poll::Ready(connected);
-                }
-            }
-            Poll::Pending
-        });
-        match next.await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+    loop {
+        attempts.extend(waiting.next().map(attempt));
+        if attempts.is_empty() {
+            return Err(last);
+        }
+        let next = poll_fn(|context| first_of(&mut attempts, context));
+        // Those that are left may take as long as they like.
+        let connected = match waiting.len() {
+            0 => Some(next.await),
+            _ => tokio::time::timeout(NEXT_ADDRESS, next).await.ok(),
+        };
+        match connected {
+            Some(Ok(stream)) => return Ok(stream),
+            Some(Err(error)) => last = error,
+            None => {}
         }
     }
-    Err(last)
+}
+
+type Attempt = BoxFuture<'static, io::Result<TcpStream>>;
+
+fn attempt(address: SocketAddr) -> Attempt {
+    Box::pin(TcpStream::connect(address))
+}
+
+/// The first attempt that comes to an end, which is then no longer among them.
+fn first_of(attempts: &mut Vec<Attempt>, context: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
+    for place in 0..attempts.len() {
+        if let Poll::Ready(connected) = attempts[place].as_mut().poll(context) {
+            drop(attempts.swap_remove(place));
+            return Poll::Ready(connected);
+        }
+    }
+    Poll::Pending
 }
 
 #[cfg(test)]
@@ -224,5 +234,15 @@ mod tests {
         let refused = connect_to_first(vec![refusing, refusing]).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         assert_eq!(connect_to_first(Vec::new()).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_refuses_makes_way_for_the_next_at_once() {
+        let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let answering = listener.local_addr().unwrap();
+        let addresses = [vec![refusing; 12], vec![answering]].concat();
+        let connected = tokio::time::timeout(NEXT_ADDRESS * 6, connect_to_first(addresses)).await;
+        assert_eq!(connected.unwrap().unwrap().peer_addr().unwrap(), answering);
     }
 }
