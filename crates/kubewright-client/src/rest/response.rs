@@ -1,5 +1,7 @@
 //! Answers: held whole, or read as they come.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use kubewright_core::json::Reader;
@@ -15,8 +17,7 @@ use super::negotiation::encoding_of;
 use crate::error::{Error, Result};
 use crate::transport::Body;
 
-/// A successful answer, whole.
-#[derive(Debug)]
+/// A successful answer, whole. Its `Debug` form does not show the body, which may be a secret.
 #[doc(alias = "Result")]
 pub struct Response {
     code: StatusCode,
@@ -128,6 +129,17 @@ impl Response {
     }
 }
 
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("code", &self.code)
+            .field("headers", &self.headers)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .field("resource", &self.resource)
+            .finish()
+    }
+}
+
 /// A successful answer whose body is still on its way.
 #[derive(Debug)]
 pub struct Streaming {
@@ -180,5 +192,19 @@ fn decode<T: Object>(encoding: Encoding, bytes: &[u8]) -> Result<T, DecodeError>
             envelope.check_kind(&object.group_version_kind())?;
             Ok(object)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_debug_form_tells_how_long_a_body_is_and_not_what_it_says() {
+        let body = Bytes::from_static(br#"{"data":{"password":"s3cret"}}"#);
+        let response = Response { code: StatusCode::OK, headers: HeaderMap::new(), body, resource: None };
+        let text = format!("{response:?}");
+        assert!(text.contains("200") && text.contains("30 bytes"), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
     }
 }
