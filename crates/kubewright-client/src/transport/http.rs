@@ -227,14 +227,14 @@ impl Shared {
         self.attempt(&request, &shown).await
     }
 
-    /// The credentials to show; takes note of a new certificate among them.
+    /// The credentials to show; takes note of another certificate among them.
     async fn show(&self, is_ours: bool) -> Result<Shown, TransportError> {
         if !is_ours {
             return Ok(Shown::default());
         }
         let shown = self.authenticator.show().await?;
-        if let (Some(tls), Some(identity)) = (&self.pool.connector().tls, &shown.identity)
-            && tls.set_identity(Arc::clone(identity)) == Change::Identity
+        if let Some(tls) = &self.pool.connector().tls
+            && tls.set_identity(shown.identity.as_ref()) == Change::Identity
         {
             self.pool.close_all();
         }

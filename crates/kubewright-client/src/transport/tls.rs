@@ -132,21 +132,8 @@ impl Tls {
     /// Takes note of what has become of a live certificate.
     pub(super) fn check_live(&self) -> Change {
         let Some(live) = &self.live else { return Change::None };
-        let (current, mut state) = (live.current(), self.state());
-        if state.identity == current {
-            return Change::None;
-        }
-        // Here the first one counts too: connections may have been made without any.
-        match client(&self.options, &self.origin, state.authority.as_deref(), current.as_deref()) {
-            Ok(client) => {
-                (state.client, state.identity) = (client, current);
-                Change::Identity
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the client certificate stays as it was");
-                Change::None
-            }
-        }
+        let current = live.current();
+        self.become_somebody(&mut self.state(), current)
     }
 
     /// Looks at the files of the client certificate, if they may change and that is due.
@@ -163,7 +150,7 @@ impl Tls {
         }
         state.identity_checked = Instant::now();
         match Identity::load(source, self.origin.user.as_deref()) {
-            Ok(identity) => self.become_somebody(&mut state, Arc::new(identity)),
+            Ok(identity) => self.become_somebody(&mut state, Some(Arc::new(identity))),
             Err(error) => {
                 tracing::warn!(%error, "the client certificate stays as it was");
                 Change::None
@@ -171,22 +158,24 @@ impl Tls {
         }
     }
 
-    /// Shows this certificate from now on.
-    pub(super) fn set_identity(&self, identity: Arc<Identity>) -> Change {
-        self.become_somebody(&mut self.state(), identity)
+    /// Shows from now on what a plugin has given, which may be no certificate. One of the configuration stays then.
+    pub(super) fn set_identity(&self, identity: Option<&Arc<Identity>>) -> Change {
+        if identity.is_none() && (self.certificate.is_some() || self.live.is_some()) {
+            return Change::None;
+        }
+        self.become_somebody(&mut self.state(), identity.cloned())
     }
 
-    fn become_somebody(&self, state: &mut State, identity: Arc<Identity>) -> Change {
-        if state.identity.as_ref() == Some(&identity) {
+    /// A first certificate counts too, and none after the last: connections may have been made without one, or with it.
+    fn become_somebody(&self, state: &mut State, identity: Option<Arc<Identity>>) -> Change {
+        if state.identity == identity {
             return Change::None;
         }
         // A session that is resumed keeps the identity it began with, so nothing of the old state may be used again.
-        match client(&self.options, &self.origin, state.authority.as_deref(), Some(&identity)) {
+        match client(&self.options, &self.origin, state.authority.as_deref(), identity.as_deref()) {
             Ok(client) => {
-                // The first certificate of a plugin takes the place of none; there is nothing to close then.
-                let is_first = state.identity.is_none();
-                (state.client, state.identity) = (client, Some(identity));
-                if is_first { Change::None } else { Change::Identity }
+                (state.client, state.identity) = (client, identity);
+                Change::Identity
             }
             Err(error) => {
                 tracing::warn!(%error, "the client certificate stays as it was");

@@ -265,6 +265,36 @@ async fn a_new_certificate_makes_new_connections_and_a_new_token_does_not() {
 
 // AU-1
 #[tokio::test]
+async fn a_certificate_that_comes_or_goes_makes_new_connections_too() {
+    let authority = Authority::new();
+    let tls = authority.server(&authority.sign("server"));
+    let server = Scripted::start(Some(tls), crate::certificates::who).await;
+    let directory = Directory::new();
+    let json = |text: &str| Value::from(text).to_string();
+    let pair = authority.sign("jane");
+    let certificate =
+        format!("\"clientCertificateData\":{},\"clientKeyData\":{},", json(&pair.certificate), json(&pair.key));
+    let expiry =
+        "\"token\":\"t\",\"expirationTimestamp\":\"%s\"}}' \"$(date -u -d '+60 seconds' +%Y-%m-%dT%H:%M:%SZ)\"";
+    let script = format!("cd '{}'\ncat current\nprintf '{expiry}", directory.root().display());
+    let give = |certificate: &str| {
+        let head = format!("{{\"apiVersion\":\"{V1}\",\"kind\":\"ExecCredential\",\"status\":{{{certificate}");
+        directory.write("current", head);
+    };
+    give("");
+    let transport = with(server.config(Some(&authority)), plugin(&directory, &script));
+    let nobody = ask(&transport, get("/")).await.1;
+    assert_ne!(nobody, "jane");
+    for (given, name) in [(certificate.as_str(), "jane"), ("", nobody.as_str())] {
+        give(given);
+        pass(Duration::from_secs(61)).await;
+        assert_eq!(ask(&transport, get("/")).await.1, name);
+    }
+    assert_eq!((runs(&directory), server.connections()), (3, 3));
+}
+
+// AU-1
+#[tokio::test]
 async fn what_is_no_credential_is_refused_without_being_shown() {
     let directory = Directory::new();
     let pem = ByteString::from("s3cret").to_base64();
