@@ -1,17 +1,14 @@
 //! Connections for processes and ports, made by the client's transport.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Request, StatusCode};
 use kubewright_api::core::v1::Pod;
 use kubewright_core::GroupResource;
 
 use super::port_forward::TUNNEL;
 use super::{AttachOptions, ExecOptions, Handshake, PortForward, Process, RemoteError};
-use crate::transport::{Upgrade, Upgraded};
+use crate::transport::{TransportError, TransportErrorKind, Upgrade, Upgraded};
 use crate::{Api, Error, Result, rest};
-
-/// How much of an answer is read that is no connection.
-const MOST_WORDS: usize = 64 << 10;
 
 /// What became of a wish for a protocol.
 enum Switched {
@@ -25,7 +22,9 @@ impl Api<Pod> {
     /// Starts a process in a container, and speaks with it.
     ///
     /// # Errors
-    /// If the pod or container is not there, the server speaks neither WebSocket nor SPDY, or no connection comes about.
+    /// If the pod or container is not there, the server speaks neither WebSocket nor SPDY, or no connection comes about, for each
+    /// of the two protocols within the client's [`request_timeout`](crate::Client::request_timeout) and
+    /// [`answer_timeout`](crate::Client::answer_timeout). What the process does then may take as long as it likes.
     #[doc(alias = "NewWebSocketExecutor")]
     pub async fn exec(&self, name: &str, options: &ExecOptions) -> Result<Process> {
         match self.switch(name, self.exec_request(name, options)?).await? {
@@ -87,23 +86,25 @@ impl Api<Pod> {
         }
     }
 
+    /// Asks for another protocol, of which the answer has to begin within the client's limits.
+    async fn upgrade(&self, request: Request<Bytes>) -> Result<Upgrade, TransportError> {
+        let (settings, upgrading) = (self.client().settings(), self.client().transport().upgrade(request));
+        let limit = settings.timeout.into_iter().chain(settings.answer_timeout).min();
+        let Some(limit) = limit else { return upgrading.await };
+        let late = |elapsed| Err(TransportError::new(TransportErrorKind::Timeout, elapsed));
+        tokio::time::timeout(limit, upgrading).await.unwrap_or_else(late)
+    }
+
     async fn switch(&self, name: &str, (request, handshake): (Request<Bytes>, Handshake)) -> Result<Switched> {
-        match self.client().transport().upgrade(request).await? {
+        match self.upgrade(request).await? {
             Upgrade::Switched(head, stream) => Ok(match handshake.finish(head.headers()) {
                 Ok(protocol) => Switched::Agreed(protocol, stream),
                 Err(error) => Switched::Refused(disagreement(error)),
             }),
             Upgrade::Refused(answer) => {
-                let (head, mut body) = answer.into_parts();
-                let mut text = BytesMut::new();
-                while text.len() < MOST_WORDS
-                    && let Some(chunk) = body.chunk().await?
-                {
-                    text.extend_from_slice(&chunk);
-                }
-                let pods = GroupResource::from_static("", "pods");
-                let failure = Error::Status(rest::failure(&pods, name, head.status, &head.headers, &text));
-                match head.status {
+                let (pods, code) = (GroupResource::from_static("", "pods"), answer.status());
+                let failure = Error::Status(rest::failure(&pods, name, answer).await);
+                match code {
                     // Nothing that another protocol would change. A 403 is none of these: WebSocket is a GET, for which the verb `get` is
                     // needed, and SPDY a POST, for which `create` is enough, and all that many have. Nor is a 404, which may be
                     // from a proxy that knows no WebSocket.
@@ -120,6 +121,5 @@ impl Api<Pod> {
 
 /// A server that switched to something else has broken the connection for us.
 fn disagreement(error: RemoteError) -> Error {
-    use crate::transport::{TransportError, TransportErrorKind};
     TransportError::new(TransportErrorKind::Disconnected, error).into()
 }

@@ -18,12 +18,8 @@ use crate::transport::{Body, TransportError, TransportErrorKind};
 
 /// How much of a failed answer is read for the sake of its connection.
 const DRAINED: usize = 2048;
-/// How much of a failed answer is read for the sake of its message.
-const MAX_FAILURE: usize = 3 << 20;
 /// How long is waited for what is read for the sake of a connection. Another one costs less.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
-/// How long is waited for the message of a failure, whose code says most of it.
-const FAILURE_WAIT: Duration = Duration::from_secs(10);
 /// A wait for the rate limit that is worth a word.
 const LONG_THROTTLE: Duration = Duration::from_secs(1);
 const SHORT_THROTTLE: Duration = Duration::from_millis(50);
@@ -183,9 +179,7 @@ impl<'a> Attempts<'a> {
     }
 
     async fn failure(&self, head: &http::response::Parts, body: Body, previous: Option<String>) -> Error {
-        // A failure whose text is lost, or never ends, is still that failure.
-        let collected = timeout(FAILURE_WAIT, collect(body, MAX_FAILURE)).await;
-        let body = collected.ok().and_then(Result::ok).unwrap_or_default();
+        let body = failure::message(body).await;
         let (method, path) = (self.request.method.as_str(), &self.request.path);
         let status = failure::status(method, &path.resource(), path.name(), head.status, &head.headers, &body);
         if let Some(previous) = previous {

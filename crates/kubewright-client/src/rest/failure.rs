@@ -1,19 +1,35 @@
 //! What an answer that is no success means.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::stream::Encoding;
 use kubewright_core::{CauseType, Decoder, GroupResource};
+use tokio::time::timeout;
 
+use super::attempt::collect;
 use super::negotiation::encoding_of;
+use crate::transport::Body;
 
+/// How much of a failed answer is read for the sake of its message.
+const MAX_FAILURE: usize = 3 << 20;
+/// How long is waited for the message of a failure, whose code says most of it.
+const FAILURE_WAIT: Duration = Duration::from_secs(10);
 /// How much of a body that is no `Status` is repeated in the error.
 const MAX_TEXT: usize = 2048;
 
 /// Whether the answer is what was asked for.
 pub(super) fn is_success(code: StatusCode) -> bool {
     (200..=206).contains(&code.as_u16())
+}
+
+/// The message of a failure. One that is lost, or never ends, is none: it is still that failure.
+pub(super) async fn message(body: Body) -> Bytes {
+    let collected = timeout(FAILURE_WAIT, collect(body, MAX_FAILURE)).await;
+    collected.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// The failure that an answer tells of: its `Status`, or what its code means.
@@ -46,14 +62,9 @@ pub(super) fn status(
 
 /// The failure of a `GET` that was answered in another way than by a connection.
 #[cfg(feature = "ws")]
-pub(crate) fn of_answer(
-    resource: &GroupResource,
-    name: &str,
-    code: StatusCode,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Box<Status> {
-    status("GET", resource, name, code, headers, body)
+pub(crate) async fn of_answer(resource: &GroupResource, name: &str, answer: http::Response<Body>) -> Box<Status> {
+    let (head, body) = answer.into_parts();
+    status("GET", resource, name, head.status, &head.headers, &message(body).await)
 }
 
 /// The `Status` in a body that holds one, or some other object that was asked for.

@@ -9,10 +9,12 @@ use flate2::{Decompress, FlushDecompress};
 use futures_util::{SinkExt, StreamExt};
 use http::{Request, Response};
 use kubewright_client::remote::{AttachOptions, ExecOptions, PortForward, Process, RemoteError, TerminalSize};
-use kubewright_client::transport::{Body, ResponseFuture, Transport, Upgrade, UpgradeFuture, Upgraded};
+use kubewright_client::transport::{
+    Body, ResponseFuture, Transport, TransportError, TransportErrorKind, Upgrade, UpgradeFuture, Upgraded,
+};
 use kubewright_client::{Client, Error};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -300,10 +302,32 @@ async fn who_reads_late_has_not_lost_the_connection() {
     serving.await.unwrap();
 }
 
+/// What the text of a refusal is.
+#[derive(Clone, Copy, Default)]
+enum Words {
+    #[default]
+    None,
+    Endless,
+    Cut,
+}
+
+impl Words {
+    fn body(self) -> Body {
+        let cut = || Err(TransportError::new(TransportErrorKind::Disconnected, "scripted"));
+        match self {
+            Words::None => Body::new(futures_util::stream::empty()),
+            Words::Endless => Body::new(futures_util::stream::pending()),
+            Words::Cut => Body::new(futures_util::stream::iter([Ok(Bytes::from_static(b"beca")), cut()])),
+        }
+    }
+}
+
 /// Answers wishes for other protocols one after the other, and keeps what was wished.
 #[derive(Clone, Default)]
 struct Switching {
     answers: Arc<Mutex<VecDeque<Result<DuplexStream, u16>>>>,
+    /// What the texts of refusals are.
+    words: Words,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -322,13 +346,12 @@ impl Transport for Switching {
                 .header("sec-websocket-protocol", "SPDY/3.1+portforward.k8s.io"),
             None => answer.header("x-stream-protocol-version", headers["x-stream-protocol-version"].clone()),
         };
-        let next = self.answers.lock().unwrap().pop_front().unwrap();
+        let (next, words) = (self.answers.lock().unwrap().pop_front(), self.words);
         Box::pin(async move {
             Ok(match next {
-                Ok(stream) => Upgrade::Switched(answer.status(101).body(()).unwrap(), Upgraded::new(stream)),
-                Err(code) => {
-                    Upgrade::Refused(answer.status(code).body(Body::new(futures_util::stream::empty())).unwrap())
-                }
+                None => std::future::pending().await,
+                Some(Ok(stream)) => Upgrade::Switched(answer.status(101).body(()).unwrap(), Upgraded::new(stream)),
+                Some(Err(code)) => Upgrade::Refused(answer.status(code).body(words.body()).unwrap()),
             })
         })
     }
@@ -383,6 +406,40 @@ async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
         let error = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap_err();
         assert!(matches!(&error, Error::Status(status) if status.code == Some(code.into())), "{error:?}");
         assert_eq!(asked(), ["GET websocket"], "no protocol changes that");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_whose_text_is_lost_or_never_ends_is_that_refusal() {
+    // RX-1
+    for (words, seconds) in [(Words::Cut, 0), (Words::Endless, 10)] {
+        let switching = Switching { words, ..Switching::default() };
+        let pods = Client::over(switching.clone()).core_v1().pods("default");
+        let (client, mut peer) = pair();
+        *switching.answers.lock().unwrap() = vec![Err(403), Ok(client), Err(429)].into();
+        let start = Instant::now();
+        let attached = timeout(Duration::from_secs(60), pods.attach("web", &AttachOptions::default())).await;
+        let _process = attached.expect("it ends").expect("SPDY is asked for");
+        assert!(matches!(peer.hear().await, Heard::Opened(1, _)));
+        assert_eq!(start.elapsed().as_secs(), seconds);
+        let error = pods.exec("web", &ExecOptions::new(["true"])).await.unwrap_err();
+        assert!(error.is_too_many_requests(), "{error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limits_of_the_client_hold_for_processes_and_ports() {
+    // RC-2, RX-1
+    let client = Client::over(Switching::default());
+    let limit = Duration::from_secs(5);
+    for client in [client.clone().request_timeout(limit), client.answer_timeout(limit).request_timeout(limit * 3)] {
+        let (pods, start) = (client.core_v1().pods("default"), Instant::now());
+        let started = timeout(limit * 10, pods.exec("web", &ExecOptions::new(["true"]))).await.expect("it ends");
+        assert!(started.unwrap_err().is_timeout());
+        assert_eq!(start.elapsed(), limit);
+        let forwarded = timeout(limit * 10, pods.port_forward("web", &[80])).await.expect("it ends");
+        assert!(forwarded.unwrap_err().is_timeout());
+        assert_eq!(start.elapsed(), limit * 2);
     }
 }
 
