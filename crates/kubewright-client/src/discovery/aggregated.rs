@@ -1,5 +1,7 @@
 //! Discovery in one document, `APIGroupDiscoveryList`: read from the server, and written to the disk.
 
+use std::sync::Arc;
+
 use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value};
 
 use super::catalog::{Discovery, Group, GroupFailure, Resource, Subresource, Version};
@@ -22,16 +24,19 @@ pub(super) fn is_aggregated(media_type: &str) -> bool {
 /// Adds the groups of a document. Versions that the server knows only from memory are failures.
 #[inline]
 pub(super) fn read(document: &Value, discovery: &mut Discovery) {
+    let (known, mut order) = (discovery.failures.len(), discovery.group_versions().collect::<Vec<_>>());
     for item in items(document, "items") {
         let name = item.get("metadata").map(|metadata| text(metadata, "name")).unwrap_or_default();
         let mut group = Group { name, versions: Vec::new() };
         for version in items(item, "versions") {
             let group_version = GroupVersion::new(group.name.clone(), text(version, "version"));
+            order.push(group_version.clone());
             if text(version, "freshness") == "Stale" {
                 discovery.failures.push(GroupFailure {
                     reason: format!("stale GroupVersion discovery: {group_version}"),
                     group_version,
                     is_transient: true,
+                    order: Arc::default(),
                 });
                 continue;
             }
@@ -43,6 +48,8 @@ pub(super) fn read(document: &Value, discovery: &mut Discovery) {
             discovery.groups.push(group);
         }
     }
+    let order: Arc<[GroupVersion]> = order.into();
+    discovery.failures[known..].iter_mut().for_each(|failure| failure.order = Arc::clone(&order));
 }
 
 #[inline]

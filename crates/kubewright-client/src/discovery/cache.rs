@@ -199,10 +199,13 @@ impl CachedDiscovery {
         let (failed, lasting): (Vec<GroupFailure>, _) =
             std::mem::take(&mut mended.failures).into_iter().partition(|one| one.is_transient);
         mended.failures = lasting;
-        for (version, found) in legacy::ask(&self.client, failed.into_iter().map(|one| one.group_version)).await {
+        let wanted: Vec<_> = failed.iter().map(|one| one.group_version.clone()).collect();
+        for (version, found) in legacy::ask(&self.client, wanted).await {
+            let before = failed.iter().find(|one| one.group_version == version);
+            let order = before.map(|one| Arc::clone(&one.order)).unwrap_or_default();
             match found {
-                Ok(resources) => mended.add(&version, resources),
-                Err(error) => mended.failures.push(legacy::failure(version, &error)),
+                Ok(resources) => mended.add(version, &order, resources),
+                Err(error) => mended.failures.push(legacy::failure(version, order, &error)),
             }
         }
         mended

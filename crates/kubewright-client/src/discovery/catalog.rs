@@ -1,5 +1,7 @@
 //! What a server has, as data.
 
+use std::sync::Arc;
+
 use kubewright_core::{GroupVersion, GroupVersionKind, GroupVersionResource, Str};
 
 /// All that a server has: the data of `api-resources` and `api-versions`.
@@ -75,6 +77,8 @@ pub struct GroupFailure {
     pub reason: String,
     /// Whether it may be there the next time: the server was busy, out of reach, or told of its own failure.
     pub is_transient: bool,
+    /// All versions as the server orders them, which tells where it belongs once it is found.
+    pub(super) order: Arc<[GroupVersion]>,
 }
 
 impl Discovery {
@@ -134,14 +138,20 @@ impl Discovery {
         })
     }
 
-    /// Adds a version that was found later, behind those that the server prefers.
+    /// Puts a version that was found later where the server has it: behind those before it in `order`.
     #[inline]
-    pub(super) fn add(&mut self, group_version: &GroupVersion, resources: Vec<Resource>) {
-        let version = Version { name: group_version.version.clone(), resources };
-        match self.groups.iter_mut().find(|group| group.name == group_version.group) {
-            Some(group) => group.versions.push(version),
-            None => self.groups.push(Group { name: group_version.group.clone(), versions: vec![version] }),
-        }
+    pub(super) fn add(&mut self, group_version: GroupVersion, order: &[GroupVersion], resources: Vec<Resource>) {
+        let ahead = || order.iter().take_while(|one| **one != group_version);
+        let place = self.groups.iter().position(|group| group.name == group_version.group).unwrap_or_else(|| {
+            let last = self.groups.iter().rposition(|group| ahead().any(|one| one.group == group.name));
+            let place = last.map_or(0, |last| last + 1);
+            self.groups.insert(place, Group { name: group_version.group.clone(), versions: Vec::new() });
+            place
+        });
+        let Group { name, versions } = &mut self.groups[place];
+        let is_ahead = |have: &Version| ahead().any(|one| one.group == *name && one.version == have.name);
+        let place = versions.iter().rposition(is_ahead).map_or(0, |last| last + 1);
+        versions.insert(place, Version { name: group_version.version, resources });
     }
 }
 

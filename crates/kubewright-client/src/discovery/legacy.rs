@@ -1,5 +1,7 @@
 //! Discovery version by version, for servers without the aggregated document.
 
+use std::sync::Arc;
+
 use kubewright_core::meta::v1::{APIGroup, APIGroupList, APIResourceList, APIVersions};
 use kubewright_core::{GroupVersion, GroupVersionKind, Str};
 use tokio::task::JoinSet;
@@ -25,8 +27,8 @@ pub(super) async fn discover(
     }
     discovery.groups.extend(groups.iter().flat_map(|list| list.groups.iter()).map(group));
 
-    let wanted: Vec<GroupVersion> = discovery.group_versions().collect();
-    for (group_version, found) in ask(client, wanted).await {
+    let order: Arc<[GroupVersion]> = discovery.group_versions().collect();
+    for (group_version, found) in ask(client, order.to_vec()).await {
         let group = discovery.groups.iter_mut().find(|group| group.name == group_version.group);
         let versions = &mut group.expect("it was asked for because of this group").versions;
         match found {
@@ -36,7 +38,7 @@ pub(super) async fn discover(
             }
             Err(error) => {
                 versions.retain(|version| version.name != group_version.version);
-                discovery.failures.push(failure(group_version, &error));
+                discovery.failures.push(failure(group_version, Arc::clone(&order), &error));
             }
         }
     }
@@ -69,8 +71,8 @@ pub(super) async fn ask(
 }
 
 #[inline]
-pub(super) fn failure(group_version: GroupVersion, error: &Error) -> GroupFailure {
-    GroupFailure { group_version, reason: error.to_string(), is_transient: error.is_retriable() }
+pub(super) fn failure(group_version: GroupVersion, order: Arc<[GroupVersion]>, error: &Error) -> GroupFailure {
+    GroupFailure { group_version, reason: error.to_string(), is_transient: error.is_retriable(), order }
 }
 
 #[inline]

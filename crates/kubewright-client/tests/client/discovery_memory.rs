@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use kubewright_client::Client;
-use kubewright_client::discovery::{CachedDiscovery, DiskCache, RestMapper};
+use kubewright_client::discovery::{CachedDiscovery, Discovery, DiskCache, RestMapper};
 use kubewright_client::transport::{ResponseFuture, Transport};
 use kubewright_core::GroupVersionResource;
 use tokio::sync::{Barrier, Semaphore, mpsc};
@@ -229,4 +229,58 @@ async fn an_answer_that_cannot_be_read_is_not_kept_by_its_tag() {
     assert!(discovery.discover().await.is_err());
     assert_eq!(discovery.discover().await.unwrap().resources().count(), 2);
     assert_eq!(tags(&script), [None, None, None]);
+}
+
+fn served(discovery: &Discovery) -> Vec<String> {
+    discovery.group_versions().map(|version| version.to_string()).collect()
+}
+
+#[tokio::test]
+async fn what_failed_comes_back_to_its_place_in_the_order_of_the_server() {
+    // DI-4
+    let core = || answer(200, r#"{"kind":"APIVersions","versions":["v1"]}"#);
+    let versions = |group: &str, all: [&str; 3]| {
+        let all = all.map(|version| format!(r#"{{"groupVersion":"{group}/{version}","version":"{version}"}}"#));
+        format!(r#"{{"name":"{group}","versions":[{}]}}"#, all.join(","))
+    };
+    let groups = || {
+        let groups = [versions("z.example", ["v2", "v1", "v1beta1"]), versions("a.example", ["v3", "v2", "v1"])];
+        answer(200, format!(r#"{{"kind":"APIGroupList","groups":[{}]}}"#, groups.join(",")))
+    };
+    let busy = || answer(503, r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":503}"#);
+    let found = |version: &str| resource_list(version, &kind("foos"));
+    let round = || {
+        let answers = [found("v1"), busy(), busy(), busy(), busy(), found("a.example/v2"), busy()];
+        [core(), groups()].into_iter().chain(answers)
+    };
+    // The failures are asked for again in the order of their names.
+    let mended = [busy(), found("a.example/v3"), found("z.example/v1"), busy(), found("z.example/v2")];
+    let again = [found("a.example/v1"), found("z.example/v1beta1")];
+    let script = Script::new(round().chain(round()).chain(mended).chain(again));
+    let cached = CachedDiscovery::new(script.client().retries(0).discovery().legacy());
+    assert_eq!(served(&cached.get().await.unwrap()), ["v1", "a.example/v2"]);
+    let partial = ["v1", "z.example/v2", "z.example/v1", "a.example/v3", "a.example/v2"];
+    assert_eq!(served(&cached.get().await.unwrap()), partial);
+    let whole =
+        ["v1", "z.example/v2", "z.example/v1", "z.example/v1beta1", "a.example/v3", "a.example/v2", "a.example/v1"];
+    let known = cached.get().await.unwrap();
+    assert_eq!(served(&known), whole);
+    let preferred: Vec<String> = known.preferred_resources().map(|(version, _)| version.to_string()).collect();
+    assert_eq!(preferred, ["v1", "z.example/v2", "a.example/v3"]);
+}
+
+#[tokio::test]
+async fn a_stale_version_comes_back_before_those_that_the_server_prefers_less() {
+    // DI-4
+    let round = || {
+        let versions = r#"{"version":"v2","freshness":"Stale"},{"version":"v1","freshness":"Current","resources":[
+            {"resource":"foos","responseKind":{"group":"example.com","version":"v1","kind":"Foo"},"scope":"Cluster","verbs":["get"]}]}"#;
+        let groups = format!(r#"{{"items":[{{"metadata":{{"name":"example.com"}},"versions":[{versions}]}}]}}"#);
+        [document(&[("", "v1", "pods")]), answer(200, groups).header("content-type", AGGREGATED)]
+    };
+    let script =
+        Script::new(round().into_iter().chain(round()).chain([resource_list("example.com/v2", &kind("foos"))]));
+    let cached = CachedDiscovery::new(script.client().discovery());
+    assert_eq!(served(&cached.get().await.unwrap()), ["v1", "example.com/v1"]);
+    assert_eq!(served(&cached.get().await.unwrap()), ["v1", "example.com/v2", "example.com/v1"]);
 }
