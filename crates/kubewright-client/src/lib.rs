@@ -14,6 +14,8 @@ mod client;
 pub mod clientset;
 pub mod config;
 pub mod credentials;
+#[cfg(feature = "certificate-manager")]
+mod der;
 pub mod discovery;
 mod dynamic;
 mod error;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use kubewright_core::{ByteString, Time};
 
-use super::der::Leaf;
 use super::error::CertificateError;
+use super::leaf::Leaf;
 use super::template::CertificateTemplate;
 use crate::config::CertificateSource;
 use crate::credentials::{ClientCertificate, Identity, KeySource};

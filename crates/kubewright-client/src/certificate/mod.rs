@@ -4,10 +4,10 @@
 //! [`CertificateStore`]'s, for example a [`FileStore`]'s. Keys appear in no `Debug` form, log or error, and never leave
 //! the process but for the store.
 
-mod der;
 mod error;
 mod file_store;
 mod issued;
+mod leaf;
 mod manager;
 mod options;
 mod request;

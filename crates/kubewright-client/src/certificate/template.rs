@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use kubewright_core::ByteString;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData, SanType};
 
-use super::der::KeyKind;
 use super::error::CertificateError;
+use super::leaf::KeyKind;
 use crate::secret::Secret;
 
 /// What a certificate has to say: for a client's the user as common name, and its groups as organizations.

@@ -4,12 +4,9 @@ use std::net::IpAddr;
 
 use kubewright_core::Time;
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
+use crate::der::{BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET, any, of};
+
 const OCTET_STRING: u8 = 0x04;
-const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 /// The version and the extensions have tags of their own.
@@ -170,29 +167,6 @@ fn time((tag, text): (u8, &[u8])) -> Option<Time> {
     let part = |at: usize| rest.get(at..at + 2);
     let text = format!("{century}{}-{}-{}T{}:{}:{}Z", part(0)?, part(2)?, part(4)?, part(6)?, part(8)?, part(10)?);
     text.parse().ok()
-}
-
-/// Takes one element of any kind: its tag and content.
-fn any<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
-    let (&tag, rest) = bytes.split_first()?;
-    let (&length, mut rest) = rest.split_first()?;
-    let mut length = usize::from(length);
-    if length >= 0x80 {
-        let (digits, after) = rest.split_at_checked(length & 0x7f)?;
-        if digits.len() > 4 {
-            return None;
-        }
-        length = digits.iter().fold(0, |length, &digit| length << 8 | usize::from(digit));
-        rest = after;
-    }
-    let (content, rest) = rest.split_at_checked(length)?;
-    *bytes = rest;
-    Some((tag, content))
-}
-
-/// Takes the content of an element of this kind.
-fn of<'a>(bytes: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
-    any(bytes).filter(|(found, _)| *found == tag).map(|(_, content)| content)
 }
 
 #[cfg(test)]
