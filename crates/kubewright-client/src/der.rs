@@ -5,6 +5,7 @@ pub(crate) const SET: u8 = 0x31;
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const BIT_STRING: u8 = 0x03;
 pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
+pub(crate) const UTF8_STRING: u8 = 0x0c;
 
 /// Takes one element of any kind: its tag and content.
 pub(crate) fn any<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
@@ -27,4 +28,32 @@ pub(crate) fn any<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
 /// Takes the content of an element of this kind.
 pub(crate) fn of<'a>(bytes: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
     any(bytes).filter(|(found, _)| *found == tag).map(|(_, content)| content)
+}
+
+/// Writes an element.
+pub(crate) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let digits: Vec<u8> = content.len().to_be_bytes().into_iter().skip_while(|digit| *digit == 0).collect();
+    let length = match digits[..] {
+        [] => vec![0],
+        [short @ ..0x80] => vec![short],
+        _ => [&[0x80 | u8::try_from(digits.len()).expect("a length has a few bytes")], &digits[..]].concat(),
+    };
+    [&[tag], &length[..], content].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_of_any_length_is_read_as_it_was_written() {
+        for length in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {
+            let content = vec![7; length];
+            let written = [element(SET, &content), vec![9]].concat();
+            let mut rest = &written[..];
+            assert_eq!(of(&mut rest, SET), Some(&content[..]), "{length}");
+            assert_eq!(rest, [9]);
+        }
+        assert_eq!(element(SET, &[1; 128])[..3], [SET, 0x81, 128], "in as few digits as can be");
+    }
 }

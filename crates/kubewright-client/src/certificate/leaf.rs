@@ -15,8 +15,8 @@ const EXTENSIONS: u8 = 0xa3;
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
 
-const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
+pub(super) const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+pub(super) const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
@@ -105,7 +105,7 @@ impl Leaf {
         Some(leaf)
     }
 
-    fn read_subject(&mut self, mut names: &[u8]) -> Option<()> {
+    pub(super) fn read_subject(&mut self, mut names: &[u8]) -> Option<()> {
         while !names.is_empty() {
             let mut set = of(&mut names, SET)?;
             while !set.is_empty() {

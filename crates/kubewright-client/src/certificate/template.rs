@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use kubewright_core::ByteString;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData, SanType};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData, SanType, SigningKey};
 
 use super::error::CertificateError;
-use super::leaf::KeyKind;
+use super::leaf::{COMMON_NAME, KeyKind, ORGANIZATION};
+use crate::der::{BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET, UTF8_STRING, any, element, of};
 use crate::secret::Secret;
 
 /// What a certificate has to say: for a client's the user as common name, and its groups as organizations.
@@ -60,18 +61,60 @@ impl CertificateTemplate {
     pub(super) fn request(&self, key: &RequestKey) -> Result<ByteString, CertificateError> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
-        for organization in &self.organizations {
-            params.distinguished_name.push(DnType::OrganizationName, organization.as_str());
-        }
+        // Replaced below. Where there is none, the names of a server would be marked as critical.
         params.distinguished_name.push(DnType::CommonName, self.common_name.as_str());
         for name in &self.dns_names {
             let name = name.as_str().try_into().map_err(|_| CertificateError::Key(format!("{name:?} is no name")))?;
             params.subject_alt_names.push(SanType::DnsName(name));
         }
         params.subject_alt_names.extend(self.ip_addresses.iter().copied().map(SanType::IpAddress));
-        let request = params.serialize_request(&key.pair).and_then(|request| request.pem());
-        request.map(|pem| pem.as_str().into()).map_err(|error| CertificateError::Key(error.to_string()))
+        let refused = |error: rcgen::Error| CertificateError::Key(error.to_string());
+        let request = params.serialize_request(&key.pair).map_err(refused)?;
+        let unsigned = Unsigned::read(request.der()).expect("rcgen writes what it should");
+        unsigned.sign(&self.subject(), &key.pair).map(|der| pem(&der)).map_err(refused)
     }
+
+    /// Each name in a set of its own, as others than Go write them; Go reads both.
+    fn subject(&self) -> Vec<u8> {
+        let name = |kind: &[u8], text: &str| {
+            let pair = [element(OBJECT_IDENTIFIER, kind), element(UTF8_STRING, text.as_bytes())].concat();
+            element(SET, &element(SEQUENCE, &pair))
+        };
+        let organizations = self.organizations.iter().map(|organization| name(ORGANIZATION, organization));
+        let names: Vec<u8> = organizations.chain([name(COMMON_NAME, &self.common_name)]).flatten().collect();
+        element(SEQUENCE, &names)
+    }
+}
+
+/// A request without its subject, of which rcgen can write but one name of each kind.
+struct Unsigned<'a> {
+    version: &'a [u8],
+    /// The public key, and the names of a server.
+    rest: &'a [u8],
+    algorithm: &'a [u8],
+}
+
+impl<'a> Unsigned<'a> {
+    fn read(mut request: &'a [u8]) -> Option<Self> {
+        let mut request = of(&mut request, SEQUENCE)?;
+        let mut info = of(&mut request, SEQUENCE)?;
+        let (version, _subject) = (of(&mut info, INTEGER)?, any(&mut info)?);
+        Some(Unsigned { version, rest: info, algorithm: of(&mut request, SEQUENCE)? })
+    }
+
+    fn sign(&self, subject: &[u8], key: &KeyPair) -> Result<Vec<u8>, rcgen::Error> {
+        let info = element(SEQUENCE, &[&element(INTEGER, self.version), subject, self.rest].concat());
+        // The first byte counts the bits that are not used.
+        let signature = element(BIT_STRING, &[vec![0], key.sign(&info)?].concat());
+        Ok(element(SEQUENCE, &[info, element(SEQUENCE, self.algorithm), signature].concat()))
+    }
+}
+
+fn pem(der: &[u8]) -> ByteString {
+    let text = ByteString::from(der.to_vec()).to_base64();
+    let lines = text.as_bytes().chunks(64).flat_map(|line| [line, b"\n"].concat());
+    let begin = b"-----BEGIN CERTIFICATE REQUEST-----\n".iter().copied();
+    begin.chain(lines).chain(*b"-----END CERTIFICATE REQUEST-----\n").collect::<Vec<u8>>().into()
 }
 
 /// A private key that a certificate is asked for.
@@ -117,5 +160,43 @@ impl RequestKey {
             KeyKind::Rsa { .. } => &["digital signature", "key encipherment", "client auth"],
             KeyKind::Ecdsa { .. } => &["digital signature", "client auth"],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::CertificateSigningRequestDer;
+    use rustls::pki_types::pem::PemObject;
+
+    use super::super::leaf::Leaf;
+    use super::*;
+
+    #[test]
+    fn all_groups_are_asked_for() {
+        // CM-1
+        let template = CertificateTemplate::new("jane").organization("developers").organization("testers");
+        let template = template.dns_name("jane.example").ip_address([10, 0, 0, 1].into());
+        let key = RequestKey::generate().expect("keys can be made");
+        let pem = template.request(&key).expect("fine");
+        let der = CertificateSigningRequestDer::from_pem_slice(&pem).expect("it is PEM");
+        let mut request = of(&mut &der[..], SEQUENCE).expect("a request");
+        let signed = request;
+        let mut info = of(&mut request, SEQUENCE).expect("what is signed");
+        let signed = &signed[..signed.len() - request.len()];
+        assert_eq!(of(&mut info, INTEGER), Some(&[0][..]));
+        let mut leaf = Leaf::default();
+        leaf.read_subject(of(&mut info, SEQUENCE).expect("a subject")).expect("names");
+        assert_eq!((leaf.common_name, leaf.organizations), (template.common_name, template.organizations));
+        let has = |wanted: &[u8]| info.windows(wanted.len()).any(|bytes| bytes == wanted);
+        assert!(has(b"jane.example") && has(&[10, 0, 0, 1]) && has(&key.pair.subject_public_key_info()));
+        assert!(has(&[0x55, 0x1d, 0x11, 0x04]), "the names of a server are not critical where there is a subject");
+        of(&mut request, SEQUENCE).expect("an algorithm");
+        let signature = &of(&mut request, BIT_STRING).expect("a signature")[1..];
+        let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+        let holds = |message: &[u8]| {
+            let mut all = algorithms.all.iter();
+            all.any(|one| one.verify_signature(key.pair.der_bytes(), message, signature).is_ok())
+        };
+        assert!(holds(signed) && !holds(&signed[1..]));
     }
 }
