@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) retries: u32,
     pub(crate) timeout: Option<Duration>,
     pub(crate) answer_timeout: Option<Duration>,
+    /// What the transport allows a request that says nothing else: the limit of its configuration.
+    pub(crate) transport_timeout: Option<Duration>,
     pub(crate) answer_limit: usize,
     pub(crate) impersonation: Option<Arc<Impersonation>>,
     /// The name that the transport gives, and what requests say instead.
@@ -80,6 +82,7 @@ impl Client {
                 retries: DEFAULT_RETRIES,
                 timeout: None,
                 answer_timeout: None,
+                transport_timeout: None,
                 answer_limit: DEFAULT_ANSWER_LIMIT,
                 impersonation: None,
                 user_agent: Str::new(),
@@ -134,8 +137,9 @@ impl Client {
         self.set(|settings| settings.retries = retries)
     }
 
-    /// Gives up on a request after so long, retries included; a watch or a stream only if it does not begin by then.
-    /// Never by default.
+    /// Gives up on a request after so long, retries included; a watch, a stream or a connection to a pod only if it does not
+    /// begin by then. By default the [limit of the configuration](Config::timeout), whose place this takes also where it is
+    /// longer: in Go the shorter of both counts.
     #[must_use]
     #[inline]
     pub fn request_timeout(self, timeout: Duration) -> Self {
@@ -245,10 +249,7 @@ impl TryFrom<Config> for Client {
         if let Some(qps) = config.qps.filter(|qps| *qps > 0.0) {
             client = client.rate_limit(TokenBucket::new(qps, config.burst));
         }
-        Ok(match config.timeout {
-            Some(timeout) => client.request_timeout(timeout),
-            None => client,
-        })
+        Ok(client.set(|settings| (settings.timeout, settings.transport_timeout) = (config.timeout, config.timeout)))
     }
 }
 

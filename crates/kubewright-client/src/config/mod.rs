@@ -70,7 +70,7 @@ pub struct Config {
     /// How many requests may be made at once before `qps` counts. 10 by default.
     pub burst: u32,
     /// How long a request may take, until the last byte of its answer. Watches and followed logs only have to begin
-    /// in this time. Unlimited by default.
+    /// in this time. A client and a request may have [another limit](crate::Client::request_timeout). Unlimited by default.
     pub timeout: Option<Duration>,
     /// How long a connection may take to come about, to the server or to the proxy. 30 s by default.
     pub connect_timeout: Duration,

@@ -14,7 +14,7 @@ use super::negotiation::{Form, accept, is_json};
 use super::request::{Payload, Request};
 use super::{AttemptReport, failure, retry, warning};
 use crate::error::{Error, Result};
-use crate::transport::{Body, TransportError, TransportErrorKind};
+use crate::transport::{Body, RequestTimeout, TransportError, TransportErrorKind};
 
 /// How much of a failed answer is read for the sake of its connection.
 const DRAINED: usize = 2048;
@@ -161,6 +161,11 @@ impl<'a> Attempts<'a> {
         let mut built = http::Request::new(body);
         *built.method_mut() = request.method.clone();
         *built.uri_mut() = self.uri.clone();
+        // A shorter limit is kept here. Of a longer one the transport has to know, which has the configuration's.
+        let limits = request.timeout.zip(request.client.settings().transport_timeout);
+        if let Some((own, _)) = limits.filter(|(own, transport)| own > transport) {
+            built.extensions_mut().insert(RequestTimeout(Some(own)));
+        }
         let headers = built.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static(accept(request.form, accepts)));
         if let Some(content_type) = content_type {

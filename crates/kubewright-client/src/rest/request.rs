@@ -210,7 +210,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Gives up after so long, retries included, and tells the server so.
+    /// Gives up after so long, retries included, and tells the server so. In place of the client's
+    /// [limit](Client::request_timeout), whichever is longer.
     #[doc(alias = "Timeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

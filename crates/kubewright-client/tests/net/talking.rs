@@ -10,11 +10,11 @@ use kubewright_client::credentials::Impersonation;
 use kubewright_client::transport::{
     Body, HttpTransport, Protocol, RequestTimeout, Transport, TransportErrorKind, Upgrade,
 };
-use kubewright_client::{Config, Secret};
+use kubewright_client::{Client, Config, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::faults::played;
-use crate::scripted::{Authority, Script, Scripted, config, echo};
+use crate::scripted::{Authority, Peer, Script, Scripted, config, echo};
 
 pub fn get(path: &str) -> Request<Bytes> {
     Request::get(path).body(Bytes::new()).expect("a path")
@@ -324,4 +324,21 @@ async fn a_connection_can_go_on_in_another_protocol() {
         panic!("it refuses");
     };
     assert_eq!((response.status(), text(response.into_body()).await.as_str()), (StatusCode::FORBIDDEN, "no"));
+}
+
+// TR-1, RC-2
+#[tokio::test]
+async fn a_limit_of_the_client_may_be_longer_than_that_of_the_configuration() {
+    let server = Scripted::start(None, |_: Request<hyper::body::Incoming>, _: Peer| async move {
+        Response::new(Script::default().then(Duration::from_millis(1500), "late"))
+    })
+    .await;
+    let mut config = server.config(None);
+    config.timeout = Some(Duration::from_millis(500));
+    let client = Client::try_from(config).expect("fine");
+    let ask = |client: &Client| client.rest().get().absolute_path("/").retries(0);
+    assert!(ask(&client).send().await.expect_err("it takes longer").is_timeout());
+    let patient = Duration::from_secs(60);
+    assert_eq!(ask(&client).timeout(patient).send().await.expect("there is time").text(), "late");
+    assert_eq!(ask(&client.request_timeout(patient)).send().await.expect("there is time").text(), "late");
 }
