@@ -14,7 +14,10 @@ mod client;
 pub mod clientset;
 pub mod config;
 pub mod credentials;
-#[cfg(feature = "certificate-manager")]
+#[cfg_attr(
+    not(feature = "certificate-manager"),
+    allow(dead_code, reason = "only requests for certificates are written")
+)]
 mod der;
 pub mod discovery;
 mod dynamic;
