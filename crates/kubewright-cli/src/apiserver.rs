@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use kubewright_apiserver::{ApiServer, RunningServer, Tokens};
@@ -33,6 +34,9 @@ pub struct Options {
     /// Gives each namespace a service account, and each pod one with a token in its containers.
     #[arg(long)]
     service_accounts: bool,
+    /// How long an event is kept after it was last written, such as 30m; 0 is for ever.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_span)]
+    event_ttl: Duration,
     /// Writes a kubeconfig for the administrator, readable by its owner only.
     #[arg(long, value_name = "FILE")]
     pub write_kubeconfig: Option<PathBuf>,
@@ -55,7 +59,7 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
 /// Starts the server.
 pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
     raise_limit();
-    let mut server = ApiServer::in_memory().listen(options.listen);
+    let mut server = ApiServer::in_memory().listen(options.listen).event_ttl(options.event_ttl);
     if let Some(directory) = &options.data {
         server = server.data(directory);
     }
@@ -81,6 +85,12 @@ pub fn announce(options: &Options, server: &RunningServer) -> Result<(), Box<dyn
         write_private(path, &server.kubeconfig()).map_err(unwritten)?;
     }
     Ok(crate::output::print(format!("ready {}\n", server.url().unwrap_or_default()))?)
+}
+
+/// A length of time in the notation of Go, which flags of Kubernetes have.
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let span: kubewright_core::Duration = text.parse().map_err(|error| format!("{error}"))?;
+    span.try_into().map_err(|error| format!("{error}"))
 }
 
 /// Writes a file that only its owner can read, even while it is written.

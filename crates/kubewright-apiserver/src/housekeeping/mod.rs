@@ -1,11 +1,13 @@
 //! What a cluster tidies up by itself, driven by the log of writes: dependents of deleted objects, the content of
-//! deleted namespaces, the objects of deleted definitions, claims that nobody uses any more, and what quotas count of it.
+//! deleted namespaces, the objects of deleted definitions, claims that nobody uses any more, events that have become old, and what quotas
+//! count of it.
 //! Where service accounts are wanted, each namespace gets its own.
 //!
 //! One task does all of it, in the order of the log, so that the same writes always have the same consequences.
 
 mod claims;
 mod content;
+mod expiry;
 mod garbage;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use crate::admission::{accounts, quota};
 use crate::object::Meta;
 use crate::registry::Registry;
 use crate::storage::{EventKind, Key, ListOptions, Scope};
+use expiry::Expiry;
 use garbage::Garbage;
 
 /// How often to look for writes that have become too old to be remembered: each write does as well.
@@ -26,6 +29,7 @@ const AGEING: Duration = Duration::from_secs(30);
 
 /// Tidies up until told to stop.
 pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>) {
+    let mut expiry = Expiry::new(registry.event_ttl);
     let mut ageing = interval(AGEING);
     ageing.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -36,6 +40,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
         // Given away one by one: whoever held them would keep what is written over.
         for (key, entry) in page.entries {
             let value = entry.object.tree();
+            expiry.found(&key, entry.revision, &value);
             give_account(&registry, &key);
             garbage.look_after(&registry, &key, &value);
             content::look_after(&registry, &key, &value);
@@ -45,6 +50,10 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
         loop {
             let event = tokio::select! {
                 event = watcher.next() => event,
+                () = expiry.due() => {
+                    expiry.expire(&registry);
+                    continue;
+                }
                 _ = ageing.tick() => {
                     registry.store.age();
                     continue;
@@ -57,6 +66,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
             match event.kind {
                 EventKind::Deleted => {
                     let orphans = garbage.forget(&event.key, value);
+                    expiry.forget(&event.key);
                     if event.key.resource() == "serviceaccounts" && event.key.name() == accounts::DEFAULT {
                         accounts::create_default(&registry, event.key.namespace().unwrap_or_default());
                     }
@@ -68,6 +78,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
                     }
                 }
                 EventKind::Created | EventKind::Modified => {
+                    expiry.written(&event.key, event.revision);
                     give_account(&registry, &event.key);
                     garbage.learn(&event.key, value);
                     garbage.look_after(&registry, &event.key, value);

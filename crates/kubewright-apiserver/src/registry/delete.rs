@@ -12,7 +12,7 @@ use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject, tree};
 use crate::rejection::Rejection;
-use crate::storage::{Entry, WriteError};
+use crate::storage::{Entry, Key, WriteError};
 
 /// Holds an object until its dependents are gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -112,6 +112,14 @@ impl Registry {
                 return Ok(deleted);
             }
         }
+    }
+
+    /// Removes an object whose time is over, if it is still of this revision. Nobody is asked, not even its finalizers.
+    pub(crate) fn remove(&self, key: &Key, revision: u64) {
+        let Some(entry) = self.store.get(key) else { return };
+        let last = Draft::new(entry.object.tree().into_owned());
+        // What was written meanwhile has its time yet to come.
+        let _ = self.store.delete(key, Some(revision), |_, revision| Ok::<_, Rejection>(last.stamp(revision)));
     }
 
     /// Does as planned; `None` if somebody else was faster.

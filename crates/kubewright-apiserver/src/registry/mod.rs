@@ -17,6 +17,7 @@ mod update;
 mod watch;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
@@ -59,6 +60,8 @@ pub(crate) struct Registry {
     pub(crate) allocation: Mutex<()>,
     /// Whether namespaces get an account, and pods the one of their namespace.
     pub(crate) assigns_accounts: bool,
+    /// How long an event is kept after it was written last. Zero is for ever.
+    pub(crate) event_ttl: Duration,
     /// Held while something is written of which a quota allows only so much.
     pub(crate) quota: Mutex<()>,
     /// Admission policies that have been compiled.
@@ -80,6 +83,7 @@ impl Registry {
             custom: Mutex::default(),
             allocation: Mutex::new(()),
             assigns_accounts: false,
+            event_ttl: Duration::ZERO,
             quota: Mutex::new(()),
             policies: Policies::default(),
             audience: Audience::default(),

@@ -33,6 +33,9 @@ const PIPE_SIZE: usize = 64 << 10;
 /// Beyond the writes that are always remembered: until when others are, and how many in all.
 const RECENT: (Duration, usize) = (Duration::from_secs(75), 100 << 10);
 
+/// How long events are kept.
+const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
+
 /// A server that is to be started.
 ///
 /// ```
@@ -59,6 +62,7 @@ pub struct ApiServer {
     serves_faults: bool,
     max_in_flight: Option<usize>,
     assigns_accounts: bool,
+    event_ttl: Option<Duration>,
 }
 
 /// Why a server did not start.
@@ -172,6 +176,16 @@ impl ApiServer {
         self
     }
 
+    /// Keeps an event this long after it was last written; zero is for ever. An hour by default.
+    ///
+    /// Watches are told that it is deleted. With [`data`](Self::data) the time goes on while no server runs.
+    #[doc(alias = "event-ttl")]
+    #[must_use]
+    pub fn event_ttl(mut self, time: Duration) -> Self {
+        self.event_ttl = Some(time);
+        self
+    }
+
     /// Answers at most this many reads and this many writes at once, and others with 429. 1000 of each by default.
     ///
     /// Watches do not count.
@@ -220,6 +234,7 @@ impl ApiServer {
             None => (Registry::new(options, stopped.clone()), None),
         };
         registry.assigns_accounts = self.assigns_accounts;
+        registry.event_ttl = self.event_ttl.unwrap_or(EVENT_TTL);
         let registry = Arc::new(registry);
         bootstrap::create_system_objects(&registry)?;
         for documents in &self.preloaded {

@@ -1,6 +1,12 @@
 //! What the server tidies up by itself.
 
-use crate::client::{CONFIG_MAPS, config_map, server, text};
+use std::time::Duration;
+
+use kubewright_apiserver::{ApiServer, RunningServer};
+use tokio::time::sleep;
+
+use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
+use crate::durable::Directory;
 
 #[tokio::test]
 async fn what_nobody_owns_any_more_goes() {
@@ -51,4 +57,73 @@ async fn what_refers_to_an_owner_that_nobody_can_look_for_stays() {
     client.until(&format!("{CONFIG_MAPS}/last"), 404).await;
     assert_eq!(client.call("GET", &format!("{CONFIG_MAPS}/orphan"), "").await.0, 200);
     assert_eq!(client.call("GET", &format!("{roles}/r"), "").await.0, 200);
+}
+
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+fn event(name: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Event","metadata":{{"name":"{name}"}},"type":"Normal","reason":"Seen",
+        "involvedObject":{{"kind":"Pod","namespace":"default","name":"web"}},"lastTimestamp":"2020-01-01T00:00:00Z"}}"#
+    )
+}
+
+/// A connection after this many minutes, when the server has long closed those that were idle.
+async fn after(minutes: u64, server: &RunningServer) -> Client {
+    sleep(Duration::from_secs(minutes * 60)).await;
+    Client::over(server.connect()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_goes_an_hour_after_it_was_last_written() {
+    let (server, mut client) = server().await;
+    let (code, made) = client.call("POST", EVENTS, &event("updated")).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(client.call("POST", EVENTS, &event("left")).await.0, 201);
+    let newer = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let mut client = after(59, &server).await;
+    assert_eq!(client.call("PATCH", &format!("{EVENTS}/updated"), r#"{"count":2}"#).await.0, 200);
+    assert_eq!(client.call("GET", &format!("{newer}/left"), "").await.0, 200);
+    let mut client = after(2, &server).await;
+    assert_eq!(client.call("GET", &format!("{newer}/left"), "").await.0, 404);
+    assert_eq!(client.call("GET", &format!("{EVENTS}/updated"), "").await.0, 200);
+    let mut client = after(59, &server).await;
+    assert_eq!(client.call("GET", &format!("{EVENTS}/updated"), "").await.0, 404);
+    let from = text(&made, "metadata/resourceVersion");
+    let watch = format!("{EVENTS}?watch=1&timeoutSeconds=1&resourceVersion={from}");
+    let (_, told) = client.call("GET", &watch, "").await;
+    let told = told.as_str().expect("one line for each event");
+    let told: Vec<_> = told.lines().map(|line| line.split('"').nth(3).unwrap_or_default()).collect();
+    assert_eq!(told, ["ADDED", "MODIFIED", "DELETED", "DELETED"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_kept_for_ever_if_so_wanted() {
+    let server = ApiServer::in_memory().event_ttl(Duration::ZERO).start().await.expect("nothing can fail");
+    let mut client = Client::over(server.connect()).await;
+    assert_eq!(client.call("POST", EVENTS, &event("a")).await.0, 201);
+    let mut client = after(24 * 60, &server).await;
+    assert_eq!(client.call("GET", &format!("{EVENTS}/a"), "").await.0, 200);
+}
+
+#[tokio::test]
+async fn the_time_of_an_event_goes_on_while_no_server_runs() {
+    let directory = Directory::new("events");
+    let start = async |ttl: u64| {
+        let server = ApiServer::in_memory().data(&directory.0).event_ttl(Duration::from_secs(ttl));
+        let server = server.start().await.expect("the directory can be used");
+        let client = Client::over(server.connect()).await;
+        (server, client)
+    };
+    let (server, mut client) = start(0).await;
+    assert_eq!(client.call("POST", EVENTS, &event("a")).await.0, 201);
+    drop(client);
+    server.stop().await;
+    sleep(Duration::from_millis(2100)).await;
+    let (server, mut client) = start(3600).await;
+    assert_eq!(client.call("GET", &format!("{EVENTS}/a"), "").await.0, 200);
+    drop(client);
+    server.stop().await;
+    let (_server, mut client) = start(2).await;
+    client.until(&format!("{EVENTS}/a"), 404).await;
 }

@@ -1,0 +1,120 @@
+//! Events that have told their story: each goes when it has not been written for a while.
+//!
+//! In a cluster etcd does it, by a lease that each write gives anew. Here each event waits in a queue for its moment, so that nobody
+//! has to look through all of them. After a restart the moment follows from what the event says of itself.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use kubewright_core::{Time, Value};
+use tokio::time::{Instant, sleep_until};
+
+use crate::object::tree;
+use crate::registry::Registry;
+use crate::storage::Key;
+
+/// Where the events of both groups are stored.
+const EVENTS: &str = "events";
+/// So many go in one turn, so that other work has its own.
+const TURN: usize = 256;
+
+/// Events waiting for their end, soonest first.
+pub(super) struct Expiry {
+    /// How long an event is kept. Zero is for ever.
+    time_to_live: Duration,
+    /// Invariant: holds `(deadline, key)` exactly when `known[key]` has that deadline.
+    by_deadline: BTreeSet<(Instant, Key)>,
+    /// When an event goes, and the revision that it must still have then.
+    known: HashMap<Key, (Instant, u64)>,
+}
+
+impl Expiry {
+    pub(super) fn new(time_to_live: Duration) -> Self {
+        Expiry { time_to_live, by_deadline: BTreeSet::new(), known: HashMap::new() }
+    }
+
+    /// Notes that an object has been written just now.
+    pub(super) fn written(&mut self, key: &Key, revision: u64) {
+        self.schedule(key, revision, Duration::ZERO);
+    }
+
+    /// Notes an object that has been there for some time.
+    pub(super) fn found(&mut self, key: &Key, revision: u64, value: &Value) {
+        if key.resource() == EVENTS && self.known.get(key).is_none_or(|(_, known)| *known != revision) {
+            self.schedule(key, revision, age(value));
+        }
+    }
+
+    fn schedule(&mut self, key: &Key, revision: u64, age: Duration) {
+        if key.resource() != EVENTS || self.time_to_live.is_zero() {
+            return;
+        }
+        self.forget(key);
+        // A moment that the clock cannot name never comes.
+        let Some(deadline) = Instant::now().checked_add(self.time_to_live.saturating_sub(age)) else { return };
+        self.known.insert(key.clone(), (deadline, revision));
+        self.by_deadline.insert((deadline, key.clone()));
+    }
+
+    /// Forgets an object that is gone.
+    pub(super) fn forget(&mut self, key: &Key) {
+        if let Some((deadline, _)) = self.known.remove(key) {
+            self.by_deadline.remove(&(deadline, key.clone()));
+        }
+    }
+
+    /// Waits until an event has to go, if there is any. Cancel safe.
+    pub(super) async fn due(&self) {
+        match self.by_deadline.first() {
+            Some((deadline, _)) => sleep_until(*deadline).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Removes events whose time is over.
+    pub(super) fn expire(&mut self, registry: &Registry) {
+        for _ in 0..TURN {
+            let Some((deadline, key)) = self.by_deadline.first() else { return };
+            if *deadline > Instant::now() {
+                return;
+            }
+            let key = key.clone();
+            let revision = self.known.get(&key).map(|(_, revision)| *revision).unwrap_or_default();
+            self.forget(&key);
+            // One that was written meanwhile is noted again when the log tells of it.
+            registry.remove(&key, revision);
+        }
+    }
+}
+
+/// How long ago an event was written last, as far as it tells.
+fn age(event: &Value) -> Duration {
+    let own =
+        [&["lastTimestamp"][..], &["eventTime"], &["series", "lastObservedTime"], &["metadata", "creationTimestamp"]];
+    let own = own.into_iter().map(|path| tree::text(event, path));
+    let writes = tree::items(event, &["metadata", "managedFields"]).iter().map(|entry| tree::text(entry, &["time"]));
+    let last = own.chain(writes).filter_map(|time| Time::parse(time.as_bytes()).ok()).max();
+    last.and_then(|last| Time::now().duration_since(last)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_of_an_event_counts_from_the_last_time_that_it_names() {
+        let ago = |seconds: u64| Time::now().checked_sub(Duration::from_secs(seconds)).expect("a time").to_string();
+        let micro = ago(100).replace('Z', ".123456Z");
+        for (event, want) in [
+            (format!(r#"{{"metadata":{{"creationTimestamp":"{}"}},"eventTime":null}}"#, ago(300)), 300),
+            (format!(r#"{{"metadata":{{"creationTimestamp":"{}"}},"lastTimestamp":"{}"}}"#, ago(300), ago(200)), 200),
+            (format!(r#"{{"series":{{"lastObservedTime":"{micro}"}},"lastTimestamp":"{}"}}"#, ago(200)), 100),
+            (format!(r#"{{"metadata":{{"managedFields":[{{"time":"{}"}},{{"time":"{}"}}]}}}}"#, ago(90), ago(50)), 50),
+            (r#"{"lastTimestamp":"2999-01-01T00:00:00Z"}"#.to_owned(), 0),
+            ("{}".to_owned(), 0),
+        ] {
+            let age = age(&event.parse().expect("valid JSON")).as_secs();
+            assert!((want..want + 3).contains(&age), "{age} {event}");
+        }
+    }
+}
