@@ -72,7 +72,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
                     }
                     garbage.collect(&registry, value, orphans);
                     content::after_deletion(&registry, &event.key);
-                    claims::after_deletion(&registry, &event.key);
+                    claims::after_deletion(&registry, &event.key, value);
                     if let Some(namespace) = event.key.namespace() {
                         quota::recount(&registry, namespace);
                     }

@@ -127,3 +127,66 @@ async fn the_time_of_an_event_goes_on_while_no_server_runs() {
     let (_server, mut client) = start(2).await;
     client.until(&format!("{EVENTS}/a"), 404).await;
 }
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+
+/// Makes a claim, and one that no pod ever uses, which shows by its end that housekeeping has come to it.
+async fn delete_claim(client: &mut Client, metadata: &str) {
+    for (name, metadata) in [("data", metadata), ("unused", "")] {
+        let claim = format!(
+            r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"{name}"{metadata}}},
+            "spec":{{"accessModes":["ReadWriteOnce"],"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#
+        );
+        let (code, made) = client.call("POST", CLAIMS, &claim).await;
+        assert_eq!(code, 201, "{made}");
+        client.call("DELETE", &format!("{CLAIMS}/{name}"), "").await;
+    }
+    client.until(&format!("{CLAIMS}/unused"), 404).await;
+}
+
+fn pod(name: &str, metadata: &str, spec: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"{metadata}}},
+        "spec":{{"containers":[{{"name":"c","image":"i"}}]{spec}}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn a_claim_stays_while_a_pod_with_a_node_uses_it_whether_that_has_ended_or_not() {
+    let (_server, mut client) = server().await;
+    let volumes = r#","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"data"}}]"#;
+    // One without a node will not start any more.
+    assert_eq!(client.call("POST", PODS, &pod("waiting", "", volumes)).await.0, 201);
+    delete_claim(&mut client, "").await;
+    client.until(&format!("{CLAIMS}/data"), 404).await;
+    let placed = format!(r#"{volumes},"nodeName":"n","restartPolicy":"Never""#);
+    assert_eq!(client.call("POST", PODS, &pod("placed", "", &placed)).await.0, 201);
+    let ended = r#"{"status":{"phase":"Succeeded"}}"#;
+    assert_eq!(client.call("PATCH", &format!("{PODS}/placed/status"), ended).await.0, 200);
+    delete_claim(&mut client, "").await;
+    assert_eq!(client.call("GET", &format!("{CLAIMS}/data"), "").await.0, 200);
+    client.call("DELETE", &format!("{PODS}/placed"), "").await;
+    client.until(&format!("{CLAIMS}/data"), 404).await;
+}
+
+#[tokio::test]
+async fn a_claim_that_was_made_for_a_pod_goes_when_that_has_stopped() {
+    let (_server, mut client) = server().await;
+    let spec = r#","nodeName":"n","volumes":[{"name":"ta","ephemeral":{"volumeClaimTemplate":{"spec":
+        {"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}}}]"#;
+    let metadata = r#","finalizers":["example.com/hold"]"#;
+    let (code, made) = client.call("POST", PODS, &pod("da", metadata, spec)).await;
+    assert_eq!(code, 201, "{made}");
+    let claim = r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"da-ta","ownerReferences":[{"apiVersion":"v1",
+        "kind":"Pod","name":"da","uid":"UID","controller":true}]},
+        "spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}"#;
+    let (code, made) = client.call("POST", CLAIMS, &claim.replace("UID", &text(&made, "metadata/uid"))).await;
+    assert_eq!(code, 201, "{made}");
+    client.call("DELETE", &format!("{CLAIMS}/da-ta"), "").await;
+    delete_claim(&mut client, "").await;
+    assert_eq!(client.call("GET", &format!("{CLAIMS}/da-ta"), "").await.0, 200);
+    client.call("DELETE", &format!("{PODS}/da?gracePeriodSeconds=0"), "").await;
+    client.until(&format!("{CLAIMS}/da-ta"), 404).await;
+    assert_eq!(client.call("GET", &format!("{PODS}/da"), "").await.0, 200, "its finalizer holds it");
+}
