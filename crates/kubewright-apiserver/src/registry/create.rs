@@ -38,12 +38,17 @@ pub(crate) struct CreateRequest<'a> {
 
 impl Registry {
     /// Creates an object.
+    ///
+    /// The namespace is looked at first, whatever else is wrong. Who asks webhooks in between calls this again, so that it is also looked
+    /// at right before the object is stored.
     pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
         let CreateRequest { resource, namespace, mut value, control, ownership, dry_run } = request;
         // What the server alone writes belongs to nobody.
         for field in ["selfLink", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             value.remove_meta(field);
         }
+        set_namespace(resource, namespace, &mut value)?;
+        self.check_open(resource, namespace, value.name())?;
         if let Some(control) = control {
             self.mutate_new(control, resource, namespace, &mut value, dry_run)?;
         }
@@ -60,7 +65,7 @@ impl Registry {
         if value.resource_version().parse::<u64>().is_ok_and(|version| version != 0) {
             return Err(Rejection::unexpected("resourceVersion should not be set on objects to be created"));
         }
-        self.place(resource, namespace, &mut value)?;
+        set_namespace(resource, namespace, &mut value)?;
         let generated = value.name().is_empty().then(|| Str::from(value.meta_text("generateName")));
         let generated = generated.filter(|prefix| !prefix.is_empty());
         if let Some(prefix) = &generated {
@@ -149,24 +154,18 @@ impl Registry {
     ) -> Result<(), Rejection> {
         let name = Str::from(value.name());
         let attributes = Attributes { name: &name, ..new_object(resource, namespace, &Value::Null, dry_run) };
-        if resource.namespaced {
-            check_namespace(namespace, value)?;
-            value.set_meta("namespace", namespace);
-        }
         admission::classes::complete(self, resource, value)?;
         admission::limits::set_defaults(self, resource, namespace, value);
         admission::accounts::assign(self, resource, namespace, value, control)?;
         control.mutate(self, attributes, Some(value))
     }
 
-    /// Sees to it that the object is in the namespace of the path, and that this accepts new content.
-    fn place(&self, resource: &Resource, namespace: &str, value: &mut Value) -> Result<(), Rejection> {
+    /// Sees to it that the namespace is there and accepts new content.
+    #[doc(alias = "NamespaceLifecycle")]
+    fn check_open(&self, resource: &Resource, namespace: &str, name: &str) -> Result<(), Rejection> {
         if !resource.namespaced {
-            value.remove_meta("namespace");
             return Ok(());
         }
-        check_namespace(namespace, value)?;
-        value.set_meta("namespace", namespace);
         let catalog = self.catalog();
         let namespaces = catalog.of_storage("namespaces").ok_or_else(Rejection::no_such_resource)?;
         let found = self.get(namespaces, "", namespace)?;
@@ -177,8 +176,19 @@ impl Registry {
         let mut cause =
             StatusCause::of(CauseType::NamespaceTerminating, format!("namespace {namespace} is being terminated"));
         cause.field = Some("metadata.namespace".into());
-        Err(Status::forbidden(&resource.group_resource(), value.name(), why).with_cause(cause).into())
+        Err(Status::forbidden(&resource.group_resource(), name, why).with_cause(cause).into())
     }
+}
+
+/// Puts the object into the namespace of the path, unless it says that it belongs into another one.
+fn set_namespace(resource: &Resource, namespace: &str, value: &mut Value) -> Result<(), Rejection> {
+    if !resource.namespaced {
+        value.remove_meta("namespace");
+        return Ok(());
+    }
+    check_namespace(namespace, value)?;
+    value.set_meta("namespace", namespace);
+    Ok(())
 }
 
 /// The creation of this object.

@@ -355,3 +355,34 @@ async fn a_patch_that_cannot_be_made_is_a_failure_whatever_the_policy() {
     hook.register(&mut client, "Mutating", r#","failurePolicy":"Ignore""#).await;
     assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 500);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_namespace_is_looked_at_before_webhooks_are_asked_and_after() {
+    let (server, mut client) = server().await;
+    let namespace =
+        r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","finalizers":["example.com/hold"]}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces", namespace).await.0, 201);
+    let (asked, mut was_asked) = tokio::sync::mpsc::unbounded_channel();
+    let (go_on, waits) = std::sync::mpsc::channel::<()>();
+    let waits = Mutex::new(waits);
+    let hook = Hook::start(move |_| {
+        let _ = asked.send(());
+        let _ = tokio::task::block_in_place(|| waits.lock().expect("no panic before").recv());
+        r#""allowed":true"#.to_owned()
+    })
+    .await;
+    hook.register(&mut client, "Mutating", "").await;
+    let (code, refused) = client.call("POST", "/api/v1/namespaces/nowhere/configmaps", &config_map("a", "")).await;
+    assert_eq!((code, text(&refused, "message").as_str()), (404, r#"namespaces "nowhere" not found"#));
+    assert!(hook.seen.lock().expect("no panic before").is_empty(), "nobody is asked");
+    let mut other = Client::over(server.connect()).await;
+    let slow =
+        tokio::spawn(
+            async move { client.call("POST", "/api/v1/namespaces/shop/configmaps", &config_map("a", "")).await },
+        );
+    was_asked.recv().await.expect("the webhook is asked");
+    assert_eq!(other.call("DELETE", "/api/v1/namespaces/shop", "").await.0, 200);
+    go_on.send(()).expect("it waits");
+    let (code, refused) = slow.await.expect("no panic");
+    assert_eq!((code, text(&refused, "details/causes").contains("NamespaceTerminating")), (403, true), "{refused}");
+}
