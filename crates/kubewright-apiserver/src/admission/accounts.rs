@@ -1,4 +1,5 @@
-//! Service accounts of pods: each pod has one, which has to be there, and finds a token of it in its containers.
+//! Service accounts of pods: each pod has one, which has to be there, has its secrets for pulling images, and finds a token of it in its
+//! containers.
 //!
 //! Off unless the owner of the server wants it, as in the test environments that people come from: without the controllers
 //! of a cluster nobody would make the accounts.
@@ -44,6 +45,11 @@ pub(crate) fn assign(
         let why = format!("error looking up service account {namespace}/{name}: serviceaccount {:?} not found", &*name);
         Status::forbidden(&resource.group_resource(), pod.name(), why)
     })?;
+    let secrets = tree::items(account.object.value(), &["imagePullSecrets"]);
+    if tree::items(pod, &["spec", "imagePullSecrets"]).is_empty() && !secrets.is_empty() {
+        let name = |secret| tree::map([("name", tree::text(secret, &["name"]).into())]);
+        tree::set(pod, &["spec", "imagePullSecrets"], secrets.iter().map(name).collect::<Vec<_>>());
+    }
     let wants = |value: &Value, path: &[&str]| tree::get(value, path).and_then(Value::as_bool);
     let is_mounted = wants(pod, &["spec", "automountServiceAccountToken"])
         .or_else(|| wants(account.object.value(), &["automountServiceAccountToken"]));

@@ -123,3 +123,23 @@ async fn pods_get_the_account_of_their_namespace_where_that_is_wanted() {
     let want = r#"pods "q" is forbidden: error looking up service account shop/none: serviceaccount "none" not found"#;
     assert_eq!((code, text(&refused, "message").as_str()), (403, want));
 }
+
+#[tokio::test]
+async fn a_pod_without_secrets_for_images_has_those_of_its_account() {
+    let server = ApiServer::in_memory().service_accounts().start().await.expect("nothing can fail without a socket");
+    let mut client = Client::over(server.connect()).await;
+    let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"},
+        "imagePullSecrets":[{"name":"one"},{"name":"two"}]}"#;
+    assert_eq!(client.call("POST", ACCOUNTS, account).await.0, 201);
+    for (name, own, want) in [
+        ("none", "", r#"[{"name":"one"},{"name":"two"}]"#),
+        ("own", r#","imagePullSecrets":[{"name":"mine"}]"#, r#"[{"name":"mine"}]"#),
+    ] {
+        let pod = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"serviceAccountName":"robot",
+            "containers":[{{"name":"c","image":"i"}}]{own}}}}}"#
+        );
+        let (code, made) = client.call("POST", "/api/v1/namespaces/default/pods", &pod).await;
+        assert_eq!((code, text(&made, "spec/imagePullSecrets").as_str()), (201, want), "{made}");
+    }
+}
