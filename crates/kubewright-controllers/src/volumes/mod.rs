@@ -173,9 +173,9 @@ impl Volumes {
         }
     }
 
+    /// Says in which phase a volume is, also of one that is being deleted: as long as it is bound, it does not go.
     async fn tell(&self, volume: &PersistentVolume, phase: &str) -> Synced {
-        if volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(phase) || volume.is_being_deleted()
-        {
+        if volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(phase) {
             return Ok(None);
         }
         let mut changed = volume.clone();

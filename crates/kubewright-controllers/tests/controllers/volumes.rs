@@ -78,6 +78,22 @@ async fn a_volume_of_a_user_is_bound_and_then_released() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_volume_that_is_deleted_while_it_is_bound_goes_after_its_claim() {
+    let cluster = Cluster::with_nodes(1).await;
+    let all = Api::<PersistentVolume>::all(&cluster.client);
+    all.create(&disk()).await.unwrap();
+    cluster.create(&claim("data", Some(""))).await;
+    cluster.until::<PersistentVolumeClaim>("data", |claim| phase(claim) == "Bound").await;
+    all.delete("disk").await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert!(all.get("disk").await.unwrap().is_being_deleted(), "its claim still uses it");
+    cluster.api::<PersistentVolumeClaim>().delete("data").await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(all.get_opt("disk").await.unwrap().map(|left| left.status), None);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_class_can_have_its_volumes_wait_for_a_pod() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&claim("data", Some("local"))).await;
