@@ -1,5 +1,7 @@
 //! Endpoints of a service as one object, for clients from before slices.
 
+use std::sync::PoisonError;
+
 use kubewright_api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints as EndpointsObject, Service};
 use kubewright_client::Api;
 use kubewright_core::{List, Map, Object, ObjectKey, Str};
@@ -47,17 +49,20 @@ impl Endpoints {
         }
     }
 
-    /// Removes the endpoints that were made for a service that is gone.
+    /// Removes the endpoints of a service that is gone, whoever wrote them. Those that are there before their service is are left alone.
     pub(super) async fn remove_legacy(&self, key: &ObjectKey) -> Synced {
         let known = self.legacy.namespace(key.namespace().clone()).get(key.name());
         let is_ours = known.is_some_and(|known| known.labels().get(MANAGED_BY) == Some(CONTROLLER));
-        if !is_ours {
+        let is_gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner).contains(key);
+        if !is_ours && !is_gone {
             return Ok(None);
         }
         match Api::<EndpointsObject>::namespaced(&self.client, key.namespace().clone()).delete(key.name()).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(None),
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
         }
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        Ok(None)
     }
 }
 

@@ -8,7 +8,8 @@ mod legacy;
 mod mirror;
 mod slices;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kubewright_api::core::v1::{Endpoints as EndpointsObject, Pod, Service};
 use kubewright_api::discovery::v1::EndpointSlice;
@@ -32,8 +33,13 @@ struct Endpoints {
     legacy: Lister<EndpointsObject>,
     slices: InformerHandle<EndpointSlice>,
     own_slices: OwnWrites,
+    /// Services that were deleted, and whose endpoints have still to go.
+    gone: Gone,
     mirror_events: EventRecorder,
 }
+
+/// Services that were seen to go.
+type Gone = Arc<Mutex<HashSet<ObjectKey>>>;
 
 /// Keeps the endpoints of services with a selector, and slices of what users wrote for those without one, until `stop` is cancelled, with so
 /// many workers.
@@ -51,9 +57,15 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let legacy = factory.of_api(Api::<EndpointsObject>::all(client), Scoped::default());
     let slices = factory.informer::<EndpointSlice>();
     indices::by_service(&slices, slices::SERVICE_NAME);
+    let gone = Gone::default();
     let of_services = services.add_handler({
-        let queue = queue.clone();
-        move |event: &Event<Service>| queue.add(event.key())
+        let (queue, gone) = (queue.clone(), gone.clone());
+        move |event: &Event<Service>| {
+            if matches!(event, Event::Deleted(_)) {
+                gone.lock().unwrap_or_else(PoisonError::into_inner).insert(event.key());
+            }
+            queue.add(event.key());
+        }
     })?;
     let of_pods = pods.add_handler({
         let (queue, services) = (queue.clone(), services.lister());
@@ -96,6 +108,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             legacy: legacy.lister(),
             slices: slices.clone(),
             own_slices: OwnWrites::default(),
+            gone,
             mirror_events: context.recorder("endpoint-slice-mirroring-controller"),
         };
         work(Arc::new(reconcile), &queue, context, stop).await;
@@ -130,6 +143,7 @@ impl Reconcile for Endpoints {
             self.remove_mirrored(key).await?;
             return self.remove_legacy(key).await;
         };
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         if service.spec.as_ref().is_none_or(|spec| spec.selector.is_empty()) {
             self.mirror(key).await?;
             return Ok(None);
