@@ -2,7 +2,7 @@
 //!
 //! Nodes are objects as any others, so that they can be cordoned, tainted and labelled. `scheduler` gives a pod a node, `lifecycle`
 //! moves it on from there, `eviction` makes it leave a node whose taints it does not tolerate or that is gone, and `pod_status` says what a kubelet
-//! would write at each step. Only pods on nodes made here are touched.
+//! would write at each step. Only pods on nodes made here are touched, among which are those of an earlier start that had more nodes.
 
 mod eviction;
 mod lifecycle;
@@ -146,6 +146,12 @@ impl Reconcile for Nodes {
                 let step = self.move_on(&pod).await?;
                 Ok([stay, step].into_iter().flatten().min())
             }
+            // Nobody is left to run it, so it stops if it is told to, or is lost as with any other node.
+            false if self.options.is_former(node_name(&pod)) => match self.drive_away(&pod).await? {
+                ControlFlow::Continue(None) if pod.is_being_deleted() => self.move_on(&pod).await,
+                ControlFlow::Continue(stay) => Ok(stay),
+                ControlFlow::Break(()) => Ok(None),
+            },
             false => Ok(None),
         }
     }

@@ -76,8 +76,12 @@ impl NodeOptions {
 
     /// The number of a node that was made here.
     pub(super) fn number_of(&self, name: &str) -> Option<u32> {
-        let number: u32 = name.strip_prefix(PREFIX)?.parse().ok()?;
-        (1..=self.count).contains(&number).then_some(number)
+        number_in(name).filter(|number| (1..=self.count).contains(number))
+    }
+
+    /// Whether a name is that of a node which an earlier start made and this one does not want.
+    pub(super) fn is_former(&self, name: &str) -> bool {
+        number_in(name).is_some() && !self.is_ours(name)
     }
 
     pub(super) fn is_ours(&self, name: &str) -> bool {
@@ -88,6 +92,10 @@ impl NodeOptions {
     pub(super) fn address_of(number: u32) -> String {
         format!("192.168.{}.{}", 49 + (number >> 8), number & 255)
     }
+}
+
+fn number_in(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.parse().ok()
 }
 
 const PREFIX: &str = "kubewright-node-";

@@ -1,16 +1,28 @@
-//! Nodes as objects: created once, and told to be ready.
+//! Nodes as objects: created once, told to be ready, and removed where fewer are wanted.
 
 use kubewright_api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 use kubewright_client::{Api, Client};
-use kubewright_core::{Map, Quantity, Str, Time};
+use kubewright_core::options::ListOptions;
+use kubewright_core::{Map, Object, Quantity, Str, Time};
 
 use super::options::NodeOptions;
 use crate::clock::Clock;
 use crate::error::Error;
 
-/// Creates the nodes that are missing, and makes all of them ready.
+/// The label of nodes that were made here.
+const SIMULATED: &str = "kubewright.dev/simulated";
+
+/// Creates the nodes that are missing, makes all of them ready, and removes those of an earlier start that are too many.
 pub(super) async fn register(client: &Client, options: &NodeOptions, clock: Clock) -> Result<(), Error> {
     let nodes = Api::<Node>::all(client);
+    for node in nodes.list(&ListOptions::default()).await?.items {
+        if options.is_former(node.name()) && node.labels().get(SIMULATED) == Some("true") {
+            match nodes.delete(node.name()).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+    }
     for (number, name) in (1..).zip(options.names()) {
         match nodes.create(&node(&name, number)).await {
             Err(error) if !error.is_already_exists() => return Err(error.into()),
@@ -37,7 +49,7 @@ fn node(name: &str, number: u32) -> Node {
         ("kubernetes.io/hostname", Str::from(name)),
         ("kubernetes.io/os", "linux".into()),
         ("kubernetes.io/arch", "amd64".into()),
-        ("kubewright.dev/simulated", "true".into()),
+        (SIMULATED, "true".into()),
     ]);
     let range = format!("10.{}.0.0/16", pod_network(number));
     node.spec = Some(NodeSpec {

@@ -224,3 +224,28 @@ async fn pods_of_a_node_that_is_gone_are_lost_after_a_while() {
     assert_eq!(cluster.pods().await.len(), 4);
     cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_starts_again_with_fewer_nodes_loses_the_others_and_their_pods() {
+    let cluster = Cluster::with_nodes(3).await;
+    cluster.create(&replica_set("web", 6)).await;
+    cluster.until::<ReplicaSet>("web", |set| has_ready(set, 6)).await;
+    let node = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.as_deref().unwrap_or_default().to_owned();
+    let of_third: Vec<_> = cluster.pods().await.into_iter().filter(|pod| node(pod).ends_with("-3")).collect();
+    let mut other = Node::default();
+    other.metadata.name = Some("kubewright-node-9".into());
+    let cluster = cluster
+        .while_away(NodeOptions::default().count(1), async |client| {
+            // One is on its way already, and one is not of ours, whatever its name.
+            let pods = Api::<Pod>::namespaced(client, "default");
+            pods.delete(of_third[0].name()).await.unwrap();
+            Api::<Node>::all(client).create(&other).await.unwrap();
+        })
+        .await;
+    cluster.until_all_pods(|pods| !pods.iter().any(|pod| pod.uid() == of_third[0].uid())).await;
+    cluster.until_all_pods(|pods| pods.iter().all(|pod| node(pod) == "kubewright-node-1")).await;
+    cluster.until::<ReplicaSet>("web", |set| has_ready(set, 6)).await;
+    let nodes = Api::<Node>::all(&cluster.client).list(&ListOptions::default()).await.unwrap().items;
+    assert_eq!(nodes.iter().map(|node| node.name()).collect::<Vec<_>>(), ["kubewright-node-1", "kubewright-node-9"]);
+    cluster.stop().await;
+}
