@@ -7,86 +7,134 @@
 
 mod claims;
 mod content;
+mod definitions;
 mod expiry;
 mod garbage;
+mod namespaces;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_core::Value;
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::admission::{accounts, quota};
-use crate::object::Meta;
+use crate::object::{Meta, StoredObject};
 use crate::registry::Registry;
-use crate::storage::{EventKind, Key, ListOptions, Scope};
+use crate::storage::{Entry, Event, EventKind, Key, ListOptions, Scope};
+use content::Content;
 use expiry::Expiry;
 use garbage::Garbage;
 
 /// How often to look for writes that have become too old to be remembered: each write does as well.
 const AGEING: Duration = Duration::from_secs(30);
 
+/// So many events are followed before what follows from all of them has its turn.
+const BATCH: usize = 256;
+
 /// Tidies up until told to stop.
 pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>) {
-    let mut expiry = Expiry::new(registry.event_ttl);
     let mut ageing = interval(AGEING);
     ageing.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut keeper = Keeper::new(registry);
     loop {
-        let mut garbage = Garbage::default();
+        let registry = Arc::clone(&keeper.registry);
         let Ok(page) = registry.store.list(&Scope::everything(), ListOptions::default()) else { return };
         let Ok(mut watcher) = registry.store.watch(&Scope::everything(), page.revision) else { continue };
-        page.entries.iter().for_each(|(key, entry)| garbage.learn(key, &entry.object.tree()));
-        // Given away one by one: whoever held them would keep what is written over.
-        for (key, entry) in page.entries {
-            let value = entry.object.tree();
-            expiry.found(&key, entry.revision, &value);
-            give_account(&registry, &key);
-            garbage.look_after(&registry, &key, &value);
-            content::look_after(&registry, &key, &value);
-            claims::look_after(&registry, &key, &value);
-            count(&registry, &key, &value);
-        }
+        keeper.begin(page.entries);
+        let mut followed = 0;
         loop {
-            let event = tokio::select! {
-                event = watcher.next() => event,
-                () = expiry.due() => {
-                    expiry.expire(&registry);
-                    continue;
-                }
-                _ = ageing.tick() => {
-                    registry.store.age();
-                    continue;
-                }
-                _ = stop.wait_for(|stopped| *stopped) => return,
-            };
             // Too slow for the log: look at everything again.
-            let Ok(event) = event else { break };
-            let value = &*event.object.tree();
-            match event.kind {
-                EventKind::Deleted => {
-                    let orphans = garbage.forget(&event.key, value);
-                    expiry.forget(&event.key);
-                    if event.key.resource() == "serviceaccounts" && event.key.name() == accounts::DEFAULT {
-                        accounts::create_default(&registry, event.key.namespace().unwrap_or_default());
-                    }
-                    garbage.collect(&registry, value, orphans);
-                    content::after_deletion(&registry, &event.key);
-                    claims::after_deletion(&registry, &event.key, value);
-                    if let Some(namespace) = event.key.namespace() {
-                        quota::recount(&registry, namespace);
-                    }
+            let Ok(event) = watcher.try_next() else { break };
+            if let Some(event) = event {
+                keeper.follow(&event);
+                followed += 1;
+                if followed < BATCH {
+                    continue;
                 }
-                EventKind::Created | EventKind::Modified => {
-                    expiry.written(&event.key, event.revision);
-                    give_account(&registry, &event.key);
-                    garbage.learn(&event.key, value);
-                    garbage.look_after(&registry, &event.key, value);
-                    content::look_after(&registry, &event.key, value);
-                    claims::look_after(&registry, &event.key, value);
-                    count(&registry, &event.key, value);
-                }
+                yield_now().await;
             }
+            followed = 0;
+            if keeper.content.is_due() {
+                keeper.content.tidy(&registry).await;
+                continue;
+            }
+            tokio::select! {
+                event = watcher.next() => match event {
+                    Ok(event) => keeper.follow(&event),
+                    Err(_) => break,
+                },
+                () = keeper.expiry.due() => keeper.expiry.expire(&registry),
+                () = keeper.content.outdated() => keeper.content.refresh(),
+                _ = ageing.tick() => registry.store.age(),
+                _ = stop.wait_for(|stopped| *stopped) => return,
+            }
+        }
+    }
+}
+
+/// What is known of the objects, as far as the log has been followed.
+struct Keeper {
+    registry: Arc<Registry>,
+    garbage: Garbage,
+    content: Content,
+    expiry: Expiry,
+}
+
+impl Keeper {
+    fn new(registry: Arc<Registry>) -> Self {
+        let expiry = Expiry::new(registry.event_ttl);
+        Keeper { registry, garbage: Garbage::default(), content: Content::default(), expiry }
+    }
+
+    /// Looks at all objects that there are.
+    fn begin(&mut self, entries: Vec<(Key, Entry<StoredObject>)>) {
+        (self.garbage, self.content) = (Garbage::default(), Content::default());
+        entries.iter().for_each(|(key, entry)| self.garbage.learn(key, &entry.object.tree()));
+        // Given away one by one: whoever held them would keep what is written over.
+        for (key, entry) in entries {
+            let value = entry.object.tree();
+            self.expiry.found(&key, entry.revision, &value);
+            self.look_at(&key, &value, false);
+        }
+    }
+
+    /// Does what follows from a write.
+    fn follow(&mut self, event: &Event<StoredObject>) {
+        let (key, value) = (&event.key, &*event.object.tree());
+        let is_new = match event.kind {
+            EventKind::Deleted => return self.let_go(key, value),
+            EventKind::Created => true,
+            EventKind::Modified => false,
+        };
+        self.expiry.written(key, event.revision);
+        self.garbage.learn(key, value);
+        self.look_at(key, value, is_new);
+    }
+
+    fn look_at(&mut self, key: &Key, value: &Value, is_new: bool) {
+        let registry = &*self.registry;
+        give_account(registry, key);
+        self.garbage.look_after(registry, key, value);
+        self.content.written(key, value, is_new);
+        claims::look_after(registry, key, value);
+        count(registry, key, value);
+    }
+
+    fn let_go(&mut self, key: &Key, value: &Value) {
+        let registry = &*self.registry;
+        let orphans = self.garbage.forget(key, value);
+        self.expiry.forget(key);
+        if key.resource() == "serviceaccounts" && key.name() == accounts::DEFAULT {
+            accounts::create_default(registry, key.namespace().unwrap_or_default());
+        }
+        self.garbage.collect(registry, value, orphans);
+        self.content.deleted(key);
+        claims::after_deletion(registry, key, value);
+        if let Some(namespace) = key.namespace() {
+            quota::recount(registry, namespace);
         }
     }
 }

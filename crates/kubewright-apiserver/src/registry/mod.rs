@@ -25,7 +25,7 @@ use tokio::sync::watch as channel;
 
 pub(crate) use create::CreateRequest;
 pub(crate) use definition::set_condition;
-pub(crate) use delete::{CUSTOM_CLEANUP, FOREGROUND, ORPHAN};
+pub(crate) use delete::{CUSTOM_CLEANUP, Deleted, FOREGROUND, ORPHAN};
 pub(crate) use list::parse_version;
 pub(crate) use ownership::{Ownership, Writer, apply, check_configuration, group_version, schema as merge_schema};
 pub(crate) use selection::Selection;
