@@ -1,8 +1,8 @@
-//! Namespaces that are deleted: their content goes first.
+//! Namespaces that are deleted: pods go first, then all else, then the namespace.
 
 use std::collections::BTreeMap;
 
-use kubewright_core::options::DeleteOptions;
+use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::{Str, Value};
 
 use super::content::{NAMESPACES, Waiting, pace};
@@ -25,6 +25,8 @@ struct Census {
 }
 
 /// Deletes the content of a namespace that is being deleted, and lets it go when there is none; or says what it waits for.
+///
+/// As long as there are pods, nothing else goes: they may need it to stop.
 #[doc(alias = "namespacedResourcesDeleter")]
 pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<Waiting> {
     let (namespace, entry) = (key.name(), registry.store.get(key)?);
@@ -35,10 +37,13 @@ pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<Waiting> {
     }
     let catalog = registry.catalog();
     let mut resources: Vec<_> = catalog.stored().filter(|resource| resource.namespaced).collect();
-    resources.sort_by(|a, b| a.storage.cmp(&b.storage));
+    resources.sort_by_key(|resource| (!resource.is("", "pods"), resource.storage.clone()));
     let mut census = Census::default();
     for resource in resources {
         census.clear(registry, resource, namespace).await;
+        if resource.is("", "pods") && !census.staying.is_empty() {
+            break;
+        }
     }
     let namespaces = catalog.of_storage(NAMESPACES)?;
     // Refusals mean that the namespace is gone, or that nothing can be written now, and we will be back.
@@ -67,7 +72,7 @@ fn release(namespace: &mut Value) {
 impl Census {
     /// Deletes the objects of a resource, and counts those that stay.
     async fn clear(&mut self, registry: &Registry, resource: &Resource, namespace: &str) {
-        let options = DeleteOptions::default();
+        let options = DeleteOptions { propagation_policy: Some(PropagationPolicy::Background), ..Default::default() };
         for (count, entry) in (1..).zip(registry.all(&Scope::namespace(resource.storage.clone(), namespace))) {
             self.found += 1;
             let value = entry.object.tree();
@@ -85,7 +90,7 @@ impl Census {
     }
 
     fn count(&mut self, resource: &Resource, staying: &Value) {
-        *self.staying.entry(format!("{}.", resource.storage)).or_default() += 1;
+        *self.staying.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
         for finalizer in staying.finalizers() {
             *self.finalizers.entry(finalizer).or_default() += 1;
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_core::Value;
 use tokio::time::sleep;
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
@@ -189,4 +190,55 @@ async fn a_claim_that_was_made_for_a_pod_goes_when_that_has_stopped() {
     client.call("DELETE", &format!("{PODS}/da?gracePeriodSeconds=0"), "").await;
     client.until(&format!("{CLAIMS}/da-ta"), 404).await;
     assert_eq!(client.call("GET", &format!("{PODS}/da"), "").await.0, 200, "its finalizer holds it");
+}
+
+/// What a condition of a namespace says, once it says that.
+async fn until_told(client: &mut Client, condition: &str, want: &str) {
+    let mut told = String::new();
+    for _ in 0..1000 {
+        let (_, namespace) = client.call("GET", "/api/v1/namespaces/shop", "").await;
+        let conditions = namespace.get("status").and_then(|status| status.get("conditions"));
+        let conditions = conditions.and_then(Value::as_array).map(|list| &list[..]).unwrap_or_default();
+        let found = conditions.iter().find(|one| text(one, "type") == condition);
+        told = found.map(|one| format!("{} {}", text(one, "reason"), text(one, "message"))).unwrap_or_default();
+        if told == want {
+            return;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{condition} is {told:?} instead of {want:?}");
+}
+
+async fn make_shop(client: &mut Client) {
+    let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#;
+    assert_eq!(client.call("POST", "/api/v1/namespaces", namespace).await.0, 201);
+}
+
+#[tokio::test]
+async fn the_pods_of_a_namespace_go_before_anything_else() {
+    let (_server, mut client) = server().await;
+    make_shop(&mut client).await;
+    let (pods, maps) = ("/api/v1/namespaces/shop/pods", "/api/v1/namespaces/shop/configmaps");
+    let jobs = "/apis/batch/v1/namespaces/shop/jobs";
+    // There is no kubelet that would say that it has stopped.
+    assert_eq!(client.call("POST", pods, &pod("running", "", r#","nodeName":"n""#)).await.0, 201);
+    assert_eq!(client.call("POST", maps, &config_map("needed", "")).await.0, 201);
+    let job = r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"held","finalizers":["example.com/hold"]},"spec":
+        {"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}"#;
+    assert_eq!(client.call("POST", jobs, job).await.0, 201);
+    assert_eq!(client.call("DELETE", "/api/v1/namespaces/shop", "").await.0, 200);
+    let remaining = "NamespaceContentRemaining";
+    let left =
+        |what: &str| format!("SomeResourcesRemain Some resources are remaining: {what} has 1 resource instances");
+    until_told(&mut client, remaining, &left("pods.")).await;
+    assert_eq!(client.call("GET", &format!("{maps}/needed"), "").await.0, 200);
+    client.call("DELETE", &format!("{pods}/running?gracePeriodSeconds=0"), "").await;
+    until_told(&mut client, remaining, &left("jobs.batch")).await;
+    assert_eq!(client.call("GET", &format!("{maps}/needed"), "").await.0, 404);
+    let held = "SomeFinalizersRemain Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances";
+    until_told(&mut client, "NamespaceFinalizersRemaining", held).await;
+    let (_, job) = client.call("GET", &format!("{jobs}/held"), "").await;
+    assert_eq!(text(&job, "metadata/finalizers"), r#"["example.com/hold"]"#, "its pods are not orphaned");
+    client.call("PATCH", &format!("{jobs}/held"), r#"{"metadata":{"finalizers":null}}"#).await;
+    client.until("/api/v1/namespaces/shop", 404).await;
 }
