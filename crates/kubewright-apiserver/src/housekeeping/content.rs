@@ -10,6 +10,7 @@ use kubewright_core::{Str, Value};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
+use super::deletions::Deletions;
 use super::{definitions, namespaces};
 use crate::object::Meta;
 use crate::registry::Registry;
@@ -98,6 +99,13 @@ impl Content {
         self.refresh.get_or_insert_with(|| Instant::now() + REFRESH);
     }
 
+    /// Notes that the deletion of an object has been decided, or should be tried again. There may be many, so that it can wait.
+    pub(super) fn reconsider(&mut self, key: &Key) {
+        if let Some(namespace) = key.namespace() {
+            self.outdate(Key::cluster(NAMESPACES, namespace));
+        }
+    }
+
     /// Whether anything has to be looked at.
     pub(super) fn is_due(&self) -> bool {
         !self.due.is_empty()
@@ -118,11 +126,11 @@ impl Content {
     }
 
     /// Looks at all that is due, each once.
-    pub(super) async fn tidy(&mut self, registry: &Registry) {
+    pub(super) async fn tidy(&mut self, registry: &Registry, deletions: &mut Deletions) {
         for key in std::mem::take(&mut self.due) {
             self.stale.remove(&key);
             let waiting = match key.resource() {
-                NAMESPACES => namespaces::empty(registry, &key).await,
+                NAMESPACES => namespaces::empty(registry, deletions, &key).await,
                 _ => definitions::empty(registry, &key).await,
             };
             match waiting {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use kubewright_core::options::{DeleteOptions, PropagationPolicy};
+use kubewright_core::options::PropagationPolicy;
 use kubewright_core::{List, Str, Value};
 
+use super::deletions::{Controller, Deletion, Deletions};
 use super::{change, remove_finalizer};
 use crate::object::{Meta, tree};
 use crate::registry::{FOREGROUND, ORPHAN, Registry};
@@ -57,42 +58,50 @@ impl Garbage {
     }
 
     /// Does what an object needs now: to be collected itself, or to let go of what it owns.
-    pub(super) fn look_after(&self, registry: &Registry, key: &Key, value: &Value) {
+    pub(super) fn look_after(&self, registry: &Registry, deletions: &mut Deletions, key: &Key, value: &Value) {
         let finalizers = value.finalizers();
         let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
         if value.is_being_deleted() && has(ORPHAN) {
             self.release(registry, value);
             remove_finalizer(registry, key, value, ORPHAN);
         } else if value.is_being_deleted() && has(FOREGROUND) {
-            self.delete_dependents(registry, key, value);
+            self.delete_dependents(registry, deletions, key, value);
         }
         if !value.owner_references().is_empty() {
-            self.check_owners(registry, key, "");
+            self.check_owners(registry, deletions, key, "");
             // An owner that waits for its dependents has to know when one of them stops blocking it.
-            self.look_at_waiting_owners(registry, value);
+            self.look_at_waiting_owners(registry, deletions, value);
         }
     }
 
     /// Looks at each dependent of an object that is gone, and at owners that waited for the object.
-    pub(super) fn collect(&self, registry: &Registry, gone: &Value, dependents: BTreeSet<Key>) {
-        dependents.iter().for_each(|key| self.check_owners(registry, key, gone.uid()));
-        self.look_at_waiting_owners(registry, gone);
+    pub(super) fn collect(
+        &self,
+        registry: &Registry,
+        deletions: &mut Deletions,
+        gone: &Value,
+        dependents: BTreeSet<Key>,
+    ) {
+        for key in &dependents {
+            self.check_owners(registry, deletions, key, gone.uid());
+        }
+        self.look_at_waiting_owners(registry, deletions, gone);
     }
 
-    fn look_at_waiting_owners(&self, registry: &Registry, dependent: &Value) {
+    fn look_at_waiting_owners(&self, registry: &Registry, deletions: &mut Deletions, dependent: &Value) {
         for owner in dependent.owner_references() {
             let Some(key) = self.key_of.get(tree::text(owner, &["uid"])) else { continue };
             let Some(entry) = registry.store.get(key) else { continue };
             let value = entry.object.value();
             if value.is_being_deleted() && value.finalizers().iter().any(|finalizer| finalizer == FOREGROUND) {
-                self.delete_dependents(registry, key, value);
+                self.delete_dependents(registry, deletions, key, value);
             }
         }
     }
 
     /// Deletes an object if none of its owners exists any more, or drops the references to those that do not. Of the owner `gone` it is
     /// known that it does not.
-    fn check_owners(&self, registry: &Registry, key: &Key, gone: &str) {
+    pub(super) fn check_owners(&self, registry: &Registry, deletions: &mut Deletions, key: &Key, gone: &str) {
         let Some(entry) = registry.store.get(key) else { return };
         let value = entry.object.value();
         let references = value.owner_references();
@@ -117,11 +126,18 @@ impl Garbage {
                 return;
             }
             // The owner waits in the foreground, and so do its dependents if they own something.
-            (true, false) if self.dependents_of.contains_key(value.uid()) => Some(PropagationPolicy::Foreground),
-            (true, false) => Some(PropagationPolicy::Background),
+            (true, false) if self.dependents_of.contains_key(value.uid()) => PropagationPolicy::Foreground,
+            (true, false) => PropagationPolicy::Background,
             (true, true) => own_policy(value),
         };
-        delete(registry, key, value, policy);
+        // One that is refused comes back to us.
+        deletions.delete(Deletion {
+            by: Controller::GarbageCollector,
+            key: key.clone(),
+            uid: value.uid().into(),
+            policy,
+            gone: gone.into(),
+        });
     }
 
     /// The owner that a reference names, if it exists and may own the object.
@@ -137,7 +153,7 @@ impl Garbage {
     }
 
     /// Deletes what an object owns, and lets it go when nothing is left that blocks it.
-    fn delete_dependents(&self, registry: &Registry, key: &Key, owner: &Value) {
+    fn delete_dependents(&self, registry: &Registry, deletions: &mut Deletions, key: &Key, owner: &Value) {
         let dependents = self.dependents_of.get(owner.uid()).cloned().unwrap_or_default();
         let blocks = |key: &&Key| {
             let entry = registry.store.get(key);
@@ -147,7 +163,9 @@ impl Garbage {
                 })
             })
         };
-        dependents.iter().for_each(|dependent| self.check_owners(registry, dependent, ""));
+        for dependent in &dependents {
+            self.check_owners(registry, deletions, dependent, "");
+        }
         if !dependents.iter().any(|dependent| blocks(&dependent)) {
             remove_finalizer(registry, key, owner, FOREGROUND);
         }
@@ -182,22 +200,12 @@ fn is_waiting(owner: &Value) -> bool {
 }
 
 /// The policy that the finalizers of an object ask for.
-fn own_policy(value: &Value) -> Option<PropagationPolicy> {
+fn own_policy(value: &Value) -> PropagationPolicy {
     let finalizers = value.finalizers();
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
-    Some(match (has(ORPHAN), has(FOREGROUND)) {
+    match (has(ORPHAN), has(FOREGROUND)) {
         (true, _) => PropagationPolicy::Orphan,
         (_, true) => PropagationPolicy::Foreground,
         _ => PropagationPolicy::Background,
-    })
-}
-
-// What has changed or gone meanwhile needs nothing from us any more, so refusals are left alone.
-
-fn delete(registry: &Registry, key: &Key, value: &Value, policy: Option<PropagationPolicy>) {
-    let Some(resource) = registry.catalog().of_storage(key.resource()).cloned() else { return };
-    let mut options = DeleteOptions::default().uid(value.uid());
-    options.propagation_policy = policy;
-    let _ =
-        registry.delete(&resource, key.namespace().unwrap_or_default(), key.name(), &options, &mut Vec::new(), None);
+    }
 }

@@ -3,11 +3,13 @@
 //! count of it.
 //! Where service accounts are wanted, each namespace gets its own.
 //!
-//! One task does all of it, in the order of the log, so that the same writes always have the same consequences.
+//! One task does all of it, in the order of the log, so that the same writes always have the same consequences. Only webhooks are asked
+//! aside, by `deletions`, and `content` waits until the log has been followed to its end.
 
 mod claims;
 mod content;
 mod definitions;
+mod deletions;
 mod expiry;
 mod garbage;
 mod namespaces;
@@ -25,6 +27,7 @@ use crate::object::{Meta, StoredObject};
 use crate::registry::Registry;
 use crate::storage::{Entry, Event, EventKind, Key, ListOptions, Scope};
 use content::Content;
+use deletions::{Controller, Deletion, Deletions};
 use expiry::Expiry;
 use garbage::Garbage;
 
@@ -58,7 +61,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
             }
             followed = 0;
             if keeper.content.is_due() {
-                keeper.content.tidy(&registry).await;
+                keeper.content.tidy(&registry, &mut keeper.deletions).await;
                 continue;
             }
             tokio::select! {
@@ -66,6 +69,7 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
                     Ok(event) => keeper.follow(&event),
                     Err(_) => break,
                 },
+                deletion = keeper.deletions.next() => keeper.reconsider(&deletion),
                 () = keeper.expiry.due() => keeper.expiry.expire(&registry),
                 () = keeper.content.outdated() => keeper.content.refresh(),
                 _ = ageing.tick() => registry.store.age(),
@@ -80,13 +84,14 @@ struct Keeper {
     registry: Arc<Registry>,
     garbage: Garbage,
     content: Content,
+    deletions: Deletions,
     expiry: Expiry,
 }
 
 impl Keeper {
     fn new(registry: Arc<Registry>) -> Self {
-        let expiry = Expiry::new(registry.event_ttl);
-        Keeper { registry, garbage: Garbage::default(), content: Content::default(), expiry }
+        let (deletions, expiry) = (Deletions::new(Arc::clone(&registry)), Expiry::new(registry.event_ttl));
+        Keeper { registry, garbage: Garbage::default(), content: Content::default(), deletions, expiry }
     }
 
     /// Looks at all objects that there are.
@@ -117,20 +122,31 @@ impl Keeper {
     fn look_at(&mut self, key: &Key, value: &Value, is_new: bool) {
         let registry = &*self.registry;
         give_account(registry, key);
-        self.garbage.look_after(registry, key, value);
+        self.garbage.look_after(registry, &mut self.deletions, key, value);
         self.content.written(key, value, is_new);
         claims::look_after(registry, key, value);
         count(registry, key, value);
+    }
+
+    /// Looks again at an object whose deletion has been decided, or should be tried again.
+    fn reconsider(&mut self, Deletion { by, key, gone, .. }: &Deletion) {
+        match by {
+            Controller::GarbageCollector => {
+                self.garbage.check_owners(&self.registry, &mut self.deletions, key, gone);
+            }
+            Controller::Namespaces => self.content.reconsider(key),
+        }
     }
 
     fn let_go(&mut self, key: &Key, value: &Value) {
         let registry = &*self.registry;
         let orphans = self.garbage.forget(key, value);
         self.expiry.forget(key);
+        self.deletions.forget(key);
         if key.resource() == "serviceaccounts" && key.name() == accounts::DEFAULT {
             accounts::create_default(registry, key.namespace().unwrap_or_default());
         }
-        self.garbage.collect(registry, value, orphans);
+        self.garbage.collect(registry, &mut self.deletions, value, orphans);
         self.content.deleted(key);
         claims::after_deletion(registry, key, value);
         if let Some(namespace) = key.namespace() {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use kubewright_core::options::{DeleteOptions, PropagationPolicy};
+use kubewright_core::options::PropagationPolicy;
 use kubewright_core::{Str, Value};
 
 use super::content::{NAMESPACES, Waiting, pace};
+use super::deletions::{Controller, Deletion, Deletions, Outcome};
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
-use crate::registry::{Deleted, Registry, set_condition};
+use crate::registry::{Registry, set_condition};
 use crate::storage::{Key, Scope};
 
 /// Holds a namespace until its content is gone.
@@ -22,13 +23,15 @@ struct Census {
     staying: BTreeMap<String, usize>,
     /// What holds it.
     finalizers: BTreeMap<Str, usize>,
+    /// Why deletions were refused, one reason for each resource.
+    refusals: BTreeMap<String, Str>,
 }
 
 /// Deletes the content of a namespace that is being deleted, and lets it go when there is none; or says what it waits for.
 ///
 /// As long as there are pods, nothing else goes: they may need it to stop.
 #[doc(alias = "namespacedResourcesDeleter")]
-pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<Waiting> {
+pub(super) async fn empty(registry: &Registry, deletions: &mut Deletions, key: &Key) -> Option<Waiting> {
     let (namespace, entry) = (key.name(), registry.store.get(key)?);
     let value = entry.object.value();
     let holds = tree::items(value, &["spec", "finalizers"]).iter().any(|one| one.as_str() == Some(CONTENT));
@@ -40,7 +43,7 @@ pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<Waiting> {
     resources.sort_by_key(|resource| (!resource.is("", "pods"), resource.storage.clone()));
     let mut census = Census::default();
     for resource in resources {
-        census.clear(registry, resource, namespace).await;
+        census.clear(registry, deletions, resource, namespace).await;
         if resource.is("", "pods") && !census.staying.is_empty() {
             break;
         }
@@ -71,26 +74,35 @@ fn release(namespace: &mut Value) {
 
 impl Census {
     /// Deletes the objects of a resource, and counts those that stay.
-    async fn clear(&mut self, registry: &Registry, resource: &Resource, namespace: &str) {
-        let options = DeleteOptions { propagation_policy: Some(PropagationPolicy::Background), ..Default::default() };
+    async fn clear(&mut self, registry: &Registry, deletions: &mut Deletions, resource: &Resource, namespace: &str) {
         for (count, entry) in (1..).zip(registry.all(&Scope::namespace(resource.storage.clone(), namespace))) {
             self.found += 1;
             let value = entry.object.tree();
-            let deleted = match value.is_being_deleted() {
-                true => Ok(Deleted::Pending(entry.object.clone())),
-                false => registry.delete(resource, namespace, value.name(), &options, &mut Vec::new(), None),
+            let outcome = match value.is_being_deleted() {
+                true => Outcome::Pending(entry.object.clone()),
+                false => deletions.delete(Deletion {
+                    by: Controller::Namespaces,
+                    key: resource.key(namespace, value.name()),
+                    uid: value.uid().into(),
+                    policy: PropagationPolicy::Background,
+                    gone: Str::new(),
+                }),
             };
-            match deleted {
-                Ok(Deleted::Gone(_)) => {}
-                Ok(Deleted::Pending(object)) => self.count(resource, &object.tree()),
-                Err(_) => self.count(resource, &value),
+            match outcome {
+                Outcome::Gone => {}
+                Outcome::Pending(object) => self.count(resource, &object.tree()),
+                Outcome::Asked => self.count(resource, &value),
+                Outcome::Refused(why) => {
+                    self.count(resource, &value);
+                    self.refusals.entry(name(resource)).or_insert(why);
+                }
             }
             pace(count).await;
         }
     }
 
     fn count(&mut self, resource: &Resource, staying: &Value) {
-        *self.staying.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
+        *self.staying.entry(name(resource)).or_default() += 1;
         for finalizer in staying.finalizers() {
             *self.finalizers.entry(finalizer).or_default() += 1;
         }
@@ -112,13 +124,20 @@ impl Census {
             "ParsedGroupVersions",
             "All legacy kube types successfully parsed",
         );
-        set_condition(
-            namespace,
-            "NamespaceDeletionContentFailure",
-            "False",
-            "ContentDeleted",
-            "All content successfully deleted, may be waiting on finalization",
-        );
+        let mut reasons: Vec<&str> = self.refusals.values().map(Str::as_str).collect();
+        reasons.sort_unstable();
+        let (status, reason, message) = match reasons.as_slice() {
+            [] => {
+                let message = "All content successfully deleted, may be waiting on finalization";
+                ("False", "ContentDeleted", message.to_owned())
+            }
+            reasons => {
+                let message =
+                    format!("Failed to delete all resource types, {} remaining: {}", reasons.len(), reasons.join(", "));
+                ("True", "ContentDeletionFailed", message)
+            }
+        };
+        set_condition(namespace, "NamespaceDeletionContentFailure", status, reason, &message);
         let left: Vec<String> =
             self.staying.iter().map(|(resource, count)| format!("{resource} has {count} resource instances")).collect();
         let message = format!("Some resources are remaining: {}", left.join(", "));
@@ -138,4 +157,9 @@ impl Census {
         };
         set_condition(namespace, "NamespaceFinalizersRemaining", status, reason, &message);
     }
+}
+
+/// A resource as messages name it.
+fn name(resource: &Resource) -> String {
+    format!("{}.{}", resource.plural, resource.group)
 }

@@ -9,6 +9,7 @@ mod completing;
 mod control;
 mod custom;
 mod definitions;
+mod deleting;
 mod documents;
 mod durable;
 mod equivalence;
