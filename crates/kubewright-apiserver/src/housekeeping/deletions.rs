@@ -201,6 +201,12 @@ impl Deletions {
         }
     }
 
+    /// Forgets all that was refused, for who looks at everything again.
+    pub(super) fn forget_all(&mut self) {
+        self.refused.clear();
+        self.by_deadline.clear();
+    }
+
     /// Forgets a refusal, and says how long it was to last.
     fn forget_one(&mut self, id: &Id) -> Option<Duration> {
         let refused = self.refused.remove(id)?;

@@ -25,7 +25,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::admission::{accounts, quota};
 use crate::object::{Meta, StoredObject};
 use crate::registry::Registry;
-use crate::storage::{Entry, Event, EventKind, Key, ListOptions, Scope};
+use crate::storage::{Entry, Event, EventKind, Key, ListOptions, Recovery, Scope};
 use content::Content;
 use deletions::{Controller, Deletion, Deletions};
 use expiry::Expiry;
@@ -37,8 +37,8 @@ const AGEING: Duration = Duration::from_secs(30);
 /// So many events are followed before what follows from all of them has its turn.
 const BATCH: usize = 256;
 
-/// Tidies up until told to stop.
-pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>) {
+/// Tidies up until told to stop. After writes were refused that could not reach the disk, all is looked at again when they can.
+pub(crate) async fn run(registry: Arc<Registry>, recovery: Option<Recovery>, mut stop: watch::Receiver<bool>) {
     let mut ageing = interval(AGEING);
     ageing.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut keeper = Keeper::new(registry);
@@ -72,10 +72,18 @@ pub(crate) async fn run(registry: Arc<Registry>, mut stop: watch::Receiver<bool>
                 deletion = keeper.deletions.next() => keeper.reconsider(&deletion),
                 () = keeper.expiry.due() => keeper.expiry.expire(&registry),
                 () = keeper.content.outdated() => keeper.content.refresh(),
+                () = recovered(recovery.as_ref()) => break,
                 _ = ageing.tick() => registry.store.age(),
                 _ = stop.wait_for(|stopped| *stopped) => return,
             }
         }
+    }
+}
+
+async fn recovered(recovery: Option<&Recovery>) {
+    match recovery {
+        Some(recovery) => recovery.recovered().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -97,6 +105,7 @@ impl Keeper {
     /// Looks at all objects that there are.
     fn begin(&mut self, entries: Vec<(Key, Entry<StoredObject>)>) {
         (self.garbage, self.content) = (Garbage::default(), Content::default());
+        self.deletions.forget_all();
         entries.iter().for_each(|(key, entry)| self.garbage.learn(key, &entry.object.tree()));
         // Given away one by one: whoever held them would keep what is written over.
         for (key, entry) in entries {
@@ -169,7 +178,8 @@ fn give_account(registry: &Registry, key: &Key) {
     }
 }
 
-// What has changed or gone meanwhile needs nothing from us any more, so refusals are left alone.
+// What has changed or gone meanwhile needs nothing from us any more, and after a disk that failed all is looked at again, so refusals are
+// left alone.
 
 fn remove_finalizer(registry: &Registry, key: &Key, value: &Value, finalizer: &str) {
     let uid = value.uid();
@@ -189,4 +199,57 @@ fn change(registry: &Registry, key: &Key, mut change: impl FnMut(&mut Value)) {
         change(&mut value);
         Ok(value)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use kubewright_core::options::DeleteOptions;
+
+    use super::*;
+    use crate::registry::{CreateRequest, Deleted, Ownership};
+    use crate::storage::{Directory, Disk, StoreOptions};
+
+    fn create(registry: &Registry, storage: &str, namespace: &str, object: &str) -> Arc<StoredObject> {
+        let (catalog, value) = (registry.catalog(), object.parse().expect("valid JSON"));
+        let resource = catalog.of_storage(storage).expect("it is built in");
+        let (control, ownership, dry_run) = (None, Ownership::Keep, false);
+        let made = registry.create(CreateRequest { resource, namespace, value, control, ownership, dry_run });
+        made.unwrap_or_else(|refused| panic!("{refused:?}"))
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_written_while_the_disk_was_full_is_done_when_it_is_not() {
+        let (directory, is_full) = (Directory::new("tidy"), Arc::new(AtomicBool::new(false)));
+        let (disk, found) = Disk::crowded(&directory.0, &is_full).expect("it opens");
+        let (stop, stopped) = watch::channel(false);
+        let registry = Registry::restored(StoreOptions::default(), &disk, found, stopped.clone()).expect("it is new");
+        let registry = Arc::new(registry);
+        create(&registry, "namespaces", "", r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}"#);
+        let claim = r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data"},
+            "spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}"#;
+        create(&registry, "persistentvolumeclaims", "default", claim);
+        is_full.store(true, Ordering::SeqCst);
+        let claims = registry.catalog().of_storage("persistentvolumeclaims").cloned().expect("it is built in");
+        let deleted = registry.delete(&claims, "default", "data", &DeleteOptions::default(), &mut Vec::new(), None);
+        assert!(matches!(deleted, Ok(Deleted::Pending(_))), "it is protected");
+        disk.wait(registry.store.current_revision()).await.expect_err("there is no room");
+
+        let tidying = tokio::spawn(run(Arc::clone(&registry), Some(disk.recovery()), stopped));
+        while !disk.recovery().has_refused() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let key = claims.key("default", "data");
+        assert!(registry.store.get(&key).is_some());
+        is_full.store(false, Ordering::SeqCst);
+        let is_gone = async {
+            while registry.store.get(&key).is_some() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), is_gone).await.expect("it is tried again");
+        stop.send_replace(true);
+        tidying.await.expect("no panic");
+    }
 }

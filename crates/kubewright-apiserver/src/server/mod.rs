@@ -244,6 +244,7 @@ impl ApiServer {
             let written = disk.wait(registry.store.current_revision()).await;
             written.map_err(|error| StartError::Data { message: error.to_string() })?;
         }
+        let recovery = disk.as_ref().map(|disk| disk.recovery());
         let faults = Faults::new(Arc::clone(&registry));
         let accounts = match &self.data {
             Some(directory) => Accounts::kept_in(directory),
@@ -253,7 +254,7 @@ impl ApiServer {
         let authenticator = Authenticator { tokens: self.tokens, accounts };
         let crowd = Crowd::new(self.max_in_flight.unwrap_or(MAX_IN_FLIGHT));
         let service = Service::new(Arc::clone(&registry), authenticator, crowd, disk, faults, self.serves_faults);
-        let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), stopped.clone()))];
+        let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), recovery, stopped.clone()))];
         let (mut address, mut url, mut credentials) = (None, None, Credentials::None);
         if let Some(wanted) = self.listen {
             let refused = |source| StartError::Listen { address: wanted, source };

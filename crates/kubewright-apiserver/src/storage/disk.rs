@@ -10,6 +10,9 @@
 //!
 //! A file that cannot be written, because the disk is full, is tried again until it can. Meanwhile writes are refused.
 
+#[cfg(test)]
+pub(crate) mod crowded;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -68,6 +71,8 @@ struct Shared {
     pending: Mutex<Pending>,
     arrived: Condvar,
     progress: watch::Sender<Progress>,
+    /// The revision of a write that was refused, until somebody has been [told](Recovery) that it would be taken.
+    refused: watch::Sender<Option<u64>>,
 }
 
 #[derive(Default)]
@@ -82,6 +87,25 @@ struct Progress {
     revision: u64,
     /// Why no more are at the moment.
     failure: Option<Arc<str>>,
+}
+
+/// Tells those who do not try again by themselves when they should. Keeps nothing open.
+pub(crate) struct Recovery {
+    shared: Arc<Shared>,
+}
+
+impl Recovery {
+    /// Waits until a write has been refused and the like of it would be taken. Cancel safe.
+    pub(crate) async fn recovered(&self) {
+        let mut refused = self.shared.refused.subscribe();
+        // Neither fails, since we hold the senders.
+        let refused =
+            refused.wait_for(Option::is_some).await.map(|refused| *refused).ok().flatten().unwrap_or_default();
+        let is_over =
+            |progress: &Progress| progress.failure.is_none() && refused <= progress.revision + REVISIONS_AHEAD / 4;
+        let _ = self.shared.progress.subscribe().wait_for(is_over).await;
+        self.shared.refused.send_replace(None);
+    }
 }
 
 /// What a file held when it was opened.
@@ -114,6 +138,7 @@ impl Disk {
             pending: Mutex::default(),
             arrived: Condvar::new(),
             progress: watch::Sender::new(Progress { revision: found.revision.unwrap_or_default(), failure: None }),
+            refused: watch::Sender::default(),
         });
         let writer = std::thread::Builder::new().name("kubewright-disk".to_owned()).spawn({
             let (shared, path) = (Arc::clone(&shared), path.clone());
@@ -133,19 +158,19 @@ impl Disk {
     pub(crate) fn journal(&self) -> impl FnMut(Record) -> io::Result<()> + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         move |record| {
-            {
-                let progress = shared.progress.borrow();
-                if let Some(failure) = &progress.failure {
-                    return Err(io::Error::other(failure.to_string()));
-                }
-                if record.revision > progress.revision + REVISIONS_AHEAD / 2 {
-                    return Err(io::Error::other("the disk is too slow for so many writes"));
-                }
+            if let Some(why) = shared.refusal(record.revision) {
+                shared.refused.send_if_modified(|refused| refused.replace(record.revision).is_none());
+                return Err(io::Error::other(why));
             }
             shared.pending.lock().unwrap_or_else(PoisonError::into_inner).records.push(record);
             shared.arrived.notify_one();
             Ok(())
         }
+    }
+
+    /// Tells when writes that were refused would be taken.
+    pub(crate) fn recovery(&self) -> Recovery {
+        Recovery { shared: Arc::clone(&self.shared) }
     }
 
     /// Waits until all writes up to `revision` are in the file.
@@ -175,6 +200,18 @@ impl Drop for Disk {
 }
 
 impl Shared {
+    /// Why a write of this revision cannot be taken now, if it cannot.
+    fn refusal(&self, revision: u64) -> Option<String> {
+        let progress = self.progress.borrow();
+        match &progress.failure {
+            Some(failure) => Some(failure.to_string()),
+            None if revision > progress.revision + REVISIONS_AHEAD / 2 => {
+                Some("the disk is too slow for so many writes".to_owned())
+            }
+            None => None,
+        }
+    }
+
     fn write_all(&self, mut database: Database, open: impl Fn() -> Result<Database, String>) {
         loop {
             let records = {
@@ -301,68 +338,8 @@ fn read(database: &Database) -> Result<Found, String> {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use super::crowded::Directory;
     use super::*;
-
-    /// A directory that nobody else uses, and that goes with the test.
-    struct Directory(PathBuf);
-
-    impl Directory {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("kubewright-disk-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).expect("a directory");
-            Directory(path)
-        }
-    }
-
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    /// A file on a disk that can be full.
-    #[derive(Debug)]
-    struct Crowded(redb::backends::FileBackend, Arc<AtomicBool>);
-
-    impl Crowded {
-        fn open(path: &Path, is_full: &Arc<AtomicBool>) -> Result<Database, String> {
-            let mut options = std::fs::OpenOptions::new();
-            let file = options.read(true).write(true).create(true).truncate(false).open(path);
-            let file = redb::backends::FileBackend::new(file.map_err(|error| error.to_string())?);
-            let crowded = Crowded(file.map_err(|error| error.to_string())?, Arc::clone(is_full));
-            Database::builder().create_with_backend(crowded).map_err(|error| error.to_string())
-        }
-
-        fn room(&self) -> io::Result<()> {
-            if self.1.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-        }
-    }
-
-    impl redb::StorageBackend for Crowded {
-        fn len(&self) -> io::Result<u64> {
-            self.0.len()
-        }
-
-        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-            self.0.read(offset, out)
-        }
-
-        fn set_len(&self, length: u64) -> io::Result<()> {
-            self.room().and_then(|()| self.0.set_len(length))
-        }
-
-        fn sync_data(&self) -> io::Result<()> {
-            self.0.sync_data()
-        }
-
-        fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-            self.room().and_then(|()| self.0.write(offset, bytes))
-        }
-
-        fn close(&self) -> io::Result<()> {
-            self.0.close()
-        }
-    }
 
     fn record(path: &str, revision: u64) -> Record {
         let json = Some(bytes::Bytes::from_static(b"{}"));
@@ -372,8 +349,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_disk_is_written_again_when_there_is_room() {
         let (directory, is_full) = (Directory::new("full"), Arc::new(AtomicBool::new(false)));
-        let shown = Arc::clone(&is_full);
-        let (disk, _) = Disk::open_with(&directory.0, move |path, _| Crowded::open(path, &shown)).expect("it opens");
+        let (disk, _) = Disk::crowded(&directory.0, &is_full).expect("it opens");
         let mut journal = disk.journal();
         journal(record("before", 1)).expect("nothing is wrong yet");
         disk.wait(1).await.expect("there is room");

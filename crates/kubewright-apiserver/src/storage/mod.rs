@@ -83,7 +83,9 @@ mod store;
 mod topic;
 mod watch;
 
-pub(crate) use disk::{Disk, Found, OpenError, Record};
+#[cfg(test)]
+pub(crate) use disk::crowded::Directory;
+pub(crate) use disk::{Disk, Found, OpenError, Record, Recovery};
 pub use error::{Compacted, ReadError, WriteError};
 pub use event::{Entry, Event, EventKind};
 pub use key::{Key, Scope};
