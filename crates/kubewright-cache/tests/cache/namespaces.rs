@@ -53,7 +53,7 @@ impl Cluster {
         Api::namespaced(&self.client, namespace.to_owned())
     }
 
-    /// The watches of a namespace that were asked for since the last question.
+    /// What was asked for since the last question.
     fn requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().unwrap())
     }
@@ -61,6 +61,18 @@ impl Cluster {
     fn factory(&self, options: FactoryOptions) -> SharedInformerFactory {
         SharedInformerFactory::new(&self.client, options)
     }
+}
+
+/// A cluster with an object in each of two namespaces, and a cache of both that has them.
+async fn two(options: FactoryOptions) -> (Cluster, SharedInformerFactory, InformerHandle<ConfigMap>) {
+    let cluster = Cluster::start().await;
+    cluster.create("a", "x").await;
+    cluster.create("b", "x").await;
+    let factory = cluster.factory(options.namespaces(["a", "b"]));
+    let maps = factory.informer::<ConfigMap>();
+    factory.start(&CancellationToken::new());
+    factory.wait_for_cache_sync().await.unwrap();
+    (cluster, factory, maps)
 }
 
 /// All objects as `namespace/name=value`.
@@ -142,14 +154,8 @@ async fn a_cache_has_the_objects_of_the_namespaces_that_it_is_of_and_asks_for_no
 
 #[tokio::test]
 async fn watches_that_end_are_resumed_each_from_its_own_version() {
-    let cluster = Cluster::start().await;
-    cluster.create("a", "x").await;
-    cluster.create("b", "x").await;
-    let factory = cluster.factory(FactoryOptions::default().namespaces(["a", "b"]));
-    let maps = factory.informer::<ConfigMap>();
+    let (cluster, factory, maps) = two(FactoryOptions::default()).await;
     let log = log(&maps);
-    factory.start(&CancellationToken::new());
-    factory.wait_for_cache_sync().await.unwrap();
     let first = cluster.change("a", "x", "1").await;
     let second = cluster.change("b", "x", "2").await;
     let third = cluster.change("b", "x", "3").await;
@@ -186,13 +192,7 @@ async fn what_happened_while_versions_were_forgotten_is_found_by_another_list_of
         FactoryOptions::default(),
         FactoryOptions::default().reflector(ReflectorOptions::default().without_streaming_lists()),
     ] {
-        let cluster = Cluster::start().await;
-        cluster.create("a", "x").await;
-        cluster.create("b", "x").await;
-        let factory = cluster.factory(options.namespaces(["a", "b"]));
-        let maps = factory.informer::<ConfigMap>();
-        factory.start(&CancellationToken::new());
-        factory.wait_for_cache_sync().await.unwrap();
+        let (cluster, factory, maps) = two(options).await;
         // Nobody hears of these, and what would tell of them is gone.
         cluster.server.faults().inject(Fault::answer(503).verb("watch").resource("configmaps"));
         cluster.server.faults().inject(Fault::answer(503).verb("list").resource("configmaps"));
@@ -209,13 +209,7 @@ async fn what_happened_while_versions_were_forgotten_is_found_by_another_list_of
 // Who waits for what they wrote must not take news of another namespace for it.
 #[tokio::test]
 async fn news_of_one_namespace_say_nothing_of_what_was_seen_in_another() {
-    let cluster = Cluster::start().await;
-    cluster.create("a", "x").await;
-    cluster.create("b", "x").await;
-    let factory = cluster.factory(FactoryOptions::default().namespaces(["a", "b"]));
-    let maps = factory.informer::<ConfigMap>();
-    factory.start(&CancellationToken::new());
-    factory.wait_for_cache_sync().await.unwrap();
+    let (cluster, factory, maps) = two(FactoryOptions::default()).await;
     let before = maps.store().snapshot();
     let changed = cluster.change("a", "x", "new").await;
     eventually("the change", || contents(&maps)[0] == "a/x=new").await;
@@ -223,8 +217,7 @@ async fn news_of_one_namespace_say_nothing_of_what_was_seen_in_another() {
     assert_eq!(after.resource_version_of("a"), changed.resource_version());
     assert_eq!(after.resource_version_of("b"), before.resource_version_of("b"));
     assert!(after.resource_version_of("b") < after.resource_version_of("a"));
-    let deleted = cluster.maps("b").delete("x").await;
-    deleted.unwrap();
+    cluster.maps("b").delete("x").await.unwrap();
     eventually("the deletion", || maps.store().len() < after.len()).await;
     let last = maps.store().snapshot();
     assert!(last.resource_version_of("b") > last.resource_version_of("a"), "a deletion has a version as well");
@@ -257,13 +250,7 @@ async fn a_cache_knows_the_version_of_its_list() {
 #[tokio::test]
 async fn a_namespace_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
     for (code, left) in [(403, "b/x=value"), (404, "")] {
-        let cluster = Cluster::start().await;
-        cluster.create("a", "x").await;
-        cluster.create("b", "x").await;
-        let factory = cluster.factory(FactoryOptions::default().namespaces(["a", "b"]));
-        let maps = factory.informer::<ConfigMap>();
-        factory.start(&CancellationToken::new());
-        factory.wait_for_cache_sync().await.unwrap();
+        let (cluster, factory, maps) = two(FactoryOptions::default()).await;
         for verb in ["list", "watch"] {
             cluster.server.faults().inject(Fault::answer(code).verb(verb).resource("configmaps").namespace("b"));
         }
