@@ -8,7 +8,6 @@ mod fifo;
 mod populated;
 mod real_fifo;
 
-use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -52,13 +51,10 @@ pub(crate) fn transformed<T: Object>(
     let key = object.key();
     // One object that it was not made for must not end the cache of all.
     let transformed = catch_unwind(AssertUnwindSafe(|| transform(Arc::unwrap_or_clone(object))));
-    let result = transformed.unwrap_or_else(|panic| Err(format!("it panicked: {}", text_of(&*panic)).into()));
-    result.map(Arc::new).map_err(|source| TransformError { key, source })
-}
-
-fn text_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
+    transformed
+        .unwrap_or_else(|_| Err("it panicked".into()))
+        .map(Arc::new)
+        .map_err(|source| TransformError { key, source })
 }
 
 /// A transform as queues keep it, which do not know the size of their objects.
