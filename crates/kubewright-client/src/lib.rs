@@ -18,7 +18,6 @@ pub mod credentials;
     not(feature = "certificate-manager"),
     allow(dead_code, reason = "only requests for certificates are written")
 )]
-mod der;
 pub mod discovery;
 mod dynamic;
 mod error;

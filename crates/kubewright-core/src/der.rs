@@ -1,14 +1,21 @@
-//! DER, the form of certificates: elements of a tag, a length, and what is in them.
+//! DER, the form of certificates: elements of a tag, a length, and what is in them. Client and server read some of them.
 
-pub(crate) const SEQUENCE: u8 = 0x30;
-pub(crate) const SET: u8 = 0x31;
-pub(crate) const INTEGER: u8 = 0x02;
-pub(crate) const BIT_STRING: u8 = 0x03;
-pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
-pub(crate) const UTF8_STRING: u8 = 0x0c;
+/// Elements one after the other.
+pub const SEQUENCE: u8 = 0x30;
+/// Elements in any order.
+pub const SET: u8 = 0x31;
+/// A whole number.
+pub const INTEGER: u8 = 0x02;
+/// Bits, after a byte that counts those not used.
+pub const BIT_STRING: u8 = 0x03;
+/// A name of something, registered.
+pub const OBJECT_IDENTIFIER: u8 = 0x06;
+/// Text.
+pub const UTF8_STRING: u8 = 0x0c;
 
 /// Takes one element of any kind: its tag and content.
-pub(crate) fn any<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
+#[inline]
+pub fn any<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&length, mut rest) = rest.split_first()?;
     let mut length = usize::from(length);
@@ -26,12 +33,14 @@ pub(crate) fn any<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
 }
 
 /// Takes the content of an element of this kind.
-pub(crate) fn of<'a>(bytes: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
+#[inline]
+pub fn of<'a>(bytes: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
     any(bytes).filter(|(found, _)| *found == tag).map(|(_, content)| content)
 }
 
 /// Writes an element.
-pub(crate) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+#[inline]
+pub fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let digits: Vec<u8> = content.len().to_be_bytes().into_iter().skip_while(|digit| *digit == 0).collect();
     let length = match digits[..] {
         [] => vec![0],

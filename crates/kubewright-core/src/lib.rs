@@ -11,6 +11,8 @@ pub mod apply;
 mod bytes;
 pub mod condition;
 mod decode;
+#[doc(hidden)]
+pub mod der;
 mod duration;
 mod dynamic;
 pub mod finalizer;

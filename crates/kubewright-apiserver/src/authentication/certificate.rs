@@ -3,6 +3,7 @@
 //! Whether the certificate is genuine has been checked by TLS; here only its subject is read.
 
 use kubewright_core::Str;
+use kubewright_core::der::{OBJECT_IDENTIFIER, SEQUENCE, SET, any, of};
 use ring::digest::{SHA256, digest};
 
 use super::{CREDENTIAL_ID, User};
@@ -12,31 +13,27 @@ const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 /// 1.3.6.1.4.1.57683.2, of Kubernetes.
 const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-
 /// The user of a certificate in DER form, or `None` where it has no common name or cannot be read.
 pub(crate) fn subject(der: &[u8]) -> Option<User> {
-    let certificate = Element::of(&mut &*der, SEQUENCE)?;
-    let to_be_signed = Element::of(&mut { certificate }, SEQUENCE)?;
+    let certificate = of(&mut &*der, SEQUENCE)?;
+    let to_be_signed = of(&mut { certificate }, SEQUENCE)?;
     let mut fields = to_be_signed;
     // The version has a tag of its own and may be left out.
     if fields.first() == Some(&0xa0) {
-        Element::any(&mut fields)?;
+        any(&mut fields)?;
     }
     // Serial number, signature, issuer and validity come first.
     for _ in 0..4 {
-        Element::any(&mut fields)?;
+        any(&mut fields)?;
     }
-    let mut names = Element::of(&mut fields, SEQUENCE)?;
+    let mut names = of(&mut fields, SEQUENCE)?;
     let (mut name, mut uid, mut groups) = (None, Str::new(), Vec::new());
     while !names.is_empty() {
-        let mut set = Element::of(&mut names, SET)?;
+        let mut set = of(&mut names, SET)?;
         while !set.is_empty() {
-            let mut attribute = Element::of(&mut set, SEQUENCE)?;
-            let kind = Element::of(&mut attribute, OBJECT_IDENTIFIER)?;
-            let text = Str::from(std::str::from_utf8(Element::any(&mut attribute)?.1).ok()?);
+            let mut attribute = of(&mut set, SEQUENCE)?;
+            let kind = of(&mut attribute, OBJECT_IDENTIFIER)?;
+            let text = Str::from(std::str::from_utf8(any(&mut attribute)?.1).ok()?);
             match kind {
                 COMMON_NAME => name = Some(text),
                 ORGANIZATION => groups.push(text),
@@ -52,39 +49,11 @@ pub(crate) fn subject(der: &[u8]) -> Option<User> {
 /// Whether bytes are just one sequence, as requests and certificates are.
 pub(crate) fn is_one_sequence(der: &[u8]) -> bool {
     let mut rest = der;
-    Element::of(&mut rest, SEQUENCE).is_some_and(|content| !content.is_empty()) && rest.is_empty()
+    of(&mut rest, SEQUENCE).is_some_and(|content| !content.is_empty()) && rest.is_empty()
 }
 
 fn fingerprint(der: &[u8]) -> String {
     digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// One element of DER: tag, length, content.
-struct Element;
-
-impl Element {
-    /// Takes an element of any kind: its tag and content.
-    fn any<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
-        let (&tag, rest) = bytes.split_first()?;
-        let (&length, mut rest) = rest.split_first()?;
-        let mut length = usize::from(length);
-        if length >= 0x80 {
-            let (digits, after) = rest.split_at_checked(length & 0x7f)?;
-            if digits.len() > 4 {
-                return None;
-            }
-            length = digits.iter().fold(0, |length, &digit| length << 8 | usize::from(digit));
-            rest = after;
-        }
-        let (content, rest) = rest.split_at_checked(length)?;
-        *bytes = rest;
-        Some((tag, content))
-    }
-
-    /// Takes the content of an element of this kind.
-    fn of<'a>(bytes: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
-        Element::any(bytes).filter(|(found, _)| *found == tag).map(|(_, content)| content)
-    }
 }
 
 #[cfg(test)]

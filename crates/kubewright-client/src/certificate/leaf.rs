@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use kubewright_core::Time;
 
-use crate::der::{BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET, any, of};
+use kubewright_core::der::{BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET, any, of};
 
 const OCTET_STRING: u8 = 0x04;
 const UTC_TIME: u8 = 0x17;

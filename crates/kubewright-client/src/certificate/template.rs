@@ -7,8 +7,8 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData
 
 use super::error::CertificateError;
 use super::leaf::{COMMON_NAME, KeyKind, ORGANIZATION};
-use crate::der::{BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET, UTF8_STRING, any, element, of};
 use crate::secret::Secret;
+use kubewright_core::der::{BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET, UTF8_STRING, any, element, of};
 
 /// What a certificate has to say: for a client's the user as common name, and its groups as organizations.
 ///

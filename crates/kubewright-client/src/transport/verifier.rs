@@ -7,7 +7,7 @@ use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, PeerMisbehaved, SignatureScheme};
 
-use crate::der::{BIT_STRING, SEQUENCE, any, of};
+use kubewright_core::der::{BIT_STRING, SEQUENCE, any, of};
 
 /// A certificate of a later version than the first says so before all else.
 const VERSION: u8 = 0xa0;
@@ -102,7 +102,7 @@ mod tests {
     use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, SupportedProtocolVersion};
 
     use super::*;
-    use crate::der::element;
+    use kubewright_core::der::element;
 
     /// The same certificate as it would be in version 1, which has no extensions. Nobody looks at who signed it.
     fn first_version(certificate: &CertificateDer<'_>) -> CertificateDer<'static> {
