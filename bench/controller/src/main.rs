@@ -10,7 +10,7 @@ use kubewright::apiserver::ApiServer;
 use kubewright::cache::SharedInformerFactory;
 use kubewright::options::ListOptions;
 use kubewright::runtime::custom::CustomResource;
-use kubewright::runtime::ownership::controller_reference;
+use kubewright::runtime::ownership::set_controller_reference;
 use kubewright::runtime::testing::TestCluster;
 use kubewright::runtime::{Context, Controller, Manager, ManagerOptions, Outcome, Predicate};
 use kubewright::{Api, Client, Config, Object};
@@ -139,7 +139,7 @@ async fn storm(objects: usize) {
     let mut manager = Manager::new(&client, ManagerOptions::default());
     let controller = manager.controller::<Site>("sites").owns::<Secret>().workers(8).reconciling(
         |site, context: Context| async move {
-            let own = |secret: &mut Secret| secret.metadata.owner_references = [controller_reference(&*site)].into();
+            let own = |secret: &mut Secret| Ok(set_controller_reference(&*site, secret)?);
             context.api::<Secret>("default").create_or_update(site.name(), own).await?;
             if site.status.as_ref().is_none_or(|status| !status.ready) {
                 let mut ready = (*site).clone();

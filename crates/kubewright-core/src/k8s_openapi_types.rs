@@ -62,6 +62,10 @@ macro_rules! openapi_object {
         fn set_resource_version(&mut $self, version: &str) {
             $metadata_mut.resource_version = (!version.is_empty()).then(|| version.into());
         }
+        fn set_owner_references(&mut $self, references: Vec<$crate::meta::v1::OwnerReference>) {
+            let references = references.into_iter().map(Into::into).collect::<Vec<_>>();
+            $metadata_mut.owner_references = (!references.is_empty()).then_some(references);
+        }
 
         /// Errors say what was wrong, but not in which field, of which serde_json keeps no account.
         fn from_json(
@@ -150,6 +154,19 @@ impl From<&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> for O
             uid: theirs.uid.as_str().into(),
             controller: theirs.controller,
             block_owner_deletion: theirs.block_owner_deletion,
+        }
+    }
+}
+
+impl From<OwnerReference> for k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+    fn from(ours: OwnerReference) -> Self {
+        Self {
+            api_version: ours.api_version.to_string(),
+            kind: ours.kind.to_string(),
+            name: ours.name.to_string(),
+            uid: ours.uid.to_string(),
+            controller: ours.controller,
+            block_owner_deletion: ours.block_owner_deletion,
         }
     }
 }

@@ -238,6 +238,10 @@ macro_rules! object_metadata {
         fn set_resource_version(&mut self, version: &str) {
             self.metadata.resource_version = $crate::message_impls::non_empty(version);
         }
+        #[inline]
+        fn set_owner_references(&mut self, references: Vec<$crate::meta::v1::OwnerReference>) {
+            self.metadata.owner_references = references.into_iter().collect();
+        }
     };
 }
 

@@ -51,6 +51,8 @@ pub trait Object: Clone + Send + Sync + 'static {
     fn set_namespace(&mut self, namespace: &str);
     /// Sets `metadata.resourceVersion`; empty removes it.
     fn set_resource_version(&mut self, version: &str);
+    /// Sets `metadata.ownerReferences`.
+    fn set_owner_references(&mut self, references: Vec<OwnerReference>);
 
     /// Takes an object from JSON text.
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError>;

@@ -123,6 +123,11 @@ pub enum OwnerError {
         /// Who controls it.
         owner: Box<OwnerReference>,
     },
+    /// The object exists on the server, and nobody controls it.
+    NotControlled {
+        /// The object.
+        object: ObjectKey,
+    },
     /// The owner lies in a namespace, and the object in another or in none.
     OtherNamespace {
         /// The object.
@@ -136,8 +141,13 @@ impl fmt::Display for OwnerError {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OwnerError::AlreadyOwned { object, owner } => {
-                write!(f, "object {object} is already owned by another {} controller {}", owner.kind, owner.name)
+            OwnerError::AlreadyOwned { object, owner } => write!(
+                f,
+                "object {object} is already owned by another {} controller {} (uid {})",
+                owner.kind, owner.name, owner.uid
+            ),
+            OwnerError::NotControlled { object } => {
+                write!(f, "object {object} exists and has no controller, so it is not taken over")
             }
             OwnerError::OtherNamespace { object, owner_namespace } if object.is_namespaced() => write!(
                 f,
@@ -213,7 +223,7 @@ mod tests {
         let mut pod = meta("ns", "pod");
         set_controller_reference(&mut pod, &meta("ns", "foo"), &FOO).unwrap();
         let error = set_controller_reference(&mut pod, &meta("ns", "bar"), &FOO).unwrap_err();
-        assert_eq!(error.to_string(), "object ns/pod is already owned by another Foo controller foo");
+        assert_eq!(error.to_string(), "object ns/pod is already owned by another Foo controller foo (uid uid-foo)");
         assert!(matches!(error, OwnerError::AlreadyOwned { .. }));
         set_owner_reference(&mut pod, &meta("ns", "bar"), &FOO).unwrap();
         assert_eq!(pod.owner_references.len(), 2);

@@ -30,6 +30,12 @@ fn metadata_is_the_same_through_both() {
     theirs.set_name("other");
     theirs.set_namespace("");
     theirs.set_resource_version("8");
+    theirs.set_owner_references(vec![]);
+    assert_eq!(theirs.metadata.owner_references, None);
+    let references = ours.owner_references().into_owned();
+    assert!(!references.is_empty());
+    theirs.set_owner_references(references.clone());
+    assert_eq!(theirs.owner_references().into_owned(), references);
     assert_eq!((theirs.key().to_string().as_str(), theirs.resource_version()), ("other", "8"));
     assert_eq!(theirs.metadata.namespace, None);
 }

@@ -269,6 +269,10 @@ impl<T: Kind> Object for Compact<T> {
         self.change(|object| object.set_resource_version(version));
     }
 
+    fn set_owner_references(&mut self, references: Vec<OwnerReference>) {
+        self.change(|object| object.set_owner_references(references));
+    }
+
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
         let object = T::from_json(reader)?;
         Self::encode(&object, reader.decoder().memory())

@@ -22,31 +22,47 @@ pub enum Operation {
 impl<K: Object> OwnApi<K> {
     /// Creates the object of this name, or updates it, so that `change` finds nothing to change.
     ///
-    /// Read from the cache as fresh as this key's own writes. If somebody else was faster the server tells so by a conflict, and
-    /// the reconcile is best tried again.
+    /// `change` gets the object as the cache shows it, at least as fresh as this key's own writes, or a new one. Nothing is
+    /// written if it fails. Call [`set_controller_reference`](crate::ownership::set_controller_reference) in it first, so
+    /// that an object of somebody else which has the same name stays as it is.
+    ///
+    /// If somebody else has changed the object meanwhile, the server answers with a conflict. Return that error: the
+    /// reconcile is then tried again.
     ///
     /// # Errors
-    /// Those of the server, and of a cache that stays behind.
+    /// Those of `change`, of the server, and of a cache that stays behind.
     #[doc(alias = "CreateOrUpdate")]
-    pub async fn create_or_update(&self, name: &str, change: impl FnOnce(&mut K)) -> Result<(K, Operation), BoxError>
+    pub async fn create_or_update(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut K) -> Result<(), BoxError>,
+    ) -> Result<(K, Operation), BoxError>
     where
         K: Default,
     {
-        self.ensure(name, change, async |_, modified| self.update(&modified).await).await
+        self.ensure(name, change, async |_, modified| Ok(self.update(&modified).await?)).await
     }
 
-    /// The same with a merge patch of what `change` has changed, so that fields which others change meanwhile stay.
+    /// As [`create_or_update`](Self::create_or_update), with a merge patch of what `change` has changed.
+    ///
+    /// Other fields may change on the server meanwhile. The patch fails with a conflict if it changes owner references or
+    /// finalizers and the object is no longer as the cache shows it, because a merge patch replaces whole lists. It is invalid
+    /// if another object has taken the name.
     ///
     /// # Errors
-    /// Those of the server, and of a cache that stays behind.
+    /// Those of `change`, of the server, and of a cache that stays behind.
     #[doc(alias = "CreateOrPatch")]
-    pub async fn create_or_patch(&self, name: &str, change: impl FnOnce(&mut K)) -> Result<(K, Operation), BoxError>
+    pub async fn create_or_patch(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut K) -> Result<(), BoxError>,
+    ) -> Result<(K, Operation), BoxError>
     where
         K: Default,
     {
         let patch = async |original: Vec<u8>, modified: K| {
             let patch = create_merge_patch(&Value::from_json(&original)?, &Value::from_json(&modified.to_json())?);
-            self.patch(name, Patch::merge(patch)).await
+            Ok(self.patch(name, Patch::merge(guarded(patch, &modified))).await?)
         };
         self.ensure(name, change, patch).await
     }
@@ -63,8 +79,8 @@ impl<K: Object> OwnApi<K> {
     async fn ensure(
         &self,
         name: &str,
-        change: impl FnOnce(&mut K),
-        write: impl AsyncFnOnce(Vec<u8>, K) -> kubewright_client::Result<K>,
+        change: impl FnOnce(&mut K) -> Result<(), BoxError>,
+        write: impl AsyncFnOnce(Vec<u8>, K) -> Result<K, BoxError>,
     ) -> Result<(K, Operation), BoxError>
     where
         K: Default,
@@ -73,16 +89,58 @@ impl<K: Object> OwnApi<K> {
             let mut object = K::default();
             object.set_name(name);
             object.set_namespace(&self.namespace());
-            change(&mut object);
+            change(&mut object)?;
             return Ok((self.create(&object).await?, Operation::Created));
         };
         // Compared as they are sent, which every type can do.
         let original = found.to_json();
         let mut modified = (*found).clone();
-        change(&mut modified);
+        change(&mut modified)?;
         if modified.to_json() == original {
             return Ok((modified, Operation::Unchanged));
         }
         Ok((write(original, modified).await?, Operation::Updated))
+    }
+}
+
+/// A merge patch that is refused if the name now belongs to another object than `object`, or if it would replace a list of
+/// metadata that has changed meanwhile.
+fn guarded(mut patch: Value, object: &impl Object) -> Value {
+    let Some(fields) = patch.as_object_mut() else { return patch };
+    if !matches!(fields.get("metadata"), Some(Value::Object(_))) {
+        fields.insert("metadata", Value::Object(Default::default()));
+    }
+    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        if metadata.get("ownerReferences").or(metadata.get("finalizers")).is_some() {
+            metadata.insert("resourceVersion", Value::from(object.resource_version()));
+        }
+        metadata.insert("uid", Value::from(object.uid()));
+    }
+    patch
+}
+
+#[cfg(test)]
+mod tests {
+    use kubewright_core::{DynamicObject, json};
+
+    use super::*;
+
+    #[test]
+    fn a_patch_is_for_the_object_that_was_read() {
+        let object: DynamicObject = r#"{"kind":"Foo","metadata":{"uid":"5","resourceVersion":"7"}}"#.parse().unwrap();
+        for (patch, want) in [
+            (json!({"spec": 1}), json!({"spec": 1, "metadata": {"uid": "5"}})),
+            (json!({"metadata": {"labels": {}}}), json!({"metadata": {"labels": {}, "uid": "5"}})),
+            (
+                json!({"metadata": {"ownerReferences": []}}),
+                json!({"metadata": {"ownerReferences": [], "resourceVersion": "7", "uid": "5"}}),
+            ),
+            (
+                json!({"metadata": {"finalizers": null}}),
+                json!({"metadata": {"finalizers": null, "resourceVersion": "7", "uid": "5"}}),
+            ),
+        ] {
+            assert_eq!(guarded(patch, &object), want);
+        }
     }
 }

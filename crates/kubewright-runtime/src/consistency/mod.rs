@@ -5,6 +5,7 @@
 //! ([`Freshness`]). As in KEP-5647, versions that cannot be compared are not waited for.
 
 mod create_or_update;
+mod delete_controlled;
 mod ledger;
 mod own_api;
 mod write;

@@ -42,7 +42,10 @@ async fn a_namespace_that_caches_leave_out_is_read_from_the_server() {
             journal.note(format!("{found} {count}"));
             // Nobody waits for the cache to show this, since it never will.
             there
-                .create_or_update("there", |secret| drop(secret.metadata.labels.insert("colour", "red".into())))
+                .create_or_update("there", |secret| {
+                    secret.metadata.labels.insert("colour", "red".into());
+                    Ok(())
+                })
                 .await?;
             Ok(Outcome::Done)
         }

@@ -1,9 +1,12 @@
 //! What reconcilers do most: clean up, create or update, own.
 
 use kubewright_api::core::v1::{ConfigMap, Secret};
+use kubewright_apiserver::RunningServer;
 use kubewright_client::Api;
-use kubewright_core::Object;
-use kubewright_runtime::ownership::{controller_reference, is_controlled_by};
+use kubewright_core::options::Patch;
+use kubewright_core::{Object, json};
+use kubewright_runtime::controller::RunnableController;
+use kubewright_runtime::ownership::{controller_reference, is_controlled_by, set_controller_reference};
 use kubewright_runtime::{Context, Finalizing, Outcome, finalize};
 
 use crate::support::{Journal, Running, config_map, config_maps, controller, eventually, server, touch};
@@ -91,13 +94,15 @@ async fn an_object_is_created_then_updated_then_left_alone() {
             let secrets = context.api::<Secret>("default");
             let value = map.data.get("value").cloned().unwrap_or_default();
             let set = |secret: &mut Secret| {
-                secret.metadata.owner_references = [controller_reference(&*map)].into();
+                set_controller_reference(&*map, secret)?;
                 secret.metadata.labels.insert("value", value.clone());
+                Ok(())
             };
             let (secret, first) = secrets.create_or_update(map.name(), set).await?;
             let (_, second) = secrets
                 .create_or_patch(map.name(), |secret| {
                     secret.metadata.annotations.insert("seen", value.clone());
+                    Ok(())
                 })
                 .await?;
             journal.note(format!("{value} {first:?} {second:?} {}", is_controlled_by(&secret, &*map)));
@@ -112,4 +117,69 @@ async fn an_object_is_created_then_updated_then_left_alone() {
     assert_eq!(journal.take(), ["1 Updated Updated true", "1 Unchanged Unchanged true"]);
     let secret = Api::<Secret>::namespaced(&server.client(), "default").get("a").await.unwrap();
     assert_eq!((secret.labels().get("value"), secret.annotations().get("seen")), (Some("1"), Some("1")));
+}
+
+/// A controller that keeps a secret for each config map, as the README's does: `delete` says that it is no longer wanted.
+fn copies(server: &RunningServer) -> RunnableController {
+    controller(server).owns::<Secret>().reconciling(|map, context: Context| async move {
+        let secrets = context.api::<Secret>("default");
+        if map.data.contains_key("delete") {
+            secrets.delete_controlled_by(&*map, map.name()).await?;
+            return Ok(Outcome::Done);
+        }
+        secrets
+            .create_or_update(map.name(), |secret| {
+                set_controller_reference(&*map, secret)?;
+                secret.metadata.labels.insert("copied", "yes".into());
+                Ok(())
+            })
+            .await?;
+        Ok(Outcome::Done)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_object_of_the_same_name_stays_untouched_and_is_reported() {
+    let server = server().await;
+    let secrets = Api::<Secret>::namespaced(&server.client(), "default");
+    let maps = config_maps(&server);
+    let other = maps.create(&config_map("other")).await.unwrap();
+    let (mut orphan, mut foreign) = (Secret::default(), Secret::default());
+    orphan.set_name("a");
+    foreign.set_name("b");
+    foreign.set_owner_references(vec![controller_reference(&other)]);
+    let before = [secrets.create(&orphan).await.unwrap(), secrets.create(&foreign).await.unwrap()];
+    maps.create(&config_map("a")).await.unwrap();
+    maps.create(&config_map("b")).await.unwrap();
+    let controller = copies(&server);
+    let handle = controller.handle();
+    let running = Running::start(controller).working().await;
+    eventually("both are reported", async || handle.health().failing.len() == 2).await;
+    let mut errors: Vec<_> = handle.health().failing.iter().map(|failing| failing.error.to_string()).collect();
+    errors.sort();
+    assert!(errors[0].contains("object default/a exists and has no controller"), "{errors:?}");
+    assert!(
+        errors[1].contains("object default/b is already owned by another ConfigMap controller other"),
+        "{errors:?}"
+    );
+
+    for name in ["a", "b"] {
+        maps.patch(name, Patch::merge(json!({"data": {"delete": "yes"}}))).await.unwrap();
+    }
+    running.idle().await;
+    assert_eq!(handle.health().failing.len(), 0);
+    assert_eq!([secrets.get("a").await.unwrap(), secrets.get("b").await.unwrap()], before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controlled_object_is_deleted() {
+    let server = server().await;
+    let secrets = Api::<Secret>::namespaced(&server.client(), "default");
+    let maps = config_maps(&server);
+    maps.create(&config_map("a")).await.unwrap();
+    let running = Running::start(copies(&server)).working().await;
+    eventually("it is made", async || secrets.get_opt("a").await.unwrap().is_some()).await;
+    maps.patch("a", Patch::merge(json!({"data": {"delete": "yes"}}))).await.unwrap();
+    running.idle().await;
+    assert!(secrets.get_opt("a").await.unwrap().is_none());
 }

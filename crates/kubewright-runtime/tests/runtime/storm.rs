@@ -10,7 +10,7 @@ use kubewright_api::core::v1::Secret;
 use kubewright_client::{Api, Client};
 use kubewright_core::Object;
 use kubewright_runtime::custom::CustomResource;
-use kubewright_runtime::ownership::controller_reference;
+use kubewright_runtime::ownership::set_controller_reference;
 use kubewright_runtime::testing::TestCluster;
 use kubewright_runtime::{Context, Manager, ManagerOptions, Outcome};
 use schemars::JsonSchema;
@@ -49,8 +49,8 @@ async fn a_storm_of_custom_resources_converges_with_three_calls_each() {
     // Each site gets a secret, and says so when it has it.
     let controller = manager.controller::<Site>("sites").owns::<Secret>().workers(4).reconciling(
         |site, context: Context| async move {
-            let set = |secret: &mut Secret| secret.metadata.owner_references = [controller_reference(&*site)].into();
-            context.api::<Secret>("default").create_or_update(site.name(), set).await?;
+            let own = |secret: &mut Secret| Ok(set_controller_reference(&*site, secret)?);
+            context.api::<Secret>("default").create_or_update(site.name(), own).await?;
             if site.status.as_ref().is_none_or(|status| !status.ready) {
                 let mut ready = (*site).clone();
                 ready.status = Some(SiteStatus { ready: true });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubewright::Object;
 use kubewright::api::{apps, core};
-use kubewright::runtime::ownership::controller_reference;
+use kubewright::runtime::ownership::set_controller_reference;
 use kubewright::runtime::{BoxError, Context, Manager, Outcome};
 
 use crate::resource;
@@ -39,9 +39,11 @@ async fn reconcile(object: Arc<resource::Widget>, context: Context) -> Result<Ou
     Ok(Outcome::Done)
 }
 
-/// Sets what we care about, and leaves everything else as it is.
-fn want(deployment: &mut apps::v1::Deployment, object: &resource::Widget) {
-    deployment.metadata.owner_references = [controller_reference(object)].into();
+/// Sets the fields that we care about, and leaves everything else as it is.
+///
+/// A deployment of this name that belongs to somebody else is an error, and stays untouched.
+fn want(deployment: &mut apps::v1::Deployment, object: &resource::Widget) -> Result<(), BoxError> {
+    set_controller_reference(object, deployment)?;
     let spec = deployment.spec.get_or_insert_default();
     spec.replicas = Some(object.spec.replicas);
     spec.selector.match_labels.insert("example.com/widget", object.name().into());
@@ -53,4 +55,5 @@ fn want(deployment: &mut apps::v1::Deployment, object: &resource::Widget) {
     if let Some(container) = pod.containers.iter_mut().find(|container| container.name == "main") {
         container.image = Some(object.spec.image.as_str().into());
     }
+    Ok(())
 }

@@ -68,6 +68,31 @@ async fn a_deployment_that_is_deleted_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deployment_of_somebody_else_stays_untouched_and_is_reported() {
+    let fixture = start().await;
+    fixture.objects.create(&object("a", 1)).await.expect("it is valid");
+    fixture.running.until_idle().await;
+    // Of another object, and of nobody.
+    let mut taken = fixture.deployments.get("a").await.expect("it was made");
+    taken.set_resource_version("");
+    taken.set_name("b");
+    let theirs = fixture.deployments.create(&taken).await.expect("it is valid");
+    taken.set_name("c");
+    taken.set_owner_references(vec![]);
+    let nobodys = fixture.deployments.create(&taken).await.expect("it is valid");
+    fixture.objects.create(&object("b", 3)).await.expect("it is valid");
+    fixture.objects.create(&object("c", 3)).await.expect("it is valid");
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(fixture.deployments.get("b").await.expect("it stays"), theirs);
+    assert_eq!(fixture.deployments.get("c").await.expect("it stays"), nobodys);
+    let failing = fixture.running.controller("widgets").expect("it was added").health().failing;
+    assert_eq!(failing.len(), 2, "{failing:?}");
+    for (failing, problem) in failing.iter().zip(["is already owned by another", "exists and has no controller"]) {
+        assert!(failing.error.contains(problem), "{failing:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_status_tells_how_many_are_available() {
     let fixture = start().await;
     fixture.objects.create(&object("a", 1)).await.expect("it is valid");
