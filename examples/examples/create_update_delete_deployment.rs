@@ -3,12 +3,12 @@
 //! `cargo run -p kubewright-examples --example create_update_delete_deployment -- --embedded`
 
 use clap::Parser;
-use kubewright::Object;
 use kubewright::api::apps::v1::{Deployment, DeploymentSpec};
 use kubewright::api::core::v1::{Container, ContainerPort, PodSpec, PodTemplateSpec};
 use kubewright::client::{RetryPolicy, retry_on_conflict};
 use kubewright::meta::v1::{LabelSelector, ObjectMeta};
 use kubewright::options::{DeleteOptions, ListOptions, PropagationPolicy};
+use kubewright::{Error, Object};
 use kubewright_examples::{Arguments, Outcome, prompt};
 
 #[tokio::main]
@@ -22,13 +22,18 @@ async fn main() -> Outcome {
 
     prompt()?;
     println!("Updating deployment...");
-    // Between our reading and our writing somebody else may have written, so both are done again until it fits.
+    // Somebody else may write between our read and our write. Then both are repeated.
     retry_on_conflict(RetryPolicy::CONFLICT, async || {
-        let mut deployment = deployments.get("demo-deployment").await?;
+        let mut deployment = deployments.get(created.name()).await?;
+        if deployment.uid() != created.uid() {
+            return Err(Error::InvalidRequest("the deployment was replaced by another one of its name".to_owned()));
+        }
         let spec = deployment.spec.get_or_insert_default();
         spec.replicas = Some(1);
         let pod = spec.template.spec.get_or_insert_default();
-        pod.containers[0].image = Some("nginx:1.13".into());
+        if let Some(web) = pod.containers.iter_mut().find(|container| container.name == "web") {
+            web.image = Some("nginx:1.13".into());
+        }
         deployments.update(&deployment).await
     })
     .await?;
@@ -43,8 +48,9 @@ async fn main() -> Outcome {
 
     prompt()?;
     println!("Deleting deployment...");
-    let foreground = DeleteOptions::default().propagation(PropagationPolicy::Foreground);
-    deployments.delete_with("demo-deployment", &foreground).await?;
+    // The uid is a precondition: a deployment that somebody else has created under this name meanwhile stays.
+    let foreground = DeleteOptions::default().propagation(PropagationPolicy::Foreground).uid(created.uid());
+    deployments.delete_with(created.name(), &foreground).await?;
     println!("Deleted deployment.");
     Ok(())
 }

@@ -34,7 +34,10 @@ async fn main() -> Outcome {
     prompt()?;
     println!("Updating deployment...");
     retry_on_conflict(RetryPolicy::CONFLICT, async || {
-        let mut deployment = deployments.get("demo-deployment").await?;
+        let mut deployment = deployments.get(created.name()).await?;
+        if deployment.uid() != created.uid() {
+            return Err(Error::InvalidRequest("the deployment was replaced by another one of its name".to_owned()));
+        }
         let unfit = |error: kubewright::PathError| Error::InvalidRequest(error.to_string());
         deployment.set(&["spec", "replicas"], 1).map_err(unfit)?;
         deployment.set(&["spec", "template", "spec", "containers", "0", "image"], "nginx:1.13").map_err(unfit)?;
@@ -52,8 +55,9 @@ async fn main() -> Outcome {
 
     prompt()?;
     println!("Deleting deployment...");
-    let foreground = DeleteOptions::default().propagation(PropagationPolicy::Foreground);
-    deployments.delete_with("demo-deployment", &foreground).await?;
+    // The uid is a precondition: a deployment that somebody else has created under this name meanwhile stays.
+    let foreground = DeleteOptions::default().propagation(PropagationPolicy::Foreground).uid(created.uid());
+    deployments.delete_with(created.name(), &foreground).await?;
     println!("Deleted deployment.");
     Ok(())
 }

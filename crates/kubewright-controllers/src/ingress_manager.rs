@@ -12,9 +12,11 @@ use kubewright_api::networking::v1::{
 use kubewright_cache::{Event, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector, owner};
+use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::ControllerContext;
+use crate::deletion::delete_exactly;
 use crate::error::Error;
 use crate::owner_events::owners_of;
 use crate::worker::{self, Reconcile, Synced, work};
@@ -28,6 +30,7 @@ struct IngressManager {
     client: Client,
     services: Lister<Service>,
     ingresses: Lister<Ingress>,
+    events: EventRecorder,
 }
 
 /// Keeps ingresses for services that ask for one until `stop` is cancelled, with so many workers.
@@ -51,7 +54,8 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     factory.start(stop);
     if of_services.synced().await && of_ingresses.synced().await {
         let (services, ingresses) = (services.lister(), ingresses.lister());
-        let manager = IngressManager { client: client.clone(), services, ingresses };
+        let events = context.recorder(IngressManager::NAME);
+        let manager = IngressManager { client: client.clone(), services, ingresses, events };
         work(Arc::new(manager), &queue, context, stop).await;
     }
     of_services.remove();
@@ -69,19 +73,22 @@ impl Reconcile for IngressManager {
         let is_wanted = service.annotations().get(ANNOTATION) == Some("true") && !service.is_being_deleted();
         let api = Api::<Ingress>::namespaced(&self.client, key.namespace().clone());
         match ingress {
-            None if is_wanted => match api.create(&ingress_of(&service)).await {
-                Err(error) if !error.is_already_exists() => Err(error.into()),
-                _ => Ok(None),
-            },
-            // One that somebody else made is not ours to remove.
-            Some(ingress) if !is_wanted && owner::is_controlled_by(&ingress.metadata, &service.metadata) => {
-                match api.delete(ingress.name()).await {
-                    Err(error) if !error.is_not_found() => Err(error.into()),
-                    _ => Ok(None),
+            // If the ingress exists already, the next try finds it in the cache and sees whose it is.
+            None if is_wanted => drop(api.create(&ingress_of(&service)).await?),
+            Some(ingress) if owner::is_controlled_by(&ingress.metadata, &service.metadata) => {
+                if !is_wanted && !ingress.is_being_deleted() {
+                    delete_exactly(&api, &*ingress).await?;
                 }
             }
-            _ => Ok(None),
+            // An ingress that somebody else made stays as it is.
+            Some(_) if is_wanted => {
+                let message = format!("Ingress {:?} already exists and is not managed by this Service", key.name());
+                self.events.warning(&*service, "ErrResourceExists", message);
+                return Err(Error::NotControlled { object: format!("ingress {key}"), owner: format!("Service {key}") });
+            }
+            _ => {}
         }
+        Ok(None)
     }
 }
 

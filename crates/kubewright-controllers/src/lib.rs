@@ -12,6 +12,7 @@ mod clock;
 mod context;
 pub mod cronjob;
 pub mod daemonset;
+mod deletion;
 pub mod deployment;
 pub mod disruption;
 pub mod endpoints;

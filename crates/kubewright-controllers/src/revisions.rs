@@ -11,6 +11,7 @@ use kubewright_core::meta::v1::ObjectMeta;
 use kubewright_core::{Decoder, GroupVersionKind, Kind, Object, ObjectKey, Selector, Str, Value, owner};
 
 use crate::claim::{Claimant, claim};
+use crate::deletion::delete_exactly;
 use crate::deployment::template;
 use crate::error::Error;
 use crate::own_writes::OwnWrites;
@@ -124,10 +125,8 @@ impl Revisions {
         let unused: Vec<_> = known.iter().filter(|revision| !is_used(revision)).cloned().collect();
         let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX);
         for revision in unused.iter().take(unused.len().saturating_sub(limit)) {
-            match self.api(owner).delete(revision.name()).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => self.own_writes.deleted(owner.key, &**revision),
-            }
+            delete_exactly(&self.api(owner), &**revision).await?;
+            self.own_writes.deleted(owner.key, &**revision);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Endpoints of a service as one object, for clients from before slices.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use kubewright_api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints as EndpointsObject, Service};
 use kubewright_client::Api;
@@ -8,6 +8,7 @@ use kubewright_core::{List, Map, Object, ObjectKey, Str};
 
 use super::Endpoints;
 use super::backends::{Backend, Groups};
+use crate::deletion::delete_exactly;
 use crate::error::Error;
 use crate::worker::Synced;
 
@@ -52,14 +53,19 @@ impl Endpoints {
     /// Removes the endpoints of a service that is gone, whoever wrote them. Those that are there before their service is are left alone.
     pub(super) async fn remove_legacy(&self, key: &ObjectKey) -> Synced {
         let known = self.legacy.namespace(key.namespace().clone()).get(key.name());
-        let is_ours = known.is_some_and(|known| known.labels().get(MANAGED_BY) == Some(CONTROLLER));
+        let is_ours = known.as_ref().is_some_and(|known| known.labels().get(MANAGED_BY) == Some(CONTROLLER));
         let is_gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner).contains(key);
         if !is_ours && !is_gone {
             return Ok(None);
         }
-        match Api::<EndpointsObject>::namespaced(&self.client, key.namespace().clone()).delete(key.name()).await {
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => {}
+        let api = Api::<EndpointsObject>::namespaced(&self.client, key.namespace().clone());
+        let found = match known {
+            Some(known) => Some(known),
+            // Written just before the service was deleted, so the cache may not show it yet.
+            None => api.get_opt(key.name()).await?.map(Arc::new),
+        };
+        if let Some(found) = found {
+            delete_exactly(&api, &*found).await?;
         }
         self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         Ok(None)

@@ -12,6 +12,7 @@ use kubewright_core::{GroupVersionKind, Map, Object, ObjectKey, Str, owner};
 
 use super::Endpoints;
 use super::slices::{MANAGED_BY, SERVICE_NAME};
+use crate::deletion::delete_exactly;
 use crate::error::Error;
 use crate::indices;
 
@@ -101,10 +102,7 @@ impl Endpoints {
 
     async fn remove_all(&self, slices: &[Arc<EndpointSlice>]) -> Result<(), Error> {
         for slice in slices {
-            match Api::<EndpointSlice>::namespaced(&self.client, slice.namespace()).delete(slice.name()).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => {}
-            }
+            delete_exactly(&Api::<EndpointSlice>::namespaced(&self.client, slice.namespace()), &**slice).await?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use kubewright_core::{GroupVersionKind, Map, Object, Str, owner};
 
 use super::Endpoints;
 use super::backends::{Backend, Groups, Port};
+use crate::deletion::delete_exactly;
 use crate::error::Error;
 use crate::indices;
 
@@ -54,10 +55,8 @@ impl Endpoints {
             self.own_slices.written(&service.key(), &written);
         }
         for surplus in known.chain(left) {
-            match api.delete(surplus.name()).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => self.own_slices.deleted(&service.key(), &*surplus),
-            }
+            delete_exactly(&api, &*surplus).await?;
+            self.own_slices.deleted(&service.key(), &*surplus);
         }
         Ok(())
     }

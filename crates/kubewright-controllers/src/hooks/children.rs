@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kubewright_cache::InformerHandle;
+use kubewright_client::apply::upgrade_patch;
 use kubewright_client::{Api, Scope};
-use kubewright_core::options::{ApplyOptions, DeleteOptions, PropagationPolicy};
+use kubewright_core::options::{ApplyOptions, CreateOptions, DeleteOptions, PropagationPolicy};
 use kubewright_core::{DynamicObject, GroupVersionKind, GroupVersionResource, Object, Value};
 use kubewright_runtime::ownership::{controller_reference, is_controlled_by};
-use kubewright_runtime::{BoxError, Context, OwnApi};
+use kubewright_runtime::{BoxError, Context, Freshness, OwnApi};
 
 use super::HookError;
 use super::webhook::{ChildrenByKind, tree};
@@ -136,6 +137,27 @@ async fn apply(
         }
     }
     let api = resource.api(context, child.namespace());
+    write(parent, child, &api).await
+}
+
+/// Creates a child, or applies it to the one that the parent already controls.
+///
+/// The cache may be behind, and forced apply takes over whatever has the name. So an object that does not exist is created,
+/// which fails if somebody else is faster, and one that exists is applied to by its uid.
+async fn write(parent: &DynamicObject, mut child: DynamicObject, api: &OwnApi<DynamicObject>) -> Result<(), BoxError> {
+    let Some(live) = api.get(child.name(), Freshness::Live).await? else {
+        let made = api.untracked().create_with(&child, &CreateOptions::default().field_manager(MANAGER)).await?;
+        api.record(made.name(), made.resource_version());
+        return Ok(());
+    };
+    if !is_controlled_by(&*live, parent) {
+        return Err(HookError::Taken(format!("{} {}", child.kind, child.key())).into());
+    }
+    // Fields that were set by creating the child are removed later only if they count as applied.
+    if let Some(upgrade) = upgrade_patch(&*live, &[MANAGER], MANAGER)? {
+        api.patch(live.name(), upgrade).await?;
+    }
+    child.metadata.uid = live.metadata.uid.clone();
     api.apply(&child, &ApplyOptions::new(MANAGER).force()).await?;
     Ok(())
 }

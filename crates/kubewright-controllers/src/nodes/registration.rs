@@ -7,6 +7,7 @@ use kubewright_core::{Map, Object, Quantity, Str, Time};
 
 use super::options::NodeOptions;
 use crate::clock::Clock;
+use crate::deletion::delete_exactly;
 use crate::error::Error;
 
 /// The label of nodes that were made here.
@@ -17,10 +18,7 @@ pub(super) async fn register(client: &Client, options: &NodeOptions, clock: Cloc
     let nodes = Api::<Node>::all(client);
     for node in nodes.list(&ListOptions::default()).await?.items {
         if options.is_former(node.name()) && node.labels().get(SIMULATED) == Some("true") {
-            match nodes.delete(node.name()).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => {}
-            }
+            delete_exactly(&nodes, &node).await?;
         }
     }
     for (number, name) in (1..).zip(options.names()) {

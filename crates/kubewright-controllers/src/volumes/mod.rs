@@ -19,6 +19,7 @@ use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::ControllerContext;
+use crate::deletion::delete_exactly;
 use crate::error::Error;
 use crate::indices;
 use crate::pods::{claims_of, node_name};
@@ -167,10 +168,8 @@ impl Volumes {
         if !is_told || policy != Some("Delete") || !is_ours || volume.is_being_deleted() {
             return self.tell(volume, "Released").await;
         }
-        match Api::<PersistentVolume>::all(&self.client).delete(volume.name()).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(None),
-        }
+        delete_exactly(&Api::<PersistentVolume>::all(&self.client), volume).await?;
+        Ok(None)
     }
 
     /// Says in which phase a volume is, also of one that is being deleted: as long as it is bound, it does not go.

@@ -10,7 +10,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use kubewright_api::core::v1::ConfigMap;
-use kubewright_apiserver::{ApiServer, RunningServer};
+use kubewright_apiserver::{ApiServer, Fault, RunningServer};
 use kubewright_client::{Api, Client, Scope};
 use kubewright_controllers::hooks::{
     self, CompositeController, CompositeControllerSpec, Hook, Hooks, ResourceRule, Webhook,
@@ -306,5 +306,56 @@ async fn what_a_hook_may_not_do_shows_in_the_status_of_its_controller() {
         message().await.is_some_and(|text| text.contains("no resource unicorns of example.com/v1"))
     })
     .await;
+    fixture.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_the_cache_does_not_show_yet_is_not_taken_over() {
+    let fixture = Fixture::start().await;
+    let hook = HookServer::start(false, greetings).await;
+    fixture.declare(&hook, None).await;
+    let declared = Api::<CompositeController>::all(&fixture.client);
+    let status = async || declared.get("greeters").await.unwrap().status.unwrap_or_default();
+    eventually("the controller works", async || status().await.is_working).await;
+    let faults = fixture.server.faults();
+    faults.inject(Fault::answer(500).verb("watch").resource("configmaps"));
+    faults.inject(Fault::answer(500).verb("list").resource("configmaps"));
+    faults.cut_watches();
+    let mut foreign = ConfigMap::default();
+    foreign.set_name("a-ann");
+    foreign.data.insert("secret", "mine".into());
+    let before = fixture.maps().create(&foreign).await.unwrap();
+    fixture.greet("a", r#"["ann"]"#).await;
+    eventually("it is reported", async || {
+        status().await.message.is_some_and(|text| text.contains("a-ann exists and belongs to somebody else"))
+    })
+    .await;
+    assert_eq!(fixture.maps().get("a-ann").await.unwrap(), before);
+    fixture.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_a_hook_no_longer_wants_goes() {
+    let fixture = Fixture::start().await;
+    let hook = HookServer::start(false, |question| {
+        let names = question.get("parent").and_then(|parent| parent.get("spec")).and_then(|spec| spec.get("names"));
+        let data: Vec<_> =
+            names.and_then(Value::as_array).unwrap().iter().map(|name| format!("{name}:\"x\"")).collect();
+        let metadata = r#""apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"child"}"#;
+        format!(r#"{{"children":[{{{metadata},"data":{{{}}}}}]}}"#, data.join(","))
+    })
+    .await;
+    fixture.declare(&hook, None).await;
+    fixture.greet("a", r#"["ann","bob"]"#).await;
+    let keys = async || {
+        let map = fixture.maps().get_opt("child").await.unwrap().unwrap_or_default();
+        map.data.iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>()
+    };
+    eventually("both are there", async || keys().await == ["ann", "bob"]).await;
+    fixture.maps().patch("child", Patch::Merge(r#"{"data":{"own":"y"}}"#.into())).await.unwrap();
+    fixture.names("a", r#"["bob"]"#).await;
+    eventually("one is left, and that of somebody else", async || keys().await == ["bob", "own"]).await;
+    fixture.names("a", r#"["bob","eve"]"#).await;
+    eventually("another one comes", async || keys().await == ["bob", "eve", "own"]).await;
     fixture.stop().await;
 }
