@@ -2,11 +2,12 @@
 
 use kubewright_api::core::v1::{ConfigMap, Namespace, Pod};
 use kubewright_client::{Api, Deleted};
-use kubewright_core::Object;
 use kubewright_core::options::{
-    ApplyOptions, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions,
+    ApplyOptions, DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, PatchType, PropagationPolicy,
+    WatchOptions,
 };
 use kubewright_core::stream::WatchEvent;
+use kubewright_core::{Object, json};
 
 use crate::support::{config_map, test_client};
 
@@ -170,4 +171,36 @@ async fn a_server_that_has_stopped_is_not_connected_to() {
     server.stop().await;
     let error = namespaces.get("default").await.unwrap_err();
     assert!(error.is_connection_refused() && error.is_retriable(), "{error}");
+}
+
+#[tokio::test]
+async fn every_kind_of_patch_can_be_for_one_version_only() {
+    let server = test_client().await;
+    let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
+    let before = api.create(&config_map("a")).await.unwrap();
+    let now = api.patch("a", Patch::merge(json!({"data": {"moved": "on"}}))).await.unwrap();
+    let patches = || {
+        let data = json!({"data": {"more": "x"}});
+        let apply = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"more": "x"}});
+        let operations = json!([{"op": "add", "path": "/data/more", "value": "x"}]);
+        [Patch::merge(data.clone()), Patch::strategic(data), Patch::json(operations), Patch::apply(apply)]
+    };
+    let send = async |patch: Patch| {
+        let mut options = PatchOptions::default().field_manager("test").dry_run();
+        options.force = (patch.patch_type() == PatchType::Apply).then_some(true);
+        api.patch_with("a", patch, &options).await
+    };
+    for patch in patches() {
+        let kind = patch.patch_type();
+        let stale = send(patch.clone().if_unchanged(&before).unwrap()).await.unwrap_err();
+        assert!(stale.is_conflict(), "{kind:?}: {stale}");
+        let patched = send(patch.if_unchanged(&now).unwrap()).await.unwrap();
+        assert_eq!(patched.data.get("more").map(|text| text.as_str()), Some("x"), "{kind:?}");
+    }
+    api.delete("a").await.unwrap();
+    for patch in patches() {
+        let kind = patch.patch_type();
+        let gone = send(patch.if_unchanged(&now).unwrap()).await.unwrap_err();
+        assert!(gone.is_not_found() || gone.is_conflict(), "{kind:?}: {gone}");
+    }
 }

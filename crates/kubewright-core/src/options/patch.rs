@@ -1,5 +1,8 @@
 //! Patches of an object, and options of sending them.
 
+use std::error::Error;
+use std::fmt;
+
 use super::check;
 use super::list::append_some;
 use super::query::Query;
@@ -77,21 +80,40 @@ impl Patch {
 
     /// The same patch for an object of this version only: if it has another by now, the server answers with a conflict.
     ///
-    /// Of merge patches and strategic merge patches; others stay as they are.
+    /// A JSON patch gets one more operation, which sets the version. A configuration to apply also gets the uid, so that an
+    /// object that was deleted meanwhile is not created again; it must be JSON, not other YAML.
+    ///
+    /// # Errors
+    /// If the object has no version, because it was not read from a server, or if the body of the patch has no place for
+    /// one. The patch would then be unconditional.
     #[doc(alias = "MergeFromWithOptimisticLock")]
-    #[must_use]
     #[inline]
-    pub fn if_unchanged(self, object: &impl crate::Object) -> Self {
-        let (Patch::Merge(body) | Patch::Strategic(body)) = &self else { return self };
-        let Ok(Value::Object(mut members)) = Value::from_json(body) else { return self };
-        let version = Value::from(object.resource_version());
-        match members.get_mut("metadata") {
-            Some(Value::Object(metadata)) => drop(metadata.insert("resourceVersion", version)),
-            _ => {
-                members.insert("metadata", crate::json!({"resourceVersion": version}));
-            }
+    pub fn if_unchanged(self, object: &impl crate::Object) -> Result<Self, UnconditionalPatch> {
+        if object.resource_version().is_empty() {
+            return Err(UnconditionalPatch::NoVersion);
         }
-        self.patch_type().with_body(Value::Object(members).to_string())
+        let version = Value::from(object.resource_version());
+        let kind = self.patch_type();
+        let mut body = Value::from_json(self.body()).map_err(|_| UnconditionalPatch::Body(kind))?;
+        match (kind, &mut body) {
+            (PatchType::Json, Value::Array(operations)) => {
+                let path = "/metadata/resourceVersion";
+                operations.push(crate::json!({"op": "replace", "path": path, "value": version}));
+            }
+            (PatchType::Merge | PatchType::Strategic | PatchType::Apply, Value::Object(members)) => {
+                if members.get("metadata").is_none() {
+                    members.insert("metadata", Value::Object(Default::default()));
+                }
+                let metadata = members.get_mut("metadata").and_then(Value::as_object_mut);
+                let metadata = metadata.ok_or(UnconditionalPatch::Body(kind))?;
+                metadata.insert("resourceVersion", version);
+                if kind == PatchType::Apply {
+                    metadata.insert("uid", Value::from(object.uid()));
+                }
+            }
+            _ => return Err(UnconditionalPatch::Body(kind)),
+        }
+        Ok(kind.with_body(body.to_string()))
     }
 
     /// The kind of patch.
@@ -127,6 +149,35 @@ impl Patch {
         }
     }
 }
+
+/// Why a patch cannot be made conditional on a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnconditionalPatch {
+    /// The object has no version.
+    NoVersion,
+    /// The body of a patch of this kind has no place for a version.
+    Body(PatchType),
+}
+
+impl fmt::Display for UnconditionalPatch {
+    #[inline]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnconditionalPatch::NoVersion => {
+                f.write_str("the object has no resourceVersion to make the patch conditional on")
+            }
+            UnconditionalPatch::Body(PatchType::Json) => {
+                f.write_str("the body of the JSON patch is not a list of operations")
+            }
+            UnconditionalPatch::Body(kind) => {
+                write!(f, "the body of the {} is not a JSON object with metadata", kind.content_type())
+            }
+        }
+    }
+}
+
+impl Error for UnconditionalPatch {}
 
 /// The kinds of patch, known by their media types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -293,12 +344,35 @@ mod tests {
     fn a_patch_can_be_for_one_version_only() {
         let mut object = crate::DynamicObject::default();
         crate::Object::set_resource_version(&mut object, "7");
-        let body = |patch: Patch| String::from_utf8(patch.if_unchanged(&object).into_body()).unwrap();
+        object.metadata.uid = Some("5".into());
+        let body = |patch: Patch| String::from_utf8(patch.if_unchanged(&object).unwrap().into_body()).unwrap();
         let labelled = Patch::merge(crate::json!({"metadata": {"labels": {"a": "b"}}}));
         assert_eq!(body(labelled), r#"{"metadata":{"labels":{"a":"b"},"resourceVersion":"7"}}"#);
         let strategic = Patch::strategic(crate::json!({"spec": 1}));
         assert_eq!(body(strategic), r#"{"metadata":{"resourceVersion":"7"},"spec":1}"#);
-        assert_eq!(body(Patch::json(crate::json!([]))), "[]");
+        assert_eq!(
+            body(Patch::json(crate::json!([{"op": "remove", "path": "/spec"}]))),
+            r#"[{"op":"remove","path":"/spec"},{"op":"replace","path":"/metadata/resourceVersion","value":"7"}]"#
+        );
+        assert_eq!(body(Patch::apply(crate::json!({}))), r#"{"metadata":{"resourceVersion":"7","uid":"5"}}"#);
+    }
+
+    #[test]
+    fn a_patch_that_cannot_be_conditional_is_an_error() {
+        let mut object = crate::DynamicObject::default();
+        assert_eq!(Patch::merge(crate::json!({})).if_unchanged(&object), Err(UnconditionalPatch::NoVersion));
+        crate::Object::set_resource_version(&mut object, "7");
+        for (kind, text) in [
+            (PatchType::Json, "{}"),
+            (PatchType::Json, "["),
+            (PatchType::Merge, "[]"),
+            (PatchType::Merge, r#"{"metadata":null}"#),
+            (PatchType::Strategic, "spec: 1"),
+            (PatchType::Apply, "kind: ConfigMap"),
+        ] {
+            let got = kind.with_body(text).if_unchanged(&object);
+            assert_eq!(got, Err(UnconditionalPatch::Body(kind)), "{text}");
+        }
     }
 
     #[test]
