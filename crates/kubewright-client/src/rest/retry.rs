@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::transport::{TransportError, TransportErrorKind};
 
-/// Nobody is made to wait longer than this at a time; who asks for more is answered by an error that says so.
+/// The longest wait before a retry. If the server asks for more, the request fails with its answer.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// How long to wait before the same request is sent again; none if it must not be.
@@ -16,21 +16,22 @@ const LONGEST: Duration = Duration::from_secs(600);
 pub(super) fn after_answer(method: &Method, code: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let code = code.as_u16();
     let asks = code == 429 || code >= 500;
-    // Only these two say that nothing was done.
-    let safe = is_idempotent(method) || matches!(code, 429 | 503);
+    // Only these two say that nothing was done. After any other code the server may have executed a write. To repeat that,
+    // even a PUT or DELETE, could overwrite or delete what somebody else has written since.
+    let safe = is_read(method) || matches!(code, 429 | 503);
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u32>().ok()?;
     let wait = Duration::from_secs(seconds.into());
     (asks && safe && wait <= LONGEST).then_some(wait)
 }
 
-/// As [`after_answer`], where the connection broke before an answer.
+/// As [`after_answer`], where the connection broke before an answer. The server may have executed a write.
 pub(super) fn after_failure(method: &Method, error: &TransportError) -> Option<Duration> {
     let broken = error.kind() == TransportErrorKind::Disconnected;
     (broken && *method == Method::GET).then_some(Duration::from_secs(1))
 }
 
-fn is_idempotent(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE)
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 #[cfg(test)]
@@ -48,8 +49,12 @@ mod tests {
             (Method::POST, 503, Some("2"), Some(2)),
             (Method::POST, 500, Some("1"), None),
             (Method::PATCH, 504, Some("1"), None),
-            (Method::PUT, 504, Some("1"), Some(1)),
-            (Method::DELETE, 500, Some("1"), Some(1)),
+            (Method::PUT, 504, Some("1"), None),
+            (Method::DELETE, 500, Some("1"), None),
+            (Method::PUT, 503, Some("1"), Some(1)),
+            (Method::DELETE, 429, Some("1"), Some(1)),
+            (Method::PUT, 503, None, None),
+            (Method::GET, 504, Some("1"), Some(1)),
             (Method::GET, 429, None, None),
             (Method::GET, 503, Some("Wed, 21 Oct 2015 07:28:00 GMT"), None),
             (Method::GET, 503, Some("-1"), None),

@@ -8,8 +8,8 @@ use kubewright_client::flowcontrol::{ErrorBackoff, TokenBucket};
 use kubewright_client::rest::{AttemptReport, Impersonation, PrometheusMetrics, RequestMetrics};
 use kubewright_client::transport::{ResponseFuture, TransportErrorKind};
 use kubewright_client::{Api, Client, Error};
-use kubewright_core::options::ListOptions;
-use kubewright_core::{DynamicObject, GroupVersion, Object};
+use kubewright_core::options::{DeleteOptions, ListOptions, Patch};
+use kubewright_core::{DynamicObject, GroupVersion, Object, json};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
@@ -122,12 +122,36 @@ async fn a_broken_connection_is_retried_for_reads_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_done_is_not_done_again() {
+async fn a_write_that_may_have_been_executed_is_not_repeated() {
     // RC-3
-    for (code, attempts) in [(504, 1), (500, 1), (503, 2), (429, 2)] {
-        let script = Script::new([busy(code).header("retry-after", "1"), answer(201, POD)]);
-        let created = Api::<Pod>::namespaced(&script.client(), "default").create(&Pod::default()).await;
-        assert_eq!((script.asked().len(), created.is_ok()), (attempts, attempts == 2), "{code}");
+    let first: [(&str, fn() -> Step, usize); 8] = [
+        ("lost connection", || Step::Fail(TransportErrorKind::Disconnected), 1),
+        ("timeout", || Step::Fail(TransportErrorKind::Timeout), 1),
+        ("503 without advice", || busy(503).into(), 1),
+        ("500", || busy(500).header("retry-after", "1").into(), 1),
+        ("502", || busy(502).header("retry-after", "1").into(), 1),
+        ("504", || busy(504).header("retry-after", "1").into(), 1),
+        ("503", || busy(503).header("retry-after", "1").into(), 2),
+        ("429", || busy(429).header("retry-after", "1").into(), 2),
+    ];
+    let mut pod = Pod::default();
+    pod.set_name("web");
+    for verb in ["create", "update", "update of a version", "patch", "delete", "delete of a uid"] {
+        for (what, first, attempts) in first {
+            let script = Script::new([first(), answer(200, POD).into()]);
+            let pods = Api::<Pod>::namespaced(&script.client(), "default");
+            let mut versioned = pod.clone();
+            versioned.set_resource_version("7");
+            let done = match verb {
+                "create" => pods.create(&pod).await.map(drop),
+                "update" => pods.update(&pod).await.map(drop),
+                "update of a version" => pods.update(&versioned).await.map(drop),
+                "patch" => pods.patch("web", Patch::merge(json!({}))).await.map(drop),
+                "delete" => pods.delete("web").await.map(drop),
+                _ => pods.delete_with("web", &DeleteOptions::default().uid("5")).await.map(drop),
+            };
+            assert_eq!((script.asked().len(), done.is_ok()), (attempts, attempts == 2), "{verb}: {what}");
+        }
     }
 }
 

@@ -159,6 +159,31 @@ async fn a_refused_stream_is_tried_again_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
+async fn a_write_that_the_server_has_taken_before_it_says_good_bye_is_not_repeated() {
+    // RC-3
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        let seen = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&seen);
+        let transport = played(Protocol::Http2, move |_, stream| {
+            let count = Arc::clone(&count);
+            async move {
+                let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
+                let Some((_, respond)) = accept(&mut connection).await else { return };
+                count.fetch_add(1, Ordering::Relaxed);
+                // GOAWAY names this stream as the last one that was processed, and the connection ends without an answer.
+                connection.abrupt_shutdown(h2::Reason::NO_ERROR);
+                let _ = accept(&mut connection).await;
+                drop((connection, respond));
+            }
+        });
+        let request = Request::builder().method(method).uri("/a").body(Bytes::from_static(b"{}")).expect("fine");
+        let error = transport.send(request).await.expect_err("there is no answer");
+        assert_eq!(error.kind(), TransportErrorKind::Disconnected, "{method}: {error:?}");
+        assert_eq!(seen.load(Ordering::Relaxed), 1, "{method}");
+    }
+}
+
+#[tokio::test]
 async fn half_an_answer_over_http2_is_no_answer_whatever_the_server_says() {
     let transport = played(Protocol::Http2, |_, stream| async move {
         let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
