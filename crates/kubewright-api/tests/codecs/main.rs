@@ -2,6 +2,7 @@
 //!
 //! Types are reached through their tables, so that one generator of random values (`model`) serves them all.
 
+mod applying;
 mod bad_json;
 mod bad_protobuf;
 mod interop;

@@ -1,8 +1,11 @@
 //! Create, update, patch and apply.
 
+use std::any::TypeId;
+
 use http::Method;
+use kubewright_core::json::Writer;
 use kubewright_core::options::{ApplyOptions, CreateOptions, Patch, PatchOptions, PatchType, UpdateOptions};
-use kubewright_core::{DynamicObject, Object};
+use kubewright_core::{DynamicObject, Object, Value};
 
 use super::{Api, HasStatus, SubresourceApi, accepting};
 use crate::error::{Error, Result};
@@ -50,7 +53,14 @@ impl<T: Object> Api<T> {
         accepting::<T>(request).patch(patch).send().await?.into()
     }
 
-    /// Makes an object have these fields, and owns them from now on. What is not set in `object` is left alone.
+    /// Makes an object have these fields, and owns them from now on. Fields that are not set in `object` are left alone.
+    ///
+    /// An optional field is set if it is `Some`, also if that is zero: `replicas: Some(0)` is sent. A struct with nothing set
+    /// is not sent, unless its presence has a meaning, as in `emptyDir: {}`. A required number, truth value or text cannot
+    /// be absent in its type. If it is zero, it is sent only if another field beside it is set. Types that are written by
+    /// serde, such as custom resources, send everything but `null`.
+    ///
+    /// [`apply_configuration`](Self::apply_configuration) says exactly which fields are meant.
     ///
     /// # Errors
     /// [`is_conflict`](Error::is_conflict) if others own fields that would change, unless they are forced. An object
@@ -90,7 +100,8 @@ impl<T: HasStatus> Api<T> {
 
 /// The body of a request that applies `object`.
 pub(super) fn apply_body<T: Object>(object: &T, resource: &kubewright_core::GroupVersionResource) -> Result<Vec<u8>> {
-    let json = object.to_json();
+    let mut json = Vec::new();
+    object.write_json(&mut Writer::new(&mut json).as_apply());
     // Few objects have managed fields when they are applied, so that the text is searched before it is decoded.
     let mentions = json.windows(MANAGED_FIELDS.len()).any(|window| window == MANAGED_FIELDS);
     if mentions && !DynamicObject::from_typed(object)?.metadata.managed_fields.is_empty() {
@@ -98,7 +109,40 @@ pub(super) fn apply_body<T: Object>(object: &T, resource: &kubewright_core::Grou
             format!("cannot apply {} {:?}: metadata.managedFields must be unset", resource.resource, object.name());
         return Err(Error::InvalidRequest(problem));
     }
+    // serde writes `null` for an `Option` that is not set. In a dynamic object, and in a generated type, somebody has set it.
+    let is_serde = !T::HAS_PROTOBUF && TypeId::of::<T>() != TypeId::of::<DynamicObject>();
+    if is_serde && json.windows(NULL.len()).any(|window| window == NULL) {
+        let mut tree = Value::from_json(&json)?;
+        remove_nulls(&mut tree);
+        json = tree.to_string().into_bytes();
+    }
     Ok(json)
 }
 
+/// Removes members that are `null`. Items of lists keep their places.
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !matches!(member, Value::Null));
+            members.iter_mut().for_each(|(_, member)| remove_nulls(member));
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        _ => {}
+    }
+}
+
 const MANAGED_FIELDS: &[u8] = b"\"managedFields\"";
+const NULL: &[u8] = b"null";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_serde_writes_for_none_is_removed() {
+        let json = r#"{"spec":{"size":0,"colour":null,"parts":[{"a":null,"b":""},null]},"status":null}"#;
+        let mut tree = Value::from_json(json.as_bytes()).unwrap();
+        remove_nulls(&mut tree);
+        assert_eq!(tree.to_string(), r#"{"spec":{"parts":[{"b":""},null],"size":0}}"#);
+    }
+}

@@ -2,10 +2,12 @@
 
 use kubewright_api::apps::v1::Deployment;
 use kubewright_api::core::v1::ConfigMap;
+use kubewright_client::Api;
 use kubewright_client::apply::{ApplyConfiguration, upgrade_patch};
 use kubewright_core::options::{ApplyOptions, CreateOptions};
 use kubewright_core::{Object, Value};
 
+use crate::script::{Script, answer};
 use crate::support::{config_map, test_client};
 
 fn web() -> ApplyConfiguration<Deployment> {
@@ -68,4 +70,38 @@ async fn ownership_moves_from_updates_to_applying() {
     let fewer = ApplyConfiguration::<ConfigMap>::new("a").set(&["data", "key"], "value").unwrap();
     let applied = api.apply_configuration(&fewer, &ApplyOptions::new("shop")).await.unwrap();
     assert!(!applied.data.contains_key("old"), "what is left out goes, since its manager is the one who applies");
+}
+
+#[tokio::test]
+async fn applying_a_typed_object_sends_only_what_was_set() {
+    let script = Script::new((0..3).map(|_| answer(200, r#"{"metadata":{"name":"web"}}"#)));
+    let deployments = Api::<Deployment>::namespaced(&script.client(), "default");
+    let options = ApplyOptions::new("shop");
+    let mut web = Deployment::default();
+    web.set_name("web");
+    web.status = Some(Default::default());
+    deployments.apply(&web, &options).await.unwrap();
+    web.spec.get_or_insert_default().replicas = Some(0);
+    deployments.apply(&web, &options).await.unwrap();
+    web.status.get_or_insert_default().replicas = Some(0);
+    deployments.apply_status(&web, &options).await.unwrap();
+    let bodies: Vec<_> = script.asked().iter().map(|asked| String::from_utf8(asked.body.to_vec()).unwrap()).collect();
+    let head = r#""kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web"}"#;
+    assert_eq!(bodies[0], format!("{{{head}}}"));
+    assert_eq!(bodies[1], format!(r#"{{{head},"spec":{{"replicas":0}}}}"#));
+    assert_eq!(bodies[2], format!(r#"{{{head},"spec":{{"replicas":0}},"status":{{"replicas":0}}}}"#));
+}
+
+#[tokio::test]
+async fn a_typed_object_with_some_fields_leaves_the_others_to_their_managers() {
+    let server = test_client().await;
+    let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
+    let before = deployments.apply_configuration(&web(), &ApplyOptions::new("shop")).await.unwrap();
+    let mut mine = Deployment::default();
+    mine.set_name("web");
+    mine.spec.get_or_insert_default().paused = Some(true);
+    let after = deployments.apply(&mine, &ApplyOptions::new("other")).await.unwrap();
+    let (before, after) = (before.spec.unwrap(), after.spec.unwrap());
+    assert_eq!((&after.selector, &after.template), (&before.selector, &before.template));
+    assert_eq!((after.replicas, after.paused), (Some(2), Some(true)));
 }

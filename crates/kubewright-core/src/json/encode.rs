@@ -1,29 +1,49 @@
 //! Writes messages as JSON, driven by their tables.
 
 use super::plain_text::end_of_plain_text;
-use crate::message::{Message, Ref};
+use crate::message::{Message, Ref, Scalar};
 use crate::scheme::{FieldInfo, Flags, Type, TypeInfo};
 
 /// Appends JSON to a buffer.
 ///
-/// By default only what is set is written, which is what a request wants. [`as_server`](Self::as_server)
-/// writes what an API server answers with: Go also writes empty structs (`"status":{}`), unset times
-/// (`"eventTime":null`) and some empty lists, and leaves out zero values that were set in vain.
+/// By default optional fields are written if they are set, and required fields always, which is what creating and updating
+/// want. [`as_server`](Self::as_server) writes what an API server answers with: Go also writes empty structs
+/// (`"status":{}`), unset times (`"eventTime":null`) and some empty lists, and leaves out zero values that were set in vain.
+/// [`as_apply`](Self::as_apply) also leaves out required fields that were not set.
 pub struct Writer<'w> {
     out: &'w mut Vec<u8>,
-    server: bool,
+    style: Style,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Request,
+    Server,
+    Apply,
 }
 
 impl<'w> Writer<'w> {
     /// Appends to `out`.
     pub fn new(out: &'w mut Vec<u8>) -> Self {
-        Writer { out, server: false }
+        Writer { out, style: Style::Request }
     }
 
     /// Writes as an API server does.
     #[must_use]
     pub fn as_server(mut self) -> Self {
-        self.server = true;
+        self.style = Style::Server;
+        self
+    }
+
+    /// Writes a configuration for server-side apply, which owns every field that it names.
+    ///
+    /// A struct that Go or our type holds by value is left out if nothing in it is set. A required number, truth value or text that is
+    /// zero is written only if something else beside it is set, because our types hold it by value: `value: 0` may have
+    /// been meant. Optional fields are written if they are set, also to zero, and so are empty structs that Go holds by a
+    /// pointer, such as `emptyDir: {}`.
+    #[must_use]
+    pub fn as_apply(mut self) -> Self {
+        self.style = Style::Apply;
         self
     }
 
@@ -153,9 +173,14 @@ impl<'w> Writer<'w> {
             self.key(&mut separator, "apiVersion");
             self.string(info.api_version);
         }
+        let names_zeros = self.style != Style::Apply || has_content(message);
         for (index, field) in scheme.fields.iter().enumerate() {
             let value = message.get(index);
-            if self.server && (matches!(value, Ref::Absent) || is_omitted(field, value)) {
+            if self.style == Style::Apply && (is_unset(field, value) || !names_zeros && is_required_zero(field, value))
+            {
+                continue;
+            }
+            if self.style == Style::Server && (matches!(value, Ref::Absent) || is_omitted(field, value)) {
                 self.unset(&mut separator, field);
             } else if !matches!(value, Ref::Absent) {
                 self.field_name(&mut separator, field);
@@ -229,17 +254,61 @@ impl<'w> Writer<'w> {
     }
 }
 
-/// Whether Go's `omitempty` drops this value: zero, held by value, and not written always.
-fn is_omitted(field: &FieldInfo, value: Ref<'_>) -> bool {
-    if field.flags.has(Flags::POINTER | Flags::ALWAYS) {
-        return false;
+/// Whether a message has any field set beside its metadata, which all objects have.
+fn has_content(message: &dyn Message) -> bool {
+    is_any_set(message, |field| field.name != "metadata")
+}
+
+fn is_any_set(message: &dyn Message, counts: impl Fn(&FieldInfo) -> bool) -> bool {
+    message.scheme().fields.iter().enumerate().any(|(index, field)| {
+        let value = message.get(index);
+        counts(field) && !is_unset(field, value) && !is_required_zero(field, value)
+    })
+}
+
+/// Whether a field is absent, a struct with nothing set that cannot be told from an absent one because Go or our type holds it
+/// by value, or a required value that would be `null`.
+fn is_unset(field: &FieldInfo, value: Ref<'_>) -> bool {
+    let is_required = field.flags.has(Flags::REQUIRED);
+    match value {
+        Ref::Absent => true,
+        Ref::Message(message) => (is_required || !field.flags.has(Flags::POINTER)) && !is_any_set(message, |_| true),
+        Ref::Scalar(scalar) => is_required && text_of(scalar) == b"null",
+        _ => false,
     }
-    let zero = match value {
+}
+
+/// Whether our type holds a field by value, so that zero may mean that it was not set.
+fn is_required_zero(field: &FieldInfo, value: Ref<'_>) -> bool {
+    let is_zero = match value {
+        // The codecs have no zero of these two, because protobuf always writes them.
+        Ref::Scalar(scalar) if matches!(field.ty, Type::IntOrString) => text_of(scalar) == b"0",
+        Ref::Scalar(scalar) if matches!(field.ty, Type::Quantity) => text_of(scalar) == b"\"0\"",
+        value => is_zero(value),
+    };
+    field.flags.has(Flags::REQUIRED) && is_zero
+}
+
+fn text_of(scalar: &dyn Scalar) -> Vec<u8> {
+    let mut text = Vec::new();
+    scalar.encode_json(&mut Writer::new(&mut text));
+    text
+}
+
+fn is_zero(value: Ref<'_>) -> bool {
+    match value {
         Ref::Bool(value) => !value,
         Ref::Int(value) => value == 0,
         Ref::Str(text) => text.is_empty(),
         Ref::Scalar(scalar) => scalar.is_zero(),
         _ => false,
-    };
-    zero && (!field.flags.has(Flags::REQUIRED) || field.flags.has(Flags::OMIT_ZERO))
+    }
+}
+
+/// Whether Go's `omitempty` drops this value: zero, held by value, and not written always.
+fn is_omitted(field: &FieldInfo, value: Ref<'_>) -> bool {
+    if field.flags.has(Flags::POINTER | Flags::ALWAYS) {
+        return false;
+    }
+    is_zero(value) && (!field.flags.has(Flags::REQUIRED) || field.flags.has(Flags::OMIT_ZERO))
 }
