@@ -10,6 +10,7 @@ use kubewright_core::Str;
 use crate::config::{Config, ConfigError};
 use crate::flowcontrol::{ErrorBackoff, TokenBucket};
 use crate::rest::{Impersonation, Negotiation, RequestMetrics, RestClient, Warning, WarningHandler, log_warning};
+use crate::task;
 use crate::transport::Transport;
 
 /// How often a request is sent again when a server asks for it.
@@ -65,7 +66,7 @@ impl Client {
     /// # Errors
     /// If neither is there, or something is wrong with what is; the error names file, entry and field.
     pub async fn try_default() -> Result<Self, ConfigError> {
-        Client::try_from(Config::infer()?)
+        task::blocking(|| Client::try_from(Config::infer()?)).await
     }
 
     /// A client over `transport`, whose default namespace is `default`.

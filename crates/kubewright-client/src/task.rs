@@ -20,6 +20,20 @@ pub fn spawn(work: BoxFuture<'static, ()>) -> JoinHandle<()> {
     tokio::spawn(work)
 }
 
+/// The result of `work`, which may read files or wait otherwise, on a thread that is allowed to block. A panic is passed on.
+///
+/// `work` is carried through even if the future is dropped.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime shuts down, and drops this task next.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 /// Tasks, or other things that go on, whose end somebody waits for. A handle: clones count together.
 ///
 /// What tokio-util has for this brings all of futures-util and its macros, which every program would compile.

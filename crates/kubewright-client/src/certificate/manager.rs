@@ -19,6 +19,7 @@ use crate::client::Client;
 use crate::config::{Config, ConfigError};
 use crate::credentials::LiveCertificate;
 use crate::error::Error;
+use crate::task;
 
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -68,7 +69,7 @@ pub struct CertificateManager {
 }
 
 struct Shared {
-    client_for: Box<ClientFor>,
+    client_for: Arc<ClientFor>,
     store: Arc<dyn CertificateStore>,
     options: ManagerOptions,
     template: watch::Sender<Option<CertificateTemplate>>,
@@ -99,6 +100,8 @@ impl CertificateManager {
     /// current certificate; [`bootstrap_with`] is one for the usual case. Without a template nothing is asked for until
     /// there [is one](Self::set_template).
     ///
+    /// Reads the store, and so blocks for a moment if that is made of files.
+    ///
     /// # Errors
     /// If what the store has cannot be read.
     #[doc(alias = "NewManager")]
@@ -121,7 +124,7 @@ impl CertificateManager {
             live.set(current.certificate(), current.key())?;
         }
         let shared = Shared {
-            client_for: Box::new(client_for),
+            client_for: Arc::new(client_for),
             store: Arc::new(store),
             options,
             template: watch::Sender::new(template),
@@ -288,7 +291,9 @@ impl Shared {
         let Some(template) = self.template.borrow().clone() else { return Ok(()) };
         let key = self.options.key()?;
         let request = template.request(&key)?;
-        let client = (self.client_for)(self.current().as_deref())?.default_request_timeout(PATIENCE);
+        // To make a client takes files: those of the authorities.
+        let (client_for, current) = (Arc::clone(&self.client_for), self.current());
+        let client = task::blocking(move || client_for(current.as_deref())).await?.default_request_timeout(PATIENCE);
         let usages: Vec<Str> = match &self.options.usages {
             Some(usages) => usages.clone(),
             None => key.client_usages().iter().map(|usage| Str::from_static(usage)).collect(),

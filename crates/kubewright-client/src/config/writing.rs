@@ -18,7 +18,10 @@ const PATHS: [&str; 4] = ["certificate-authority", "client-certificate", "client
 const OWN_FIELDS: [&str; 7] = ["apiVersion", "kind", "clusters", "users", "contexts", "current-context", "extensions"];
 
 impl LoadingRules {
-    /// Changes the kubeconfig and writes the difference, as one step: other writers wait. Blocks for a moment.
+    /// Changes the kubeconfig and writes the difference, as one step: other writers wait.
+    ///
+    /// Blocks the thread, for seconds while another writer holds the lock. In async code call it through
+    /// `tokio::task::spawn_blocking`.
     ///
     /// An entry goes to the file it came from, and is taken away from there: where another file has one of the same name, that
     /// one counts then. A new entry goes to the [default file](Self::default_file). So do the current context, extensions and

@@ -76,7 +76,7 @@ impl Authenticator {
                     let file = path.clone();
                     TransportError::new(TransportErrorKind::Credentials, ConfigError::Read { file, source: error })
                 };
-                (Some(file.token().map_err(named)?), None)
+                (Some(file.token().await.map_err(named)?), None)
             }
             Authenticator::Exec(plugin) => {
                 let given = plugin.credential().await.map_err(unavailable)?;
@@ -93,7 +93,10 @@ impl Authenticator {
         let token = refused.header.as_ref().and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
         match self {
             Authenticator::None | Authenticator::Fixed(_) => false,
-            Authenticator::File(_, file) => token.is_some_and(|token| file.refresh(token)),
+            Authenticator::File(_, file) => match token {
+                Some(token) => file.refresh(token).await,
+                None => false,
+            },
             Authenticator::Exec(plugin) => plugin.refresh(token, refused.identity.as_ref()).await,
             Authenticator::Oidc(provider) => match token {
                 Some(token) => provider.refresh(token).await,

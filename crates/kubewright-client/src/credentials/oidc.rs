@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::renewal::Renewal;
 use crate::config::{CertificateSource, Config, ConfigError, Kubeconfig, LoadingRules, TlsOptions};
 use crate::secret::Secret;
+use crate::task;
 use crate::transport::Transport;
 
 /// A token counts as expired this much earlier, for the way to the server.
@@ -212,7 +213,9 @@ impl Provider {
         config.tls = self.tls.clone();
         config.environment = self.base.environment.clone();
         config.timeout = Some(TIMEOUT);
-        let transport = config.connect().map_err(|error| failed(error.to_string()))?;
+        // The authorities are read from files.
+        let connected = task::blocking(move || config.connect()).await;
+        let transport = connected.map_err(|error| failed(error.to_string()))?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {

@@ -242,11 +242,9 @@ impl Shared {
     }
 
     /// Takes note of other authorities, and of another certificate where that is somebody's business.
-    fn check_certificates(&self) {
+    async fn check_certificates(&self) {
         let Some(tls) = &self.pool.connector().tls else { return };
-        if tls.check_authority() == Change::Authority {
-            self.pool.retire_all();
-        }
+        self.pool.check_authority().await;
         if tls.check_live() == Change::Identity {
             self.pool.close_all();
         }
@@ -254,7 +252,7 @@ impl Shared {
 
     /// Sends a request until a server has seen it.
     async fn attempt(&self, request: &Request<Bytes>, shown: &Shown) -> Result<Response<Chunks>, TransportError> {
-        self.check_certificates();
+        self.check_certificates().await;
         let asks_gzip = self.address.asks_gzip(request);
         let mut last = None;
         for _ in 0..ATTEMPTS {
@@ -327,7 +325,7 @@ impl Shared {
         shown: &Shown,
         deadline: Option<Instant>,
     ) -> Result<Upgrade, TransportError> {
-        self.check_certificates();
+        self.check_certificates().await;
         let mut connection = self.pool.private().await?;
         let request = self.address.outgoing(request, shown, Protocol::Http1)?;
         let mut response = connection.send(request).await.map_err(|error| broken(error.into_error()))?;

@@ -29,6 +29,9 @@ const REAP_INTERVAL: Duration = Duration::from_secs(45);
 /// How often the files of the client certificate are looked at without a reason.
 const IDENTITY_INTERVAL: Duration = Duration::from_secs(300);
 
+/// How long a request waits for files of certificates to be read again.
+const RELOAD_WAIT: Duration = Duration::from_secs(1);
+
 /// A caller sees so many new connections closed at once before it gives up.
 const FRUITLESS_MAX: usize = 5;
 
@@ -181,7 +184,7 @@ impl Pool {
     }
 
     async fn try_dial(self: &Arc<Self>) -> Result<Dialed, TransportError> {
-        self.check_identity();
+        self.check_identity().await;
         let (home, killed) = {
             let state = self.state();
             (self.home(&state), Killed(state.kill.subscribe()))
@@ -207,22 +210,46 @@ impl Pool {
     }
 
     /// A connection of its own that speaks HTTP/1.1, for a request that will keep it.
-    pub(super) async fn private(&self) -> Result<Http1, TransportError> {
-        self.check_identity();
+    pub(super) async fn private(self: &Arc<Self>) -> Result<Http1, TransportError> {
+        self.check_identity().await;
         let killed = Killed(self.state().kill.subscribe());
         let (stream, _): (BoxedStream, _) = self.connector.connect(Some(Protocol::Http1)).await?;
         Http1::new(stream, &killed).await
     }
 
-    /// Looks at the files of the client certificate, if that is due. With another one, all connections are made anew.
-    fn check_identity(&self) {
-        if self.connector.tls.as_ref().is_some_and(|tls| tls.check_identity() == Change::Identity) {
+    /// Looks at the client certificate, if that is due. With another one, all connections are made anew.
+    ///
+    /// The files are read in a task of their own, so that a caller who gives up does not lose what was read.
+    async fn check_identity(self: &Arc<Self>) {
+        let Some(tls) = &self.connector.tls else { return };
+        if tls.check_live() == Change::Identity {
             self.close_all();
+        }
+        if tls.is_identity_due() {
+            let (pool, tls) = (Arc::clone(self), Arc::clone(tls));
+            let reload = async move {
+                if tls.reload_identity().await == Change::Identity {
+                    pool.close_all();
+                }
+            };
+            reloaded(task::spawn(Box::pin(reload))).await;
         }
     }
 
+    /// Looks at the file of authorities, if that is due. With other ones, new requests use new connections.
+    pub(super) async fn check_authority(self: &Arc<Self>) {
+        let Some(tls) = self.connector.tls.as_ref().filter(|tls| tls.is_authority_due()) else { return };
+        let (pool, tls) = (Arc::clone(self), Arc::clone(tls));
+        let reload = async move {
+            if tls.reload_authority().await == Change::Authority {
+                pool.retire_all();
+            }
+        };
+        reloaded(task::spawn(Box::pin(reload))).await;
+    }
+
     /// Uses no present connection for new requests; those under way go on.
-    pub(super) fn retire_all(&self) {
+    fn retire_all(&self) {
         self.state().retire();
     }
 
@@ -277,7 +304,7 @@ impl Pool {
                 }
                 if identity_checked.elapsed() >= IDENTITY_INTERVAL {
                     identity_checked = Instant::now();
-                    pool.check_identity();
+                    pool.check_identity().await;
                 }
                 let mut state = pool.state();
                 state.http2.retain_mut(|connection| !connection.is_closed() && !connection.is_idle_for(IDLE));
@@ -296,6 +323,13 @@ impl State {
         self.http2.clear();
         self.idle.clear();
     }
+}
+
+/// Waits for a task that reads files, but not for a file system that does not answer: connections are then made with what is
+/// known, and the task closes them if it finds something else later.
+async fn reloaded(task: JoinHandle<()>) {
+    // A panic in the task has been reported.
+    let _ = tokio::time::timeout(RELOAD_WAIT, task).await;
 }
 
 /// Waits for another certificate, for ever if there is none that changes.

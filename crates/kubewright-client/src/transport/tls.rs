@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::verifier::AnyCertificate;
 use crate::config::{CertificateSource, Config, ConfigError, Origin, TlsOptions, of_entry};
 use crate::credentials::{ClientCertificate, Identity, LiveCertificate};
+use crate::task;
 
 /// How often the file of authorities is looked at.
 const AUTHORITY_INTERVAL: Duration = Duration::from_secs(300);
@@ -25,6 +26,8 @@ pub(super) struct Tls {
     live: Option<LiveCertificate>,
     server_name: ServerName<'static>,
     origin: Origin,
+    /// The authorities of the machine, if those are trusted. Read once, since a client is made anew in async code.
+    native: Option<Arc<RootCertStore>>,
     state: Mutex<State>,
 }
 
@@ -77,10 +80,11 @@ impl Tls {
                 certificate.as_ref().map(load).transpose()?.map(Arc::new)
             }
         };
-        let client = client(&options, &origin, authority.as_deref(), identity.as_deref())?;
+        let native = (options.authority.is_none() && !options.insecure).then(|| Arc::new(native_roots()));
+        let client = client(&options, &origin, native.as_ref(), authority.as_deref(), identity.as_deref())?;
         let now = Instant::now();
         let state = State { client, authority, authority_checked: now, identity, identity_checked: now };
-        Ok(Tls { options, certificate, live, server_name, origin, state: Mutex::new(state) })
+        Ok(Tls { options, certificate, live, server_name, origin, native, state: Mutex::new(state) })
     }
 
     /// The name that the server's certificate has to have.
@@ -93,25 +97,30 @@ impl Tls {
         Arc::clone(&self.state().client)
     }
 
-    /// Looks at the file of authorities, if that is due. What cannot be read or understood changes nothing.
-    pub(super) fn check_authority(&self) -> Change {
-        let Some(CertificateSource::File(file)) = &self.options.authority else { return Change::None };
+    /// Whether it is time to look at the file of authorities. Says so to one caller only, which then
+    /// [reloads](Self::reload_authority) it; the others go on with what is known.
+    pub(super) fn is_authority_due(&self) -> bool {
+        let is_file = matches!(self.options.authority, Some(CertificateSource::File(_)));
+        is_file && is_due(&mut self.state().authority_checked, AUTHORITY_INTERVAL)
+    }
+
+    /// Reads the file of authorities. What cannot be read or understood changes nothing.
+    pub(super) async fn reload_authority(&self) -> Change {
+        let Some(CertificateSource::File(file)) = self.options.authority.clone() else { return Change::None };
+        let path = file.clone();
+        let read = task::blocking(move || std::fs::read(path)).await;
         let mut state = self.state();
-        if state.authority_checked.elapsed() < AUTHORITY_INTERVAL {
-            return Change::None;
-        }
-        state.authority_checked = Instant::now();
-        let read = std::fs::read(file).map_err(|source| ConfigError::Read { file: file.clone(), source });
         let pem = match read {
             Ok(pem) if state.authority.as_ref() == Some(&pem) => return Change::None,
             Ok(pem) if pem.trim_ascii().is_empty() => return Change::None,
             Ok(pem) => pem,
-            Err(error) => {
+            Err(source) => {
+                let error = ConfigError::Read { file, source };
                 tracing::warn!(%error, "the certificate authorities stay as they were");
                 return Change::None;
             }
         };
-        match client(&self.options, &self.origin, Some(&pem), state.identity.as_deref()) {
+        match self.client_with(Some(&pem), state.identity.as_deref()) {
             Ok(client) => {
                 tracing::info!(file = %file.display(), "the certificate authorities have changed");
                 (state.client, state.authority) = (client, Some(pem));
@@ -136,21 +145,19 @@ impl Tls {
         self.become_somebody(&mut self.state(), current)
     }
 
-    /// Looks at the files of the client certificate, if they may change and that is due.
-    pub(super) fn check_identity(&self) -> Change {
-        if self.live.is_some() {
-            return self.check_live();
-        }
-        let Some(source) = self.certificate.as_ref().filter(|source| source.is_reloadable()) else {
-            return Change::None;
-        };
-        let mut state = self.state();
-        if state.identity_checked.elapsed() < IDENTITY_INTERVAL {
-            return Change::None;
-        }
-        state.identity_checked = Instant::now();
-        match Identity::load(source, self.origin.user.as_deref()) {
-            Ok(identity) => self.become_somebody(&mut state, Some(Arc::new(identity))),
+    /// Whether it is time to look at the files of the client certificate, if they may change. Says so to one caller only, which
+    /// then [reloads](Self::reload_identity) them; the others go on with what is known.
+    pub(super) fn is_identity_due(&self) -> bool {
+        let may_change = self.live.is_none() && self.certificate.as_ref().is_some_and(ClientCertificate::is_reloadable);
+        may_change && is_due(&mut self.state().identity_checked, IDENTITY_INTERVAL)
+    }
+
+    /// Reads the files of the client certificate. What cannot be read or understood changes nothing.
+    pub(super) async fn reload_identity(&self) -> Change {
+        let Some(source) = self.certificate.clone() else { return Change::None };
+        let entry = self.origin.user.clone();
+        match task::blocking(move || Identity::load(&source, entry.as_deref())).await {
+            Ok(identity) => self.become_somebody(&mut self.state(), Some(Arc::new(identity))),
             Err(error) => {
                 tracing::warn!(%error, "the client certificate stays as it was");
                 Change::None
@@ -172,7 +179,7 @@ impl Tls {
             return Change::None;
         }
         // A session that is resumed keeps the identity it began with, so nothing of the old state may be used again.
-        match client(&self.options, &self.origin, state.authority.as_deref(), identity.as_deref()) {
+        match self.client_with(state.authority.as_deref(), identity.as_deref()) {
             Ok(client) => {
                 (state.client, state.identity) = (client, identity);
                 Change::Identity
@@ -184,9 +191,26 @@ impl Tls {
         }
     }
 
+    fn client_with(
+        &self,
+        authority: Option<&[u8]>,
+        identity: Option<&Identity>,
+    ) -> Result<Arc<ClientConfig>, ConfigError> {
+        client(&self.options, &self.origin, self.native.as_ref(), authority, identity)
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics under this lock")
     }
+}
+
+/// Whether so much time has passed since the last check, which is now.
+fn is_due(checked: &mut Instant, interval: Duration) -> bool {
+    let is_due = checked.elapsed() >= interval;
+    if is_due {
+        *checked = Instant::now();
+    }
+    is_due
 }
 
 /// A certificate chain and its key, after a look at whether they belong together.
@@ -216,6 +240,7 @@ pub(super) fn for_proxy(options: &TlsOptions) -> Result<Arc<ClientConfig>, Confi
 fn client(
     options: &TlsOptions,
     origin: &Origin,
+    native: Option<&Arc<RootCertStore>>,
     authority: Option<&[u8]>,
     identity: Option<&Identity>,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
@@ -227,12 +252,13 @@ fn client(
     } else {
         let roots = match (&options.authority, authority) {
             (Some(CertificateSource::Data(data)), _) => {
-                authorities(data, &of_entry("the certificate authority", origin.cluster.as_deref()))?
+                Arc::new(authorities(data, &of_entry("the certificate authority", origin.cluster.as_deref()))?)
             }
             (Some(CertificateSource::File(file)), pem) => {
-                authorities(pem.unwrap_or_default(), &of_entry(file.display(), origin.cluster.as_deref()))?
+                let place = of_entry(file.display(), origin.cluster.as_deref());
+                Arc::new(authorities(pem.unwrap_or_default(), &place)?)
             }
-            (None, _) => native_roots(),
+            (None, _) => native.cloned().unwrap_or_else(|| Arc::new(RootCertStore::empty())),
         };
         builder.with_root_certificates(roots)
     };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 use kubewright_client::config::CertificateSource;
+use kubewright_client::credentials::{ClientCertificate, KeySource};
 use kubewright_client::transport::{Transport, TransportErrorKind};
 
 use crate::directory::Directory;
@@ -80,4 +81,38 @@ async fn a_file_that_cannot_be_read_changes_nothing() {
     assert!(error.contains("ca.pem"), "{error}");
     config.tls.authority = Some(CertificateSource::Data("".into()));
     assert!(config.connect().is_err(), "no authorities never means those of the machine");
+}
+
+// TR-4, TR-5
+#[tokio::test]
+async fn files_of_certificates_that_cannot_be_read_in_time_hold_up_no_request() {
+    let authority = Authority::new();
+    let answer = |_: http::Request<_>, _| async { Response::new(Script::text("ok")) };
+    let server = Scripted::start(Some(authority.server(&authority.sign("server"))), answer).await;
+    let directory = Directory::new();
+    let identity = authority.sign("client");
+    let mut config = server.config(Some(&authority));
+    config.tls.authority = Some(CertificateSource::File(directory.write("ca.pem", authority.pem())));
+    config.credentials.client_certificate = Some(ClientCertificate {
+        certificate: CertificateSource::File(directory.write("client.pem", identity.certificate.as_str())),
+        key: KeySource::File(directory.write("client.key", identity.key.as_str())),
+    });
+    let transport = config.connect().expect("fine");
+    assert_eq!(ask(&transport, get("/")).await.0, StatusCode::OK);
+    for name in ["ca.pem", "client.pem"] {
+        std::fs::remove_file(directory.path(name)).expect("it is there");
+        directory.pipe(name);
+    }
+    pass(Duration::from_secs(301)).await;
+    transport.close_connections();
+    for _ in 0..2 {
+        let asked = tokio::time::timeout(Duration::from_secs(10), ask(&transport, get("/")));
+        assert_eq!(asked.await.expect("it does not wait for the files").0, StatusCode::OK);
+    }
+    // Lets the threads that read them come to their end.
+    for (name, text) in [("ca.pem", authority.pem()), ("client.pem", identity.certificate.clone())] {
+        let path = directory.path(name);
+        let written = tokio::task::spawn_blocking(move || std::fs::write(path, text));
+        written.await.expect("no panic").expect("somebody reads");
+    }
 }

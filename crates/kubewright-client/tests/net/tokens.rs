@@ -51,6 +51,45 @@ async fn a_token_file_is_read_again_each_minute() {
     }
 }
 
+// TR-3
+#[tokio::test]
+async fn a_file_system_that_does_not_answer_holds_up_no_request() {
+    let authority = Authority::new();
+    let server = echoing(&authority).await;
+    let directory = Directory::new();
+    let mut config = server.config(Some(&authority));
+    config.credentials.token_file = Some(directory.write("token", "first"));
+    let transport = config.connect().expect("fine");
+    assert_eq!(token_of(&transport).await, "first");
+    std::fs::remove_file(directory.path("token")).expect("it is there");
+    // Whoever opens a pipe for reading waits until somebody opens it for writing.
+    let pipe = directory.pipe("token");
+    pass(Duration::from_secs(60)).await;
+    let reading = tokio::spawn({
+        let transport = transport.clone();
+        async move { token_of(&transport).await }
+    });
+    tokio::task::yield_now().await;
+    let others = async {
+        for _ in 0..3 {
+            assert_eq!(token_of(&transport).await, "first");
+        }
+    };
+    tokio::time::timeout(Duration::from_millis(900), others).await.expect("they do not wait for the file");
+    assert_eq!(reading.await.expect("no panic"), "first", "it waits a second, and then uses what it has");
+    let written = tokio::task::spawn_blocking(move || std::fs::write(pipe, "second"));
+    written.await.expect("no panic").expect("somebody reads");
+    let mut token = String::new();
+    for _ in 0..500 {
+        token = token_of(&transport).await;
+        if token == "second" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(token, "second", "what was read late counts as well");
+}
+
 // TR-3, KC-6
 #[tokio::test]
 async fn a_file_wins_over_a_given_token_once_it_can_be_read() {

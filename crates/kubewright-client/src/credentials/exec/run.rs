@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use super::{Exec, ExecCredential, ExecError, ExecPolicy, V1, exchange};
 use crate::config::InteractiveMode;
-use crate::task::BoxFuture;
+use crate::task::{self, BoxFuture};
 
 /// No credentials are longer; what is cut off here is no JSON any more.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -25,10 +25,17 @@ pub(super) async fn run(exec: &Exec) -> Result<ExecCredential, ExecError> {
         return Err(ExecError::Denied { command });
     }
     // Looked up once: what is run is the file that the policy was asked about.
-    let Some(program) = found(Path::new(&command)) else { return Err(missing(command)) };
-    if !is_allowed(&exec.policy, &program) {
-        return Err(ExecError::Denied { command });
-    }
+    let (name, policy) = (PathBuf::from(&command), exec.policy.clone());
+    let looked_up = task::blocking(move || {
+        let program = found(&name)?;
+        let is_allowed = is_allowed(&policy, &program);
+        Some((program, is_allowed))
+    });
+    let program = match looked_up.await {
+        None => return Err(missing(command)),
+        Some((_, false)) => return Err(ExecError::Denied { command }),
+        Some((program, true)) => program,
+    };
     let is_interactive = match config.interactive_mode.unwrap_or(InteractiveMode::IfAvailable) {
         InteractiveMode::Never => false,
         InteractiveMode::IfAvailable => std::io::stdin().is_terminal(),
