@@ -11,7 +11,7 @@ use kubewright::api::core::v1::{Container, Namespace, Pod};
 use kubewright::apiserver::ApiServer;
 use kubewright::client::config::{LoadingRules, Overrides};
 use kubewright::options::{DeleteOptions, Patch};
-use kubewright::{Api, Client, Config};
+use kubewright::{Api, Client, Config, Object, json};
 
 /// The example's binary, which cargo builds beside this test.
 fn example(name: &str) -> PathBuf {
@@ -184,9 +184,15 @@ async fn prepare(client: &Client) {
     }
     for name in ["example-xxxxx", "broken"] {
         let pods = Api::<Pod>::namespaced(client, "default");
-        let _ = pods.delete_with(name, &DeleteOptions::default().grace_period_seconds(0)).await;
+        // Only what an earlier run of this test has left.
+        if let Some(left) = pods.get_opt(name).await.expect("it answers") {
+            assert_eq!(left.labels().get("made-by"), Some("kubewright-examples"), "somebody else uses the pod {name}");
+            let options = DeleteOptions::default().grace_period_seconds(0).uid(left.uid());
+            pods.delete_with(name, &options).await.expect("it is there");
+        }
         let mut pod = Pod::default();
         pod.metadata.name = Some(name.into());
+        pod.metadata.labels.insert("made-by", "kubewright-examples".into());
         let main = Container { name: "main".into(), image: Some("nginx:1.27".into()), ..Default::default() };
         pod.spec.get_or_insert_default().containers = [main].into();
         if name == "broken" {
@@ -197,11 +203,17 @@ async fn prepare(client: &Client) {
 }
 
 /// Waits until the deployment of the examples is gone, as the garbage collector, where the server has none.
+///
+/// A deployment of that name which nobody deletes is in use, by a user of the server or by another run of this test.
 async fn collect(client: &Client) {
     let deployments = Api::<Deployment>::namespaced(client, "default");
-    while deployments.get_opt("demo-deployment").await.expect("it answers").is_some() {
-        let _ =
-            deployments.patch("demo-deployment", Patch::Merge(br#"{"metadata":{"finalizers":null}}"#.to_vec())).await;
+    while let Some(found) = deployments.get_opt("demo-deployment").await.expect("it answers") {
+        assert!(found.is_being_deleted(), "somebody else uses the deployment demo-deployment on this server");
+        let patch = Patch::merge(json!({"metadata": {"finalizers": null, "uid": found.uid()}}));
+        match deployments.patch(found.name(), patch).await {
+            Err(error) if !error.is_not_found() && !error.is_invalid() && !error.is_conflict() => panic!("{error}"),
+            _ => {}
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -39,7 +39,7 @@ async fn resources_are_reached_by_their_names() {
     let client = &server.client;
     client.core_v1().config_maps(server.namespace.as_str()).create(&config_map("a")).await.unwrap();
     let everywhere = client.core_v1().config_maps("").list(&ListOptions::default()).await.unwrap();
-    assert!(everywhere.items.iter().any(|one| one.name() == "a"));
+    assert!(everywhere.items.iter().any(|one| one.name() == "a" && one.namespace() == server.namespace));
     assert!(client.core_v1().namespaces().get(&server.namespace).await.is_ok());
     if !server.serves(&["authorization.k8s.io/v1 selfsubjectaccessreviews"]).await {
         return;

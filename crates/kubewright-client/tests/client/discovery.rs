@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use kubewright_client::discovery::{CachedDiscovery, DiskCache, RestMapper};
-use kubewright_core::{DynamicObject, GroupKind, GroupResource, GroupVersion, GroupVersionResource};
+use kubewright_core::options::DeleteOptions;
+use kubewright_core::{DynamicObject, GroupKind, GroupResource, GroupVersion, GroupVersionResource, Object, json};
 
 use crate::script::{Answer, Script, answer};
-use crate::support::test_client;
+use crate::support::{test_client, unique};
 
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -42,7 +43,7 @@ async fn both_ways_of_asking_give_the_same() {
         let mut all: Vec<String> = discovery
             .resources()
             // Tests that run beside this one on a shared server come and go with kinds of their own.
-            .filter(|(version, _)| version.group != "example.com")
+            .filter(|(version, _)| !version.group.ends_with("example.com"))
             .map(|(version, one)| {
                 let mut parts: Vec<String> =
                     one.subresources.iter().map(|part| format!("{}={}", part.name, part.kind)).collect();
@@ -305,38 +306,39 @@ async fn a_miss_asks_the_server_again() {
     let server = test_client().await;
     let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let definitions = server.client.dynamic(definitions);
-    // An earlier run on a server that lives on may have been interrupted.
-    if definitions.delete("foos.example.com").await.is_ok() {
-        while definitions.get_opt("foos.example.com").await.unwrap().is_some()
-            || server.client.rest_mapper().find("foos").await.is_ok()
-        {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    }
+    // The server may be shared, and have other kinds of the usual names. So group and names are of this run alone.
+    let id = unique().replace('-', "");
+    let (group, plural, short, kind) =
+        (format!("t{id}.example.com"), format!("foos{id}"), format!("fo{id}"), format!("Foo{id}"));
     let mapper = RestMapper::new(CachedDiscovery::new(server.client.discovery()));
-    assert!(mapper.find("foos").await.is_err());
-    let definition: DynamicObject = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
-        "metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
-        "names":{"plural":"foos","singular":"foo","kind":"Foo","shortNames":["fo"]},
-        "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",
-        "x-kubernetes-preserve-unknown-fields":true}}}]}}"#
-        .parse()
-        .unwrap();
-    definitions.create(&definition).await.unwrap();
+    assert!(mapper.find(&plural).await.is_err());
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group.as_str(), "scope": "Namespaced",
+            "names": {"plural": plural.as_str(), "singular": kind.to_lowercase(), "kind": kind.as_str(), "shortNames": [short.as_str()]},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true
+            }}}]
+        }
+    });
+    let definition = definitions.create(&DynamicObject::try_from(definition).unwrap()).await.unwrap();
     // Other servers take a moment to serve what was defined.
-    let mut found = mapper.find("fo").await;
+    let mut found = mapper.find(&short).await;
     for _ in 0..50 {
         if found.is_err() {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-            found = mapper.find("fo").await;
+            found = mapper.find(&short).await;
         }
     }
     let found = found.unwrap();
-    assert_eq!(found.resource.to_string(), "example.com/v1, Resource=foos");
+    assert_eq!(found.resource.to_string(), format!("{group}/v1, Resource={plural}"));
     let foos = server.client.dynamic(found.resource).namespace(server.namespace.as_str());
-    let foo: DynamicObject = r#"{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"half":0.5,"one":1}}"#.parse().unwrap();
+    let foo = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "a"}, "spec": {"half": 0.5, "one": 1}});
+    let foo = DynamicObject::try_from(foo).unwrap();
     // DY-1
     let created = foos.create(&foo).await.unwrap();
     assert_eq!(created.get(&["spec"]), foo.get(&["spec"]), "integers and floats stay what they are");
-    definitions.delete("foos.example.com").await.unwrap();
+    definitions.delete_with(definition.name(), &DeleteOptions::default().uid(definition.uid())).await.unwrap();
 }

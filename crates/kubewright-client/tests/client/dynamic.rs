@@ -72,6 +72,7 @@ async fn metadata_comes_alone() {
         let list = client.metadata_of::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
         assert!(list.items.iter().any(|one| one.uid() == created.uid()));
         let options = WatchOptions::default().resource_version(list.metadata.resource_version.unwrap());
+        let options = options.fields("metadata.name=a".parse().unwrap());
         let mut watch = metadata.watch(&options).await.unwrap();
         let patch = Patch::Merge(br#"{"metadata":{"labels":{"x":"y"}}}"#.to_vec());
         let patched = metadata.patch("a", patch, &PatchOptions::default()).await.unwrap();

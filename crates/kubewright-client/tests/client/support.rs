@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use kubewright_api::core::v1::{ConfigMap, Namespace};
 use kubewright_apiserver::{ApiServer, RunningServer};
@@ -31,13 +32,19 @@ pub async fn test_client() -> TestServer {
 }
 
 async fn in_new_namespace(client: Client, embedded: Option<RunningServer>) -> TestServer {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let namespace = format!("test-{}-{count}", std::process::id());
+    let namespace = format!("test-{}", unique());
     let mut object = Namespace::default();
     object.set_name(&namespace);
     Api::<Namespace>::all(&client).create(&object).await.expect("the namespace is new");
     TestServer { client: client.namespace(namespace.as_str()), namespace, _embedded: embedded }
+}
+
+/// A text that no other test uses, neither in this run nor in another one on the same server.
+pub fn unique() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is after 1970");
+    format!("{:x}-{:x}-{count}", since.as_micros(), std::process::id())
 }
 
 impl TestServer {

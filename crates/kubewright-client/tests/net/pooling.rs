@@ -24,7 +24,7 @@ use crate::talking::{ask, get, secure_server, settle, text, through_memory};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_watches_need_at_most_eight_connections() {
     let (_server, config) = secure_server().await;
-    hold_a_thousand_watches(&config).await;
+    assert!(hold_a_thousand_watches(&config).await <= 8);
 }
 
 /// Runs where `KUBEWRIGHT_TEST_KUBECONFIG` names a cluster.
@@ -33,10 +33,12 @@ async fn a_real_server_holds_them_as_well() {
     let Some(file) = std::env::var_os("KUBEWRIGHT_TEST_KUBECONFIG") else { return };
     let kubeconfig = LoadingRules::explicit(file).load().expect("it is fine");
     let config = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect("it is fine");
-    hold_a_thousand_watches(&config).await;
+    // How many streams a connection may have is up to that server; Go's default is 250, and 100 are common.
+    assert!(hold_a_thousand_watches(&config).await <= 20);
 }
 
-async fn hold_a_thousand_watches(config: &Config) {
+/// Returns how many connections it took.
+async fn hold_a_thousand_watches(config: &Config) -> usize {
     // A watch of this kind says something even where there is nothing to watch.
     const WATCH: &str = "/api/v1/namespaces?watch=true&allowWatchBookmarks=true&sendInitialEvents=true\
         &resourceVersionMatch=NotOlderThan";
@@ -53,14 +55,15 @@ async fn hold_a_thousand_watches(config: &Config) {
         watches.push(response.into_body());
     }
     let connections = transport.connections();
-    assert!(connections <= 8, "{connections} connections");
     for watch in &mut watches {
         assert!(watch.chunk().await.expect("it lives").is_some());
     }
     // Streams that were given up are free again, and no connection is needed beyond those there are.
     drop(watches);
     assert_eq!(ask(&transport, get("/version")).await.0, StatusCode::OK);
-    assert_eq!(transport.connections(), connections);
+    // A server may close connections at any time, but there is no reason for another one.
+    assert!(transport.connections() <= connections, "{} after {connections}", transport.connections());
+    connections
 }
 
 #[tokio::test]
