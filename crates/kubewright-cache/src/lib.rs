@@ -41,7 +41,7 @@ mod until;
 
 pub(crate) use any_object::AnyObject;
 pub use compact::Compact;
-pub use delta::{Deleted, Delta};
+pub use delta::{Deleted, Delta, ObjectSet};
 pub use expiration_cache::ExpirationCache;
 pub use factory::{FactoryOptions, InformerHandle, InformerState, NotSynced, Scoped, SharedInformerFactory, Unsynced};
 pub use informer::{
@@ -58,7 +58,9 @@ pub use queue::{
     BoxFuture, DeltaFifo, DeltaFifoOptions, Fifo, KnownObjects, Process, Queue, QueueClosed, RealFifo, RealFifoOptions,
     ReflectorStore, Transform, TransformError,
 };
-pub use reflector::{Backoff, ErrorHandler, Health, HealthState, Reflector, ReflectorError, ReflectorOptions};
+pub use reflector::{
+    Backoff, ErrorHandler, Health, HealthState, Reflector, ReflectorError, ReflectorOptions, UndecodableObjects,
+};
 pub use store::{
     Change, IndexerConflict, Indexers, NAMESPACE_INDEX, Objects, Query, Snapshot, Store, Transaction, UnknownIndex,
 };

@@ -12,8 +12,8 @@ use crate::queue::BoxFuture;
 
 /// Something that can list and watch objects of one kind.
 ///
-/// Clients are one, and tests stand in here. An error [`Error::Decode`](kubewright_client::Error::Decode) in a stream tells
-/// of one object that cannot be read, and the stream goes on; all others end it.
+/// Clients are one, and tests stand in here. The error [`Error::Undecodable`](kubewright_client::Error::Undecodable) in a stream is
+/// about one object that exists, or was deleted, and cannot be decoded: the stream continues behind it. All other errors end it.
 pub trait ListerWatcher<T>: Send + Sync + 'static {
     /// Begins a list, or one page of it.
     fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>>;

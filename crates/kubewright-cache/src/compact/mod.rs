@@ -269,6 +269,10 @@ impl<T: Kind> Object for Compact<T> {
         self.change(|object| object.set_resource_version(version));
     }
 
+    fn static_kind() -> Option<GroupVersionKind> {
+        T::static_kind()
+    }
+
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
         let object = T::from_json(reader)?;
         Self::encode(&object, reader.decoder().memory())

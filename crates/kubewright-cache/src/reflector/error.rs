@@ -1,6 +1,7 @@
 //! What a reflector meets that somebody may want to know of.
 
 use kubewright_client::Error;
+use kubewright_core::stream::Undecodable;
 use kubewright_core::{ObjectKey, ResourceVersion};
 
 use crate::queue::TransformError;
@@ -19,10 +20,10 @@ pub enum ReflectorError {
     #[error("very short watch: it ended unexpectedly without events")]
     #[doc(alias = "VeryShortWatchError")]
     VeryShortWatch,
-    /// An object cannot be decoded and is left out.
-    #[error("cannot decode an object")]
-    Undecodable(#[source] Error),
-    /// An object is not of the kind that was asked for, or has no name, and is left out.
+    /// An object cannot be decoded. Its last good state stays in the cache until it can be, or is deleted.
+    #[error(transparent)]
+    Undecodable(Box<Undecodable>),
+    /// An object is not of the kind that was asked for, or has no name, and is skipped.
     #[error("unexpected object {key} of kind {kind}")]
     Unexpected {
         /// Its kind.
@@ -38,7 +39,7 @@ pub enum ReflectorError {
         /// The version of both.
         version: ResourceVersion,
     },
-    /// An object cannot be transformed and is left out.
+    /// An object cannot be transformed. Its last good state stays in the cache until it can be, or is deleted.
     #[error(transparent)]
     Transform(#[from] TransformError),
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error::ReflectorError;
+use super::marks::UndecodableObjects;
 
 /// How a reflector is doing, as of the moment it was asked.
 #[derive(Debug, Clone)]
@@ -22,8 +23,11 @@ pub struct Health {
     pub lists: u64,
     /// How many tries have failed since something last succeeded.
     pub failures: u32,
-    /// How many objects were left out because they could not be decoded or transformed.
+    /// How many events and objects were reported because they could not be used: of another kind, without a name, or not to be
+    /// decoded or transformed. Only grows.
     pub skipped: u64,
+    /// The objects that cannot be decoded or transformed right now.
+    pub undecodable: UndecodableObjects,
 }
 
 /// What a reflector does.
@@ -54,6 +58,7 @@ impl Health {
             lists: 0,
             failures: 0,
             skipped: 0,
+            undecodable: UndecodableObjects::default(),
         }
     }
 
@@ -76,6 +81,7 @@ impl Health {
             lists: worse.lists.min(better.lists),
             failures: worse.failures.max(better.failures),
             skipped: worse.skipped + better.skipped,
+            undecodable: worse.undecodable.and(better.undecodable),
             ..worse
         }
     }

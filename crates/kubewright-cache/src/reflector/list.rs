@@ -34,7 +34,7 @@ impl Shared {
         if version == "0" && whole.is_paginated {
             self.progress().is_paginated = true;
         }
-        whole.objects.replace(whole.version.clone())?;
+        whole.objects.replace(whole.version.clone()).into_iter().for_each(|error| self.skipped(error));
         self.synced(whole.version);
         Ok(())
     }
@@ -94,12 +94,11 @@ impl Shared {
             let heard = whole.objects.next_within(patience).await;
             consume_budget().await;
             match heard {
-                Heard::Object(object) => self.note_left_out(object.left_out),
+                Heard::Object(object) => self.report(object.error),
                 Heard::Listed(metadata) => {
                     whole.version = metadata.resource_version.unwrap_or_default().into();
                     return Ok(metadata.continue_.filter(|token| !token.is_empty()));
                 }
-                Heard::Failed(error @ Error::Decode(_)) => self.skipped(ReflectorError::Undecodable(error)),
                 Heard::Failed(error) => return Err(error),
                 Heard::Bookmark(_) | Heard::Status(_) | Heard::Closed => {
                     return Err(Error::InvalidRequest("a list ended without its metadata".to_owned()));

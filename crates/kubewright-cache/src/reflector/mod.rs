@@ -20,6 +20,7 @@ mod gathering;
 mod health;
 mod intake;
 mod list;
+mod marks;
 mod options;
 mod rounds;
 mod typed;
@@ -28,7 +29,7 @@ mod watch;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_core::{Object, ResourceVersion};
@@ -38,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 pub use backoff::Backoff;
 pub use error::ReflectorError;
 pub use health::{Health, HealthState};
+pub use marks::UndecodableObjects;
 pub use options::{ErrorHandler, ReflectorOptions};
 
 use crate::lister_watcher::ListerWatcher;
@@ -85,7 +87,8 @@ impl<T: Object> Reflector<T> {
         options: ReflectorOptions<T>,
     ) -> Self {
         let ReflectorOptions { mut choices, transform } = options;
-        let typed = Typed { lister_watcher, store, transform, expected_kind: choices.expected_kind.take() };
+        let expected_kind = choices.expected_kind.take();
+        let typed = Typed { lister_watcher, store, transform, expected_kind, marks: Mutex::default() };
         Reflector { shared: Shared::new(Box::new(typed), choices), objects: PhantomData }
     }
 

@@ -58,7 +58,8 @@ impl Shared {
     }
 
     pub(super) fn health(&self) -> Health {
-        self.progress().health.clone()
+        let undecodable = self.subject.undecodable();
+        Health { undecodable, ..self.progress().health.clone() }
     }
 
     /// The version that has been seen last.
@@ -124,8 +125,8 @@ impl Shared {
                 // Known already: a state, not another error.
                 return;
             }
-            if had_synced && let Err(error) = self.subject.empty() {
-                tracing::warn!(reflector = %name, %error, "cannot empty the store of a resource that is gone");
+            if had_synced {
+                self.subject.empty();
             }
         }
         tracing::warn!(reflector = %name, error = &error as &dyn std::error::Error, "reflector failed, and goes on");
@@ -139,16 +140,16 @@ impl Shared {
         self.tell(error);
     }
 
-    /// Leaves an object out.
+    /// Notes and reports an object that cannot be used.
     pub(super) fn skipped(&self, error: ReflectorError) {
         let name = &self.choices.name;
-        tracing::error!(reflector = %name, error = &error as &dyn std::error::Error, "object left out");
+        tracing::error!(reflector = %name, error = &error as &dyn std::error::Error, "object cannot be used");
         self.progress().health.skipped += 1;
         self.tell(error);
     }
 
-    /// Leaves out what could not be taken in, if anything.
-    pub(super) fn note_left_out(&self, error: Option<Box<ReflectorError>>) {
+    /// The same for what became of an object.
+    pub(super) fn report(&self, error: Option<Box<ReflectorError>>) {
         if let Some(error) = error {
             self.skipped(*error);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kubewright_client::Error;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::WatchOptions;
-use kubewright_core::{Object, ResourceVersion};
+use kubewright_core::ResourceVersion;
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
@@ -24,8 +24,6 @@ const SLOW_START: Duration = Duration::from_secs(10);
 const OVERDUE: Duration = Duration::from_secs(60);
 /// Internal errors further apart than this have nothing to do with each other.
 const INTERNAL_ERROR_QUIET: Duration = Duration::from_secs(60);
-/// The annotation of the bookmark that ends the first objects.
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// A watch under way.
 pub(super) struct Watch<'a> {
@@ -44,6 +42,8 @@ enum End {
     Closed,
     /// The server told why.
     Status(Box<Status>),
+    /// The events cannot be read, so that only a list helps.
+    Failed(ReflectorError),
 }
 
 /// What came of the first objects of a watch.
@@ -54,8 +54,7 @@ enum Gathered {
 }
 
 impl Shared {
-    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the server cannot do that, or the
-    /// store does not take them.
+    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the server cannot do that.
     pub(super) async fn stream_all(&self) -> Option<Watch<'_>> {
         let mut tries = 0;
         loop {
@@ -68,12 +67,8 @@ impl Shared {
                             if self.choices.verifies {
                                 self.verify(&mut *watch.intake, &version).await;
                             }
-                            // All of it was refused: the watch leads on from nothing that the store has.
-                            if let Err(error) = watch.intake.replace(version.clone()) {
-                                tracing::warn!(reflector = %self.choices.name, %error, "a streaming list was refused");
-                                self.tell(error.into());
-                                return None;
-                            }
+                            let errors = watch.intake.replace(version.clone());
+                            errors.into_iter().for_each(|error| self.skipped(error));
                             self.synced(version);
                             return Some(watch);
                         }
@@ -128,14 +123,13 @@ impl Shared {
             heard_at = Instant::now();
             self.progress().health.last_contact = Some(heard_at);
             match heard {
-                Heard::Object(object) => self.note_left_out(object.left_out),
-                Heard::Bookmark(object) => {
-                    if object.annotations().get(INITIAL_EVENTS_END) == Some("true") {
-                        return Gathered::All(object.resource_version().into());
+                Heard::Object(object) => self.report(object.error),
+                Heard::Bookmark(bookmark) => {
+                    if bookmark.ends_initial_events() {
+                        return Gathered::All(bookmark.resource_version().into());
                     }
                 }
                 Heard::Status(status) => return Gathered::Status(status),
-                Heard::Failed(error @ Error::Decode(_)) => self.skipped(ReflectorError::Undecodable(error)),
                 Heard::Failed(_) | Heard::Listed(_) | Heard::Closed => return Gathered::Closed,
             }
         }
@@ -170,6 +164,7 @@ impl Shared {
                     self.tell(ReflectorError::Watch(Error::Status(status)));
                     self.back_off(asked).await;
                 }
+                End::Failed(error) => return Err(error),
                 End::Status(status) if status.is_internal_error() && self.may_retry_internal_error() => {}
                 End::Status(status) => {
                     tracing::debug!(reflector = %self.choices.name, %status, "watch ended, listing again");
@@ -239,21 +234,20 @@ impl Shared {
             };
             match heard {
                 Heard::Object(object) => {
-                    watch.is_synthetic &= object.is_added;
-                    self.note_left_out(object.left_out);
-                    self.advance(watch, object.version);
+                    self.report(object.error);
+                    if let Some(version) = object.version {
+                        watch.is_synthetic &= object.is_added;
+                        self.advance(watch, version);
+                    }
                 }
-                Heard::Bookmark(object) => {
+                Heard::Bookmark(bookmark) => {
                     watch.is_synthetic = false;
-                    let version = ResourceVersion::from(object.resource_version());
+                    let version = ResourceVersion::from(bookmark.resource_version());
                     self.subject.bookmark(version.clone());
-                    self.advance(watch, Some(version));
+                    self.advance(watch, version);
                 }
                 Heard::Status(status) => return End::Status(status),
-                Heard::Failed(error @ Error::Decode(_)) => {
-                    // Not counted: if the stream ends here and brought nothing else, it is not to be resumed at once.
-                    self.skipped(ReflectorError::Undecodable(error));
-                }
+                Heard::Failed(error @ Error::Decode(_)) => return End::Failed(ReflectorError::Watch(error)),
                 Heard::Failed(error) => {
                     tracing::debug!(reflector = %self.choices.name, %error, "watch broke off");
                     return End::Closed;
@@ -264,14 +258,12 @@ impl Shared {
     }
 
     /// Notes that the store has been told of one event.
-    fn advance(&self, watch: &mut Watch<'_>, version: Option<ResourceVersion>) {
+    fn advance(&self, watch: &mut Watch<'_>, version: ResourceVersion) {
         {
             let mut progress = self.progress();
             progress.health.last_contact = Some(Instant::now());
             progress.health.failures = 0;
-            if let Some(version) = version
-                && !watch.is_synthetic
-            {
+            if !watch.is_synthetic && !version.is_empty() {
                 progress.version = version;
             }
         }

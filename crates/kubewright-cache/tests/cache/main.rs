@@ -19,4 +19,5 @@ mod script;
 mod silence;
 mod store;
 mod support;
+mod undecodable;
 mod until;

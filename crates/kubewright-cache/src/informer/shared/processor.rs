@@ -260,11 +260,13 @@ impl Processor {
         let panics = state.listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum();
         drop(state);
         let (objects, version) = upstream.extent();
+        let health = upstream.health();
         Sample {
             queued: self.queue.len() as u64,
             version,
             objects: objects as u64,
-            lists: lists(upstream),
+            lists: health.as_ref().map_or(0, |health| health.lists),
+            undecodable: health.as_ref().map_or(0, |health| health.undecodable.count as u64),
             lag,
             panics,
             latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
