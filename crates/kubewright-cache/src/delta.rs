@@ -61,8 +61,8 @@ impl<T: AnyObject + ?Sized> Deleted<T> {
 pub struct ObjectSet<T: ?Sized> {
     /// The objects, in the order in which the server sent them.
     pub objects: Vec<Arc<T>>,
-    /// Objects that exist in a state that cannot be decoded or transformed. If an earlier state of such an object is known, it
-    /// is among `objects` as well.
+    /// Objects that exist in a state that cannot be decoded or transformed. If an earlier state of
+    /// such an object is known, it is among `objects` as well.
     pub undecodable: Vec<ObjectIdentity>,
     /// The version.
     pub version: ResourceVersion,
@@ -106,8 +106,8 @@ pub enum Delta<T: ?Sized> {
     Deleted(Deleted<T>),
     /// A list contains the object, whether it was known or not.
     Replaced(Arc<T>),
-    /// The object exists in a state that cannot be decoded or transformed. Its last good state stays, unless that belongs to an
-    /// object with another uid.
+    /// The object exists in a state that cannot be decoded or transformed. Its last good state
+    /// stays, unless that belongs to an object with another uid.
     Undecodable(ObjectIdentity),
     /// A list: these objects and no others.
     ReplacedAll {

@@ -22,6 +22,7 @@
 
 mod any_object;
 mod compact;
+mod definition;
 mod delta;
 mod expiration_cache;
 pub mod factory;

@@ -22,8 +22,8 @@ pub trait Object: Clone + Send + Sync + 'static {
     #[doc(alias = "GVKForObject")]
     fn group_version_kind(&self) -> GroupVersionKind;
 
-    /// The kind that all objects of this type have; none for types such as [`DynamicObject`](crate::DynamicObject), whose
-    /// objects can be of any kind.
+    /// The kind that all objects of this type have; none for types such as
+    /// [`DynamicObject`](crate::DynamicObject), whose objects can be of any kind.
     fn static_kind() -> Option<GroupVersionKind> {
         None
     }

@@ -122,7 +122,7 @@ impl<T: Object> Controller<T> {
                 }
                 // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
                 // must not have the server list without end.
-                self.reflector.back_off(None).await;
+                self.reflector.back_off().await;
             }
         };
         stop.run_until_cancelled(work).await;

@@ -65,7 +65,8 @@ pub(crate) fn apply<T: Object>(
                 Delta::ReplacedAll { namespace, list } => {
                     derived.replace(transaction, &namespace, list.objects, list.undecodable);
                     transaction.listed(&namespace, list.version);
-                    // A list of one namespace is no resync: it would resync all other namespaces as well.
+                    // A list of one namespace is no resync: it would resync all other namespaces as
+                    // well.
                     if namespace.is_empty() {
                         reminder = Reminder::Repeated;
                     }
@@ -114,7 +115,8 @@ impl<T: Object> Derived<T> {
         self.events.push(Event::Deleted(deleted));
     }
 
-    /// Keeps the last good state of an object, unless that belongs to an object with another uid, which is gone.
+    /// Keeps the last good state of an object, unless that belongs to an object with another uid,
+    /// which is gone.
     fn mark(&mut self, transaction: &mut Transaction<T>, object: ObjectIdentity) {
         if let Some(gone) = transaction.mark_undecodable(object) {
             self.events.push(Event::Deleted(Deleted::LastKnown { key: gone.key(), object: Some(gone) }));

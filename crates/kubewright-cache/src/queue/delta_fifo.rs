@@ -136,7 +136,8 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
         self.enqueue_transformed(object.into(), Delta::Updated)
     }
 
-    /// An object was deleted. Nothing is queued for an object that neither the queue nor the consumer knows.
+    /// An object was deleted. Nothing is queued for an object that neither the queue nor the
+    /// consumer knows.
     ///
     /// # Errors
     /// If the transform fails. Then a tombstone is queued.
@@ -172,14 +173,16 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
         self.enqueue(Delta::Undecodable(object));
     }
 
-    /// These objects exist and no others: each is queued, then a tombstone for each other one that is known.
+    /// These objects exist and no others: each is queued, then a tombstone for each other one that
+    /// is known.
     ///
     /// Returns the transforms that failed; their objects are queued as [`Delta::Undecodable`].
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Vec<TransformError> {
         self.replace_in("", ObjectSet::new(objects, ResourceVersion::default()))
     }
 
-    /// The same for one namespace; other namespaces stay as they are. The empty namespace stands for all.
+    /// The same for one namespace; other namespaces stay as they are. The empty namespace stands
+    /// for all.
     pub fn replace_in(&self, namespace: &str, list: ObjectSet<T>) -> Vec<TransformError> {
         let options = &self.shared.options;
         let (list, errors) = all_through(&options.transform, list);
@@ -393,7 +396,8 @@ impl<T: AnyObject + ?Sized> State<T> {
     }
 }
 
-/// Of two deletions in a row one is enough: the one that knows the final state, or else the one that knows a state, the later first.
+/// Of two deletions in a row one is enough: the one that knows the final state, or else the one
+/// that knows a state, the later first.
 fn collapse_deletions<T: AnyObject + ?Sized>(deltas: &mut Vec<Delta<T>>) {
     if let [.., Delta::Deleted(older), Delta::Deleted(newer)] = &deltas[..] {
         let is_older_better = older.is_final() || !newer.is_final() && newer.object().is_none();

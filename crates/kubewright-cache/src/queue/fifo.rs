@@ -233,7 +233,8 @@ impl<T: Object> ReflectorStore<T> for Fifo<T> {
         });
     }
 
-    /// The state that waits stays, unless it belongs to another object. There is no place for a mark.
+    /// The state that waits stays, unless it belongs to another object. There is no place for a
+    /// mark.
     fn mark_undecodable(&self, object: ObjectIdentity) {
         self.change(|state| {
             state.populated.by_change();

@@ -28,10 +28,11 @@ use crate::{Deleted, Delta, ObjectSet};
 /// A future in a box, so that traits with asynchronous methods can be objects.
 pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
-/// Changes an object on its way into the cache, for example to drop fields that nobody reads. Called once for each state.
+/// Changes an object on its way into the cache, for example to drop fields that nobody reads.
+/// Called once for each state.
 ///
-/// A state for which it fails or panics does not enter the cache. The last good state of the object stays, and its key is
-/// [marked](crate::Store::is_undecodable).
+/// A state for which it fails or panics does not enter the cache. The last good state of the object
+/// stays, and its key is [marked](crate::Store::is_undecodable).
 #[doc(alias = "TransformFunc")]
 pub type Transform<T> = Arc<dyn Fn(T) -> Result<T, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
@@ -75,7 +76,8 @@ fn through<T: ?Sized>(transform: &Option<SharedTransform<T>>, object: Arc<T>) ->
     }
 }
 
-/// The set after a transform, if there is one, and the errors. Objects for which it fails are marked in the set.
+/// The set after a transform, if there is one, and the errors. Objects for which it fails are
+/// marked in the set.
 fn all_through<T: ?Sized>(
     transform: &Option<SharedTransform<T>>,
     list: ObjectSet<T>,
@@ -129,10 +131,12 @@ pub trait ReflectorStore<T: ?Sized>: Send + Sync + 'static {
 
     /// An object exists in a state that cannot be decoded or transformed.
     ///
-    /// Its last good state stays, unless the uid shows that it belongs to another object: that one was deleted.
+    /// Its last good state stays, unless the uid shows that it belongs to another object: that one
+    /// was deleted.
     fn mark_undecodable(&self, object: ObjectIdentity);
 
-    /// These objects exist and no others. Returns the transforms that failed; their objects are marked.
+    /// These objects exist and no others. Returns the transforms that failed; their objects are
+    /// marked.
     fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError>;
 
     /// Replays all objects to the consumer, changed or not.

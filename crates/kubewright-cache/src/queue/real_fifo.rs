@@ -171,7 +171,8 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         self.replace_in(Str::new(), ObjectSet::new(objects, version))
     }
 
-    /// The same for one namespace; other namespaces stay as they are. The empty namespace stands for all.
+    /// The same for one namespace; other namespaces stay as they are. The empty namespace stands
+    /// for all.
     pub fn replace_in(&self, namespace: Str, list: ObjectSet<T>) -> Vec<TransformError> {
         let options = &self.shared.options;
         let (list, errors) = all_through(&options.transform, list);

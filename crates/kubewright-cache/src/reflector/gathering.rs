@@ -13,8 +13,8 @@ use crate::store::Table;
 /// Objects in the order in which they first came, at their newest.
 pub(super) struct Gathering<T> {
     objects: Vec<Option<Arc<T>>>,
-    /// Positions of objects by the hashes of their keys. A map of keys would read the keys of all objects again whenever it
-    /// grows, which is slow for a million of them.
+    /// Positions of objects by the hashes of their keys. A map of keys would read the keys of all
+    /// objects again whenever it grows, which is slow for a million of them.
     positions: Table,
     /// Objects whose newest state cannot be decoded. An earlier one may be among the objects.
     undecodable: BTreeMap<ObjectKey, ObjectIdentity>,

@@ -23,8 +23,8 @@ pub struct Health {
     pub lists: u64,
     /// How many tries have failed since something last succeeded.
     pub failures: u32,
-    /// How many events and objects were reported because they could not be used: of another kind, without a name, or not to be
-    /// decoded or transformed. Only grows.
+    /// How many events and objects were reported because they could not be used: of another kind,
+    /// without a name, or not to be decoded or transformed. Only grows.
     pub skipped: u64,
     /// The objects that cannot be decoded or transformed right now.
     pub undecodable: UndecodableObjects,
@@ -42,7 +42,9 @@ pub enum HealthState {
     Watching,
     /// It waits before it tries again.
     BackingOff,
-    /// The server has no such resource, or not any more; it looks from time to time whether it has come.
+    /// The server answered the last request with 404: it has no such resource. The store keeps its
+    /// objects until there is [proof](crate::ListerWatcher::is_gone), and may be stale. Another
+    /// answer or failure ends this state.
     Absent,
     /// It was stopped.
     Stopped,

@@ -21,6 +21,9 @@ pub(super) trait Subject: Send + Sync {
 
     fn has_moved(&self) -> bool;
 
+    /// Whether there is proof that the resource does not exist any more.
+    fn is_gone(&self) -> BoxFuture<'_, bool>;
+
     /// A way in, on which nothing is yet.
     fn intake(&self, purpose: Purpose) -> Box<dyn Intake + '_>;
 
@@ -76,7 +79,8 @@ pub(super) trait Intake: Send {
     /// Takes the next object in, or whatever else comes.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Heard>;
 
-    /// Gives the store what has been gathered. From now on objects are handed on. Returns what is to be reported.
+    /// Gives the store what has been gathered. From now on objects are handed on. Returns what is
+    /// to be reported.
     fn replace(&mut self, version: ResourceVersion) -> Vec<ReflectorError>;
 
     /// The versions of what has been gathered, or noted.
@@ -100,7 +104,8 @@ pub(super) enum Heard {
 /// What became of an object.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// Its version, decoded or not. Absent if the event was skipped, as one about an object of another kind is.
+    /// Its version, decoded or not. Absent if the event was skipped, as one about an object of
+    /// another kind is.
     pub(super) version: Option<ResourceVersion>,
     /// An error to be reported.
     pub(super) error: Option<Box<ReflectorError>>,

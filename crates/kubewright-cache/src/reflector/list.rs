@@ -24,10 +24,12 @@ impl Shared {
     pub(super) async fn list_all(&self) -> Result<(), ReflectorError> {
         let version = self.version_to_list_from();
         let mut result = self.list_from(&version).await;
-        if let Err(error) = &result
-            && (error.is_expired() || error.is_too_large_resource_version())
-        {
+        if let Err(error) = result {
+            if !error.is_expired() && !error.is_too_large_resource_version() {
+                return Err(ReflectorError::List(error));
+            }
             self.progress().is_version_unavailable = true;
+            self.tell(ReflectorError::List(error));
             result = self.list_from("").await;
         }
         let mut whole = result.map_err(ReflectorError::List)?;

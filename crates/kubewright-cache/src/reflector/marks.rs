@@ -1,4 +1,4 @@
-//! Which objects a reflector could not decode, so that each is reported once.
+//! Remembers the objects that a reflector could not decode, so that each is reported once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ impl Marks {
     }
 }
 
-/// Objects that exist in a state that could not be decoded or transformed. The cache has older states of them, or none.
+/// Objects that exist in a state that could not be decoded or transformed. The cache has older
+/// states of them, or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndecodableObjects {
     /// How many there are.
@@ -50,7 +51,7 @@ pub struct UndecodableObjects {
 }
 
 impl UndecodableObjects {
-    /// Those of both.
+    /// The union of two disjoint sets.
     pub(super) fn and(self, other: UndecodableObjects) -> Self {
         if other.count == 0 {
             return self;

@@ -30,7 +30,6 @@ mod watch;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use kubewright_core::{Object, ResourceVersion};
 use tokio::time::Sleep;
@@ -44,6 +43,7 @@ pub use options::{ErrorHandler, ReflectorOptions};
 
 use crate::lister_watcher::ListerWatcher;
 use crate::queue::ReflectorStore;
+use backoff::Failure;
 use rounds::Shared;
 use typed::Typed;
 
@@ -109,9 +109,15 @@ impl<T: Object> Reflector<T> {
         self.shared.version()
     }
 
-    /// Waits for as long as failures have gone on, or as long as the server has asked for.
-    pub(crate) fn back_off(&self, asked: Option<Duration>) -> Sleep {
-        self.shared.back_off(asked)
+    /// Whether the server says that there is no such resource, so that the store may have objects
+    /// that do not exist any more.
+    pub fn is_absent(&self) -> bool {
+        self.shared.progress().health.state == HealthState::Absent
+    }
+
+    /// Waits for as long as failures of the program itself have gone on.
+    pub(crate) fn back_off(&self) -> Sleep {
+        self.shared.back_off(Failure::Refused, None)
     }
 }
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use kubewright_client::{Error, Result};
 use kubewright_core::options::{ListOptions, WatchOptions};
-use kubewright_core::stream::{ObjectIdentity, Undecodable, Verb, WatchEvent};
+use kubewright_core::stream::{Bookmark, ObjectIdentity, Undecodable, Verb, WatchEvent};
 use kubewright_core::{DecodeError, GroupVersionKind, Object, ObjectKey, ResourceVersion};
 
 use super::gathering::Gathering;
@@ -33,6 +33,10 @@ impl<T: Object> Subject for Typed<T> {
 
     fn has_moved(&self) -> bool {
         self.lister_watcher.has_moved()
+    }
+
+    fn is_gone(&self) -> BoxFuture<'_, bool> {
+        self.lister_watcher.is_gone()
     }
 
     fn intake(&self, purpose: Purpose) -> Box<dyn Intake + '_> {
@@ -129,7 +133,7 @@ impl<T: Object> Intake for Way<'_, T> {
                 Some(Ok(WatchEvent::Added(object))) => (Verb::Added, object),
                 Some(Ok(WatchEvent::Modified(object))) => (Verb::Modified, object),
                 Some(Ok(WatchEvent::Deleted(object))) => (Verb::Deleted, object),
-                Some(Ok(WatchEvent::Bookmark(bookmark))) => return Poll::Ready(Heard::Bookmark(bookmark)),
+                Some(Ok(WatchEvent::Bookmark(bookmark))) => return Poll::Ready(self.typed.bookmarked(bookmark)),
                 Some(Ok(WatchEvent::Error(status))) => return Poll::Ready(Heard::Status(status)),
                 Some(Err(error)) => return Poll::Ready(self.failed(error)),
                 None => return Poll::Ready(Heard::Closed),
@@ -347,6 +351,20 @@ impl<T: Object> Typed<T> {
             return Ok(());
         }
         Err(unexpected(object.group_version_kind(), object.key()))
+    }
+}
+
+impl<T: Object> Typed<T> {
+    /// A bookmark is an object too: one that states another kind is not about ours (RE-16).
+    fn bookmarked(&self, bookmark: Box<Bookmark>) -> Heard {
+        let expected = self.expected_kind.clone().or_else(T::static_kind);
+        let is_other = |expected: &GroupVersionKind| !bookmark.kind.kind.is_empty() && bookmark.kind != *expected;
+        if expected.as_ref().is_some_and(is_other) {
+            let kind = bookmark.kind.to_string();
+            let error = Some(Box::new(ReflectorError::UnexpectedBookmark { kind }));
+            return Heard::Object(Taken { error, ..Taken::default() });
+        }
+        Heard::Bookmark(bookmark)
     }
 }
 

@@ -4,20 +4,22 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kubewright_client::Error;
+use kubewright_core::ResourceVersion;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::WatchOptions;
-use kubewright_core::ResourceVersion;
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::random;
+use super::backoff::{Failure, random};
 use super::intake::{Heard, Intake, Pressure, Purpose};
 use super::rounds::Shared;
 use super::{HealthState, ReflectorError};
 
 /// A watch that lasts less and brings nothing is an error.
 const VERY_SHORT: Duration = Duration::from_secs(1);
+/// After a watch that lasts this long the next failure is a new one.
+const LIVED: Duration = Duration::from_secs(10);
 /// After this long without the end of the first objects somebody should know.
 const SLOW_START: Duration = Duration::from_secs(10);
 /// A watch that outlives the time it was asked to last by this much is one that nobody serves any more.
@@ -38,12 +40,14 @@ pub(super) struct Watch<'a> {
 
 /// How a watch ended.
 enum End {
-    /// The server ended it, or the connection broke.
+    /// The server ended it, or should have.
     Closed,
-    /// The server told why.
+    /// The connection broke.
+    Broken(Error),
+    /// The server ended it with an ERROR event.
     Status(Box<Status>),
     /// The events cannot be read, so that only a list helps.
-    Failed(ReflectorError),
+    Unreadable(Error),
 }
 
 /// What came of the first objects of a watch.
@@ -54,7 +58,8 @@ enum Gathered {
 }
 
 impl Shared {
-    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the server cannot do that.
+    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the
+    /// server cannot do that.
     pub(super) async fn stream_all(&self) -> Option<Watch<'_>> {
         let mut tries = 0;
         loop {
@@ -75,7 +80,7 @@ impl Shared {
                         // Begin anew with nothing; more than once only with patience.
                         Gathered::Closed => {
                             if tries > 1 {
-                                self.back_off(None).await;
+                                self.back_off(Failure::Unavailable, None).await;
                                 self.progress().health.enter(HealthState::Listing);
                             }
                             continue;
@@ -86,13 +91,12 @@ impl Shared {
                 Err(error) => error,
             };
             if error.is_connection_refused() || error.is_too_many_requests() {
-                let asked = error.retry_after();
-                self.turned_away(ReflectorError::Watch(error));
-                self.back_off(asked).await;
+                self.turned_away(error).await;
             } else if error.is_expired() || error.is_too_large_resource_version() {
                 let again = std::mem::replace(&mut self.progress().is_version_unavailable, true);
+                self.tell(ReflectorError::Watch(error));
                 if again {
-                    self.back_off(None).await;
+                    self.back_off(Failure::Refused, None).await;
                 }
             } else {
                 tracing::debug!(reflector = %self.choices.name, %error, "no streaming list, listing instead");
@@ -130,13 +134,18 @@ impl Shared {
                     }
                 }
                 Heard::Status(status) => return Gathered::Status(status),
-                Heard::Failed(_) | Heard::Listed(_) | Heard::Closed => return Gathered::Closed,
+                Heard::Failed(error) => {
+                    self.tell(ReflectorError::Watch(error));
+                    return Gathered::Closed;
+                }
+                Heard::Listed(_) | Heard::Closed => return Gathered::Closed,
             }
         }
     }
 
-    /// Follows changes until that needs a fresh list. Resumes watches that merely end.
-    pub(super) async fn watch(&self, mut begun: Option<Watch<'_>>) -> Result<(), ReflectorError> {
+    /// Follows changes until only a list helps; returns why. Resumes watches that merely end or
+    /// break.
+    pub(super) async fn watch(&self, mut begun: Option<Watch<'_>>) -> ReflectorError {
         let mut resync_at = self.next_resync();
         loop {
             let mut watch = match begun.take() {
@@ -144,34 +153,45 @@ impl Shared {
                 None => match self.begin_watch().await {
                     Ok(watch) => watch,
                     Err(error) if error.is_connection_refused() || error.is_too_many_requests() => {
-                        let asked = error.retry_after();
-                        self.turned_away(ReflectorError::Watch(error));
-                        self.back_off(asked).await;
+                        self.turned_away(error).await;
                         continue;
                     }
-                    Err(error) => return Err(ReflectorError::Watch(error)),
+                    Err(error) => return ReflectorError::Watch(error),
                 },
             };
             self.progress().health.enter(HealthState::Watching);
             let end = self.follow(&mut watch, &mut resync_at).await;
+            let has_lived = self.note_life(watch.began.elapsed());
             match end {
-                End::Closed if watch.count == 0 && watch.began.elapsed() < VERY_SHORT => {
-                    return Err(ReflectorError::VeryShortWatch);
-                }
+                End::Closed if watch.count == 0 && !has_lived => return ReflectorError::VeryShortWatch,
                 End::Closed => {}
-                End::Status(status) if status.is_too_many_requests() => {
-                    let asked = status.retry_after();
+                End::Broken(error) => {
+                    tracing::debug!(reflector = %self.choices.name, %error, "watch broke off");
+                    self.tell(ReflectorError::Watch(error));
+                    if watch.count == 0 && !has_lived {
+                        self.back_off(Failure::Unavailable, None).await;
+                    }
+                }
+                End::Status(status) if status.is_too_many_requests() => self.turned_away(Error::Status(status)).await,
+                End::Status(status) if status.is_internal_error() && self.may_retry_internal_error() => {
                     self.tell(ReflectorError::Watch(Error::Status(status)));
-                    self.back_off(asked).await;
                 }
-                End::Failed(error) => return Err(error),
-                End::Status(status) if status.is_internal_error() && self.may_retry_internal_error() => {}
-                End::Status(status) => {
-                    tracing::debug!(reflector = %self.choices.name, %status, "watch ended, listing again");
-                    return Ok(());
-                }
+                End::Status(status) => return ReflectorError::Watch(Error::Status(status)),
+                End::Unreadable(error) => return ReflectorError::Watch(error),
             }
         }
+    }
+
+    /// Notes how long a watch has lived; says whether that was long enough to count as a success.
+    fn note_life(&self, life: Duration) -> bool {
+        let mut progress = self.progress();
+        if life >= LIVED {
+            progress.delays.reset();
+        }
+        if life >= VERY_SHORT {
+            progress.has_expired = false;
+        }
+        life >= VERY_SHORT
     }
 
     async fn begin_watch(&self) -> Result<Watch<'_>, Error> {
@@ -247,11 +267,8 @@ impl Shared {
                     self.advance(watch, version);
                 }
                 Heard::Status(status) => return End::Status(status),
-                Heard::Failed(error @ Error::Decode(_)) => return End::Failed(ReflectorError::Watch(error)),
-                Heard::Failed(error) => {
-                    tracing::debug!(reflector = %self.choices.name, %error, "watch broke off");
-                    return End::Closed;
-                }
+                Heard::Failed(error @ Error::Decode(_)) => return End::Unreadable(error),
+                Heard::Failed(error) => return End::Broken(error),
                 Heard::Listed(_) | Heard::Closed => return End::Closed,
             }
         }

@@ -1,4 +1,4 @@
-//! Which objects exist in a state that cannot be decoded.
+//! The set of objects whose newest state cannot be decoded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use kubewright_core::{ObjectKey, Str};
 
 /// Keys of objects whose newest state could not be decoded or transformed, with their uids.
 ///
-/// The map is shared by all copies of a state. It is copied once for each transaction that changes it, which is cheap as
-/// long as such objects are rare.
+/// The map is shared by all copies of a state. It is copied once for each transaction that changes
+/// it, which is cheap as long as such objects are rare.
 #[derive(Default, Clone)]
 pub(super) struct Marks {
     uid_of: Option<Arc<BTreeMap<ObjectKey, Str>>>,

@@ -120,7 +120,8 @@ impl<T: Object> Store<T> {
         self.snapshot().keys().collect()
     }
 
-    /// The keys of all objects, and of those that are marked as undecodable and have no known state.
+    /// The keys of all objects, and of those that are marked as undecodable and have no known
+    /// state.
     pub(crate) fn known_keys(&self) -> Vec<ObjectKey> {
         let snapshot = self.snapshot();
         let unknown = snapshot.undecodable_keys().filter(|key| snapshot.get_by_key(key).is_none());
@@ -145,7 +146,8 @@ impl<T: Object> Store<T> {
 
     /// Whether the newest state of this object could not be decoded or transformed.
     ///
-    /// Then [`get_by_key`](Self::get_by_key) returns an older state, or nothing although the object exists.
+    /// Then [`get_by_key`](Self::get_by_key) returns an older state, or nothing although the object
+    /// exists.
     pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
         self.shared.published.look(|state| state.marks.contains(key))
     }

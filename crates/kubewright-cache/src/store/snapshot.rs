@@ -92,7 +92,8 @@ impl<T: Object> Snapshot<T> {
 
     /// Whether the newest state of this object could not be decoded or transformed.
     ///
-    /// Then [`get_by_key`](Self::get_by_key) returns an older state, or nothing although the object exists.
+    /// Then [`get_by_key`](Self::get_by_key) returns an older state, or nothing although the object
+    /// exists.
     pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
         self.state.marks.contains(key)
     }

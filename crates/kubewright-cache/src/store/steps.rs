@@ -91,8 +91,8 @@ impl<T: Object> Log<T> {
         self.steps.is_some()
     }
 
-    /// Replays all steps on a copy of the state before them, and returns the empty list for reuse. Versions and marks are those of
-    /// the state after the last step of all logs.
+    /// Replays all steps on a copy of the state before them, and returns the empty list for reuse.
+    /// Versions and marks are those of the state after the last step of all logs.
     pub(super) fn replay(self, state: &mut State<T>, versions: &Versions, marks: &Marks) -> Vec<Step<T>> {
         let mut steps = self.steps.unwrap_or_default();
         steps.drain(..).for_each(|step| drop(state.apply(self.write, step)));

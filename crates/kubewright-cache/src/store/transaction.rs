@@ -163,8 +163,8 @@ impl<T: Object> Transaction<T> {
         state.put(object, &mut self.log)
     }
 
-    /// Notes that an object exists in a state that cannot be decoded. Its last good state stays. If the one in the store has another
-    /// uid, it was deleted: it is removed and returned.
+    /// Notes that an object exists in a state that cannot be decoded. Its last good state stays. If
+    /// the one in the store has another uid, it was deleted: it is removed and returned.
     pub fn mark_undecodable(&mut self, object: ObjectIdentity) -> Option<Arc<T>> {
         let ObjectIdentity { key, resource_version, .. } = &object;
         let state = own(&mut self.state);
@@ -191,7 +191,8 @@ impl<T: Object> Transaction<T> {
         }
     }
 
-    /// Holds exactly these objects from now on, and the last good states of those that cannot be decoded.
+    /// Holds exactly these objects from now on, and the last good states of those that cannot be
+    /// decoded.
     pub fn replace(&mut self, list: ObjectSet<T>) {
         self.log.give_up();
         let ObjectSet { objects, undecodable, version } = list;

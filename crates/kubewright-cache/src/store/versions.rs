@@ -44,7 +44,8 @@ impl Versions {
 
     /// All that happened in a namespace up to this version has been seen; in all, if it is empty.
     ///
-    /// A queue may deliver a bookmark behind events that are newer. Such a bookmark changes nothing.
+    /// A queue may deliver a bookmark behind events that are newer. Such a bookmark changes
+    /// nothing.
     pub(super) fn bookmark(&mut self, namespace: &str, version: ResourceVersion) {
         let is_older = |than: &ResourceVersion| {
             compare_resource_versions(version.as_str(), than.as_str()).is_some_and(Ordering::is_lt)

@@ -61,7 +61,8 @@ impl View {
 #[derive(Debug, Clone)]
 enum Step {
     Put(u8),
-    /// Puts an object into a state that cannot be decoded, or for which the transform fails or panics.
+    /// Puts an object into a state that cannot be decoded, or for which the transform fails or
+    /// panics.
     PutBad(u8, &'static str),
     /// The next requests fail.
     Refuse(u32, fn() -> Error),
@@ -74,7 +75,6 @@ enum Step {
     Join,
 }
 
-#[allow(unused)]
 const NOT_FOUND: fn() -> Error = || Status::failure(StatusReason::NotFound, "404 page not found").into();
 const FORBIDDEN: fn() -> Error = || Status::failure(StatusReason::Forbidden, "no").into();
 const INTERNAL: fn() -> Error = || Status::failure(StatusReason::InternalError, "etcd").into();
@@ -92,7 +92,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..6u8, prop_oneof![Just("undecodable"), Just("refused"), Just("panics")])
             .prop_map(|(name, kind)| Step::PutBad(name, kind)),
         4 => (0..6u8).prop_map(Step::Delete),
-        2 => (1..6u32, prop_oneof![Just(FORBIDDEN), Just(INTERNAL), Just(REFUSED)])
+        2 => (1..6u32, prop_oneof![Just(NOT_FOUND), Just(FORBIDDEN), Just(INTERNAL), Just(REFUSED)])
             .prop_map(|(times, error)| Step::Refuse(times, error)),
         1 => Just(Step::Cut),
         1 => Just(Step::Forget),

@@ -12,6 +12,7 @@ use kubewright_core::meta::v1::{ListMeta, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::{Bookmark, Verb, WatchEvent};
 use kubewright_core::{DynamicObject, Object, Str};
+use tokio::time::Instant;
 
 use crate::script::undecodable;
 use crate::support::object;
@@ -35,13 +36,16 @@ struct State {
     creations: u64,
     open: HashSet<u64>,
     next_watch: u64,
-    /// What is wrong with the next object.
+    /// A label for the next object, which says how it is bad.
     next_label: Option<&'static str>,
     refusals: Option<(u32, fn() -> Error)>,
+    /// When it was asked for anything.
+    requests: Vec<Instant>,
 }
 
 impl State {
     fn refuses(&mut self) -> Option<Error> {
+        self.requests.push(Instant::now());
         let (times, error) = self.refusals.as_mut().filter(|(times, _)| *times > 0)?;
         *times -= 1;
         Some(error())
@@ -99,10 +103,20 @@ impl Live {
         self.put(name);
     }
 
-    /// Answers the next requests, so many of them, with this error, and ends all watches.
+    /// Answers the next `times` requests with this error, and ends all watches.
     pub fn refuse(&self, times: u32, error: fn() -> Error) {
         self.lock().refusals = Some((times, error));
         self.cut();
+    }
+
+    /// Answers again.
+    pub fn recover(&self) {
+        self.lock().refusals = None;
+    }
+
+    /// When it was asked for anything since the last call.
+    pub fn requests(&self) -> Vec<Instant> {
+        std::mem::take(&mut self.lock().requests)
     }
 
     /// The names of objects in a bad state.

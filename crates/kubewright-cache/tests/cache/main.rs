@@ -3,6 +3,7 @@
 mod caches;
 mod controller;
 mod delta_fifo;
+mod errors;
 mod factory;
 mod fifo;
 mod handlers;
@@ -12,6 +13,8 @@ mod listers;
 mod live;
 mod metrics;
 mod namespaces;
+mod not_found;
+mod outages;
 mod promises;
 mod real_fifo;
 mod reflector;

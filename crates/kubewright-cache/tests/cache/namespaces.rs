@@ -249,7 +249,7 @@ async fn a_cache_knows_the_version_of_its_list() {
 
 #[tokio::test]
 async fn a_namespace_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
-    for (code, left) in [(403, "b/x=value"), (404, "")] {
+    for code in [403, 404] {
         let (cluster, factory, maps) = two(FactoryOptions::default()).await;
         for verb in ["list", "watch"] {
             cluster.server.faults().inject(Fault::answer(code).verb(verb).resource("configmaps").namespace("b"));
@@ -257,10 +257,8 @@ async fn a_namespace_that_cannot_be_read_any_more_does_not_hold_up_the_others() 
         cluster.server.faults().cut_watches();
         eventually("that it is told", || maps.health().is_some_and(|health| health.failures > 0)).await;
         cluster.create("a", "y").await;
-        // What is not there any more is gone, and what may not be looked at is kept.
-        let of_b = |what: &Vec<String>| what.iter().filter(|one| one.starts_with("b/")).cloned().collect::<String>();
-        eventually("what happens in a", || contents(&maps).contains(&"a/y=value".to_owned())).await;
-        eventually("what is left of b", || of_b(&contents(&maps)) == left).await;
+        eventually("an object in a", || contents(&maps).contains(&"a/y=value".to_owned())).await;
+        assert!(contents(&maps).contains(&"b/x=value".to_owned()), "neither answer is a deletion");
         cluster.server.faults().clear();
         cluster.create("b", "y").await;
         eventually("b again", || contents(&maps).contains(&"b/y=value".to_owned())).await;

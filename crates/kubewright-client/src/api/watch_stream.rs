@@ -15,9 +15,10 @@ use crate::transport::{Body, TransportError, TransportErrorKind};
 
 /// The events of a watch as they come.
 ///
-/// The stream ends without an error when the server ends it between two events, as servers do after a while, and with an error
-/// otherwise. Only [`Error::Undecodable`] does not end it: that is about one object, and the other events follow.
-/// [`WatchEvent::Error`] is an event: after it the server sends no more. Dropping the stream ends the watch.
+/// The stream ends without an error when the server ends it between two events, as servers do after
+/// a while, and with an error otherwise. Only [`Error::Undecodable`] does not end it: that is about
+/// one object, and the other events follow. [`WatchEvent::Error`] is an event: after it the server
+/// sends no more. Dropping the stream ends the watch.
 #[doc(alias = "StreamWatcher")]
 pub struct WatchStream<T> {
     /// Absent after the end.

@@ -17,7 +17,8 @@ pub(super) struct Buffer {
     scan: Option<Scan>,
     /// Why the value that is looked at cannot be read; it is passed over when its end has come.
     failure: Option<DecodeError>,
-    /// Where the object of the last error is, if it is one object and reading continues behind it. Valid until the next push.
+    /// Where the object of the last error is, if it is one object and reading continues behind it.
+    /// Valid until the next push.
     skipped: Option<Range<usize>>,
     /// Whether the last value ended its line, as those of an API server do.
     in_lines: bool,
@@ -137,7 +138,8 @@ impl Buffer {
         self.skipped = None;
     }
 
-    /// Consumes the bytes up to the end of an object that cannot be decoded, whose place is relative to what is left.
+    /// Consumes the bytes up to the end of an object that cannot be decoded. The range is relative
+    /// to the unread bytes.
     pub(super) fn skip_object(&mut self, object: Range<usize>) {
         self.skipped = Some(self.start + object.start..self.start + object.end);
         self.start += object.end;

@@ -95,8 +95,8 @@ impl<T: Object> ListDecoder<T> {
     /// The next object, or `None` until more bytes have come.
     ///
     /// # Errors
-    /// [`StreamError::Undecodable`] if one object cannot be decoded; the next call returns the one behind it. Any other error
-    /// makes the list unusable.
+    /// [`StreamError::Undecodable`] if one object cannot be decoded; the next call returns the one
+    /// behind it. Any other error makes the list unusable.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, StreamError> {
         let mut item = None;
@@ -121,13 +121,7 @@ impl List {
             Encoding::Json => State::JsonStart,
             Encoding::Protobuf => State::ProtobufMagic,
         };
-        List {
-            buffer: Buffer::default(),
-            state,
-            metadata: ListMeta::default(),
-            type_: Default::default(),
-            count: 0,
-        }
+        List { buffer: Buffer::default(), state, metadata: ListMeta::default(), type_: Default::default(), count: 0 }
     }
 
     /// Puts the next object, if it has come, into `slot`.

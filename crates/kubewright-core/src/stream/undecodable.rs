@@ -1,7 +1,8 @@
 //! Objects that arrived and could not be decoded: which object it was, and why it failed.
 //!
-//! A reader of a stream must know the key of such an object, or it would take the object for deleted. So the key, the
-//! uid and the version are read separately, from the same bytes, ignoring all other fields.
+//! A reader of a stream must know the key of such an object, or it would take the object for
+//! deleted. So the key, the uid and the version are read separately, from the same bytes, ignoring
+//! all other fields.
 
 use std::fmt;
 
@@ -55,7 +56,8 @@ impl ObjectIdentity {
 pub struct Undecodable {
     /// How the server reported the object.
     pub verb: Verb,
-    /// Which object it is. The name is empty only if [`is_other_kind`](Self::is_other_kind).
+    /// The identity of the object. The name is empty only if
+    /// [`is_other_kind`](Self::is_other_kind).
     pub identity: ObjectIdentity,
     /// The object says that it is of another kind, so its key may be the key of another object.
     pub is_other_kind: bool,
@@ -80,7 +82,8 @@ impl std::error::Error for Undecodable {
 pub enum StreamError {
     /// One object cannot be decoded. The next call returns the one behind it.
     Undecodable(Box<Undecodable>),
-    /// The stream cannot be read any further: its bytes are malformed, or an object has no readable name.
+    /// The stream cannot be read any further: its bytes are malformed, or an object has no readable
+    /// name.
     Unreadable(DecodeError),
 }
 
@@ -90,7 +93,7 @@ impl StreamError {
         matches!(self, StreamError::Undecodable(_))
     }
 
-    /// What is wrong with the bytes.
+    /// The error in the bytes.
     pub fn decode_error(&self) -> &DecodeError {
         match self {
             StreamError::Undecodable(object) => &object.error,
@@ -144,7 +147,7 @@ impl Sketch {
     pub(super) fn of_json(bytes: &[u8]) -> Self {
         let mut sketch = Sketch::default();
         let mut decoder = Decoder::new();
-        // What stands before the first syntax error is used.
+        // The fields before the first syntax error are used.
         let _ = Reader::new(bytes, &mut decoder).entries(|reader, key| match key {
             b"apiVersion" => optional_text(reader, &mut sketch.api_version),
             b"kind" => optional_text(reader, &mut sketch.kind),
@@ -165,7 +168,8 @@ impl Sketch {
         sketch
     }
 
-    /// Reads only apiVersion and kind, and stops at the first other field: servers write these first.
+    /// Reads only apiVersion and kind, and stops at the first other field: servers write these
+    /// first.
     pub(super) fn of_json_type(bytes: &[u8], decoder: &mut Decoder) -> Self {
         let mut sketch = Sketch::default();
         let mut reader = Reader::new(bytes, decoder);
@@ -219,11 +223,13 @@ impl Sketch {
     pub(super) fn is_other_kind(&self, wanted: &GroupVersionKind) -> bool {
         let is_kind = self.kind.is_empty() || self.kind == wanted.kind;
         let version: GroupVersion = self.api_version.parse().unwrap_or_default();
-        let is_version = self.api_version.is_empty() || version.group == wanted.group && version.version == wanted.version;
+        let is_version =
+            self.api_version.is_empty() || version.group == wanted.group && version.version == wanted.version;
         !is_kind || !is_version
     }
 
-    /// The error of the stream: about this object, if its name is known, and otherwise about all of the stream.
+    /// The error of the stream: about this object, if its name is known, and otherwise about all of
+    /// the stream.
     pub(super) fn into_error(self, verb: Verb, wanted: Option<&GroupVersionKind>, error: DecodeError) -> StreamError {
         let is_other_kind = wanted.is_some_and(|wanted| self.is_other_kind(wanted));
         if !is_other_kind && (!self.is_complete || self.name.is_empty()) {

@@ -36,7 +36,8 @@ pub enum WatchEvent<T> {
 /// How far a watch has come: an object of which only kind and metadata are set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bookmark {
-    /// The kind that the bookmark states, which is that of the watched objects. Empty if it states none.
+    /// The kind that the bookmark states, which is that of the watched objects. Empty if it states
+    /// none.
     pub kind: GroupVersionKind,
     /// The metadata: the version, and perhaps annotations.
     pub metadata: ObjectMeta,
@@ -75,8 +76,9 @@ impl<T: Object> WatchDecoder<T> {
     /// The next event, or `None` until more bytes have come.
     ///
     /// # Errors
-    /// [`StreamError::Undecodable`] if the object of one event cannot be decoded, or states another kind than the type has; the next
-    /// call returns the event behind it. Any other error makes the stream unusable.
+    /// [`StreamError::Undecodable`] if the object of one event cannot be decoded, or states another
+    /// kind than the type has; the next call returns the event behind it. Any other error makes the
+    /// stream unusable.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, StreamError> {
         let mut object = None;
@@ -175,13 +177,14 @@ fn too_long() -> DecodeError {
     DecodeError::new(format!("an event is longer than {EVENT_MAX} bytes"))
 }
 
-/// What can be read of an event whose object cannot be decoded; nothing if the event is about no object.
+/// Reads verb and identity of an event whose object cannot be decoded. `None` if the event has no
+/// object.
 #[cold]
 fn json_sketch(event: &[u8]) -> Option<(Verb, Sketch)> {
     let mut verb = None;
     let mut object = None;
     let mut decoder = Decoder::new();
-    // What stands before the first syntax error is used.
+    // The fields before the first syntax error are used.
     let _ = Reader::new(event, &mut decoder).entries(|reader, key| match key {
         b"type" => {
             verb = verb_of(&reader.string()?);
@@ -196,7 +199,7 @@ fn json_sketch(event: &[u8]) -> Option<(Verb, Sketch)> {
     Some((verb?, Sketch::of_json(object?)))
 }
 
-/// The same of a frame.
+/// Like [`json_sketch`], for a protobuf frame.
 #[cold]
 fn protobuf_sketch(frame: &[u8]) -> Option<(Verb, Sketch)> {
     let (kind, object) = event_parts(frame).ok()?;
@@ -270,7 +273,8 @@ fn kind_of(api_version: &str, kind: Str) -> GroupVersionKind {
     version.with_kind(kind)
 }
 
-/// The type and the object of a `WatchEvent`: field 1, and in field 2 a `RawExtension` with an enveloped object.
+/// The type and the object of a `WatchEvent`: field 1, and in field 2 a `RawExtension` with an
+/// enveloped object.
 fn event_parts(frame: &[u8]) -> Result<(&str, Option<&[u8]>), DecodeError> {
     let (mut kind, mut object) = ("", None);
     let mut fields = Fields::new(frame);

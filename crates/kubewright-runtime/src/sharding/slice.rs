@@ -128,6 +128,10 @@ impl<T: Object> ListerWatcher<T> for Slice<T> {
     fn has_moved(&self) -> bool {
         self.inner.terms() != self.cover.listed().0
     }
+
+    fn is_gone(&self) -> BoxFuture<'_, bool> {
+        self.source.is_gone()
+    }
 }
 
 impl<T> Slice<T> {

@@ -90,7 +90,7 @@ impl<T: Object> Upstream for Shared<T> {
     }
 
     fn back_off(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.begun()[0].back_off(None))
+        Box::pin(self.begun()[0].back_off())
     }
 
     fn health(&self) -> Option<Health> {
