@@ -115,6 +115,10 @@ impl<T: Object> Reflector<T> {
         self.shared.progress().health.state == HealthState::Absent
     }
 
+    pub(crate) fn is_watching(&self) -> bool {
+        self.shared.progress().health.is_healthy()
+    }
+
     /// Waits for as long as failures of the program itself have gone on.
     pub(crate) fn back_off(&self) -> Sleep {
         self.shared.back_off(Failure::Refused, None)

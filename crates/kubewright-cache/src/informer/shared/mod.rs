@@ -109,6 +109,7 @@ impl<T: Object> SharedIndexInformer<T> {
             sources: Mutex::new(Some((sources, options.reflector))),
             reflectors: OnceLock::new(),
             recreated: options.recreated,
+            resync: OnceLock::new(),
         });
         if let Some(metrics) = metrics {
             metrics.watch(shared.clone());
