@@ -435,6 +435,10 @@ impl<T: AnyObject + ?Sized> ReflectorStore<T> for DeltaFifo<T> {
         DeltaFifo::resync(self);
     }
 
+    fn bookmark(&self, version: ResourceVersion) {
+        self.bookmark_in("", version);
+    }
+
     fn known(&self, object: &T) -> Option<Arc<T>> {
         self.shared.options.known_objects.as_ref()?.get(object)
     }

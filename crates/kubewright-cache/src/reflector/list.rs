@@ -75,6 +75,7 @@ impl Shared {
                 Ok(token) => token,
                 // The pages have become too old to go on: all in one piece then.
                 Err(error) if error.is_expired() && options.continue_token.is_some() => {
+                    self.tell(ReflectorError::List(error));
                     whole.objects = nothing();
                     options = first.clone();
                     continue;

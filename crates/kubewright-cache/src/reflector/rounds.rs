@@ -66,6 +66,15 @@ impl Shared {
         })
     }
 
+    /// Does one round, and returns why it ended, or nothing if `stop` was cancelled.
+    pub(super) fn list_and_watch<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, Option<ReflectorError>> {
+        Box::pin(async move {
+            let _on_return = Stopped(self);
+            let Err(error) = stop.run_until_cancelled(self.round()).await?;
+            Some(error)
+        })
+    }
+
     pub(super) fn health(&self) -> Health {
         let undecodable = self.subject.undecodable();
         Health { undecodable, ..self.progress().health.clone() }

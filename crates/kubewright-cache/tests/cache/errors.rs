@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use kubewright_cache::ReflectorOptions;
+use kubewright_cache::{Reflector, ReflectorError, ReflectorOptions, Store};
 use kubewright_client::transport::{TransportError, TransportErrorKind};
 use kubewright_client::{Error, Result};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::stream::{Bookmark, Verb, WatchEvent};
 use kubewright_core::{DynamicObject, GroupVersionKind, StatusReason};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::reflector::{Played, play_with};
 use crate::script::{
     Answer, Script, ended, errs, events_of, list_fails, listed, page, undecodable, watch_fails, watched,
 };
-use crate::support::object;
+use crate::support::{named, object};
 
 async fn play(answers: impl IntoIterator<Item = Answer>) -> Played {
     play_with(Script::new(answers), ReflectorOptions::default(), Duration::from_secs(60)).await
@@ -96,13 +98,14 @@ async fn lists_and_watches_that_are_refused_are_reported() {
         listed("10", "a@1"),
         watch_fails(expired()),
         list_fails(expired()),
+        page("30", "a@1", "next"),
+        list_fails(expired()),
         listed("30", "a@1"),
         watched(""),
     ])
     .await;
-    let expected =
-        ["cannot list: Forbidden", "cannot list: InternalError", "cannot watch: Expired", "cannot list: Expired"];
-    assert_eq!(played.errors, expected);
+    let expected = ["list: Forbidden", "list: InternalError", "watch: Expired", "list: Expired", "list: Expired"];
+    assert_eq!(played.errors, expected.map(|error| format!("cannot {error}")));
 }
 
 // RE-14: the versions of synthetic events come in any order, so none counts before another event.
@@ -185,4 +188,27 @@ async fn a_bookmark_of_another_kind_is_rejected() {
     let played = play_with(Script::new([events(start, true)]).streaming(), options(), Duration::from_secs(60)).await;
     assert_eq!(played.errors, ["unexpected bookmark of kind example.com/v1, Kind=Bar"]);
     assert_eq!((played.objects().as_str(), played.store.resource_version().as_str()), ("a@1", "10"));
+}
+
+// Go's ListAndWatch: one round, and why it ended.
+#[tokio::test(start_paused = true)]
+async fn one_round_lists_and_watches_and_says_why_it_ended() {
+    let expired = || failure(StatusReason::Expired);
+    let script = Script::new([listed("10", "a@1"), errs("+b@11", expired()), listed("20", "c@12"), watched("")]);
+    let store = Store::default();
+    let reflector = Reflector::new(script, store.clone(), ReflectorOptions::default());
+    let stop = CancellationToken::new();
+    let error = reflector.list_and_watch(&stop).await.expect("the watch has expired");
+    assert!(matches!(&error, ReflectorError::Watch(error) if error.is_expired()), "{error}");
+    assert_eq!(named(&store.snapshot()), ["a@1", "b@11"]);
+    stop.cancel();
+    assert!(reflector.list_and_watch(&stop).await.is_none());
+    let started = CancellationToken::new();
+    let stops = async {
+        sleep(Duration::from_secs(1)).await;
+        started.cancel();
+    };
+    let (ended, ()) = tokio::join!(reflector.list_and_watch(&started), stops);
+    assert!(ended.is_none());
+    assert_eq!(named(&store.snapshot()), ["c@12"]);
 }

@@ -316,6 +316,21 @@ async fn a_store_keeps_the_last_good_state() {
     assert_eq!(played.store.resource_version(), "20");
 }
 
+// An object of which no state is known exists nevertheless.
+#[tokio::test(start_paused = true)]
+async fn a_lister_does_not_say_that_an_object_is_missing_which_cannot_be_decoded() {
+    let script = Script::new([listed("10", "a@1 ?b@2"), watched("?~a@11")]);
+    let played = play(script, QueueKind::InOrder, None).await;
+    let lister = played.informer.lister();
+    let resource = kubewright_core::GroupResource::new("example.com", "foos");
+    let require = |name: &str| lister.namespace("default").require(&resource, name);
+    assert!(require("a").is_ok() && lister.is_undecodable(&key("a")));
+    let error = require("b").unwrap_err();
+    assert!(error.is_internal_error() && !error.is_not_found(), "{error}");
+    assert!(require("c").unwrap_err().is_not_found());
+    played.running.stop().await;
+}
+
 // A resync of the last good state says nothing about the newest one.
 #[tokio::test(start_paused = true)]
 async fn a_resync_leaves_the_mark() {
