@@ -51,9 +51,8 @@ impl Delta<dyn AnyObject> {
                 Delta::Deleted(Deleted::LastKnown { key, object: object.map(typed) })
             }
             Delta::Replaced(object) => Delta::Replaced(typed(object)),
-            Delta::ReplacedAll { namespace, objects, version } => {
-                Delta::ReplacedAll { namespace, objects: objects.into_iter().map(typed).collect(), version }
-            }
+            Delta::Undecodable(object) => Delta::Undecodable(object),
+            Delta::ReplacedAll { namespace, list } => Delta::ReplacedAll { namespace, list: list.map(typed) },
             Delta::Sync(object) => Delta::Sync(typed(object)),
             Delta::SyncAll => Delta::SyncAll,
             Delta::Bookmark { namespace, version } => Delta::Bookmark { namespace, version },

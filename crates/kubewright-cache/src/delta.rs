@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{ObjectKey, ResourceVersion, Str};
 
 use crate::AnyObject;
@@ -55,6 +56,44 @@ impl<T: AnyObject + ?Sized> Deleted<T> {
     }
 }
 
+/// All objects that exist at one version.
+#[derive(Debug)]
+pub struct ObjectSet<T: ?Sized> {
+    /// The objects, in the order in which the server sent them.
+    pub objects: Vec<Arc<T>>,
+    /// Objects that exist in a state that cannot be decoded or transformed. If an earlier state of
+    /// such an object is known, it is among `objects` as well.
+    pub undecodable: Vec<ObjectIdentity>,
+    /// The version.
+    pub version: ResourceVersion,
+}
+
+impl<T: ?Sized> ObjectSet<T> {
+    /// These objects at this version, all of which could be decoded.
+    pub fn new(objects: impl IntoIterator<Item = Arc<T>>, version: impl Into<ResourceVersion>) -> Self {
+        ObjectSet { objects: objects.into_iter().collect(), undecodable: Vec::new(), version: version.into() }
+    }
+
+    /// The same objects as other types see them.
+    pub(crate) fn map<U: ?Sized>(self, convert: impl FnMut(Arc<T>) -> Arc<U>) -> ObjectSet<U> {
+        let ObjectSet { objects, undecodable, version } = self;
+        ObjectSet { objects: objects.into_iter().map(convert).collect(), undecodable, version }
+    }
+}
+
+impl<T: ?Sized> Default for ObjectSet<T> {
+    fn default() -> Self {
+        ObjectSet::new([], ResourceVersion::default())
+    }
+}
+
+impl<T: ?Sized> Clone for ObjectSet<T> {
+    fn clone(&self) -> Self {
+        let ObjectSet { objects, undecodable, version } = self;
+        ObjectSet { objects: objects.clone(), undecodable: undecodable.clone(), version: version.clone() }
+    }
+}
+
 /// One change on its way to a store.
 #[derive(Debug)]
 #[doc(alias = "DeltaType")]
@@ -67,14 +106,15 @@ pub enum Delta<T: ?Sized> {
     Deleted(Deleted<T>),
     /// A list contains the object, whether it was known or not.
     Replaced(Arc<T>),
+    /// The object exists in a state that cannot be decoded or transformed. Its last good state
+    /// stays, unless that belongs to an object with another uid.
+    Undecodable(ObjectIdentity),
     /// A list: these objects and no others.
     ReplacedAll {
         /// The namespace that was listed; empty if all were, or objects of the cluster.
         namespace: Str,
-        /// The objects in the order of the list.
-        objects: Vec<Arc<T>>,
-        /// The version of the list.
-        version: ResourceVersion,
+        /// All objects of the list.
+        list: ObjectSet<T>,
     },
     /// A periodic reminder of an object that has not changed.
     Sync(Arc<T>),
@@ -96,8 +136,9 @@ impl<T: ?Sized> Clone for Delta<T> {
             Delta::Updated(object) => Delta::Updated(object.clone()),
             Delta::Deleted(deleted) => Delta::Deleted(deleted.clone()),
             Delta::Replaced(object) => Delta::Replaced(object.clone()),
-            Delta::ReplacedAll { namespace, objects, version } => {
-                Delta::ReplacedAll { namespace: namespace.clone(), objects: objects.clone(), version: version.clone() }
+            Delta::Undecodable(object) => Delta::Undecodable(object.clone()),
+            Delta::ReplacedAll { namespace, list } => {
+                Delta::ReplacedAll { namespace: namespace.clone(), list: list.clone() }
             }
             Delta::Sync(object) => Delta::Sync(object.clone()),
             Delta::SyncAll => Delta::SyncAll,
@@ -114,6 +155,7 @@ impl<T: AnyObject + ?Sized> Delta<T> {
     pub fn key(&self) -> Option<ObjectKey> {
         match self {
             Delta::Deleted(deleted) => Some(deleted.key()),
+            Delta::Undecodable(object) => Some(object.key.clone()),
             _ => self.object().map(|object| object.key()),
         }
     }
@@ -125,7 +167,7 @@ impl<T: AnyObject + ?Sized> Delta<T> {
                 Some(object)
             }
             Delta::Deleted(deleted) => deleted.object(),
-            Delta::ReplacedAll { .. } | Delta::SyncAll | Delta::Bookmark { .. } => None,
+            Delta::Undecodable(_) | Delta::ReplacedAll { .. } | Delta::SyncAll | Delta::Bookmark { .. } => None,
         }
     }
 

@@ -22,6 +22,7 @@
 
 mod any_object;
 mod compact;
+mod definition;
 mod delta;
 mod expiration_cache;
 pub mod factory;
@@ -41,7 +42,7 @@ mod until;
 
 pub(crate) use any_object::AnyObject;
 pub use compact::Compact;
-pub use delta::{Deleted, Delta};
+pub use delta::{Deleted, Delta, ObjectSet};
 pub use expiration_cache::ExpirationCache;
 pub use factory::{FactoryOptions, InformerHandle, InformerState, NotSynced, Scoped, SharedInformerFactory, Unsynced};
 pub use informer::{
@@ -58,7 +59,9 @@ pub use queue::{
     BoxFuture, DeltaFifo, DeltaFifoOptions, Fifo, KnownObjects, Process, Queue, QueueClosed, RealFifo, RealFifoOptions,
     ReflectorStore, Transform, TransformError,
 };
-pub use reflector::{Backoff, ErrorHandler, Health, HealthState, Reflector, ReflectorError, ReflectorOptions};
+pub use reflector::{
+    Backoff, ErrorHandler, Health, HealthState, Reflector, ReflectorError, ReflectorOptions, UndecodableObjects,
+};
 pub use store::{
     Change, IndexerConflict, Indexers, NAMESPACE_INDEX, Objects, Query, Snapshot, Store, Transaction, UnknownIndex,
 };

@@ -6,11 +6,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use kubewright_client::{Api, ListStream, MetadataApi, Result, WatchStream};
+use kubewright_client::{Api, Client, ListStream, MetadataApi, Result, WatchStream};
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::options::{ListOptions, WatchOptions};
-use kubewright_core::{Decoder, FieldSelector, Object, Selector, Str, StringPool};
+use kubewright_core::{Decoder, FieldSelector, GroupVersionResource, Object, Selector, Str, StringPool};
 
+use crate::definition::is_gone;
 use crate::lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
 use crate::queue::BoxFuture;
 
@@ -71,6 +72,8 @@ trait Source<T>: Send + Sync {
     fn watch<'a>(&'a self, options: WatchOptions, how: &'a Selection) -> BoxFuture<'a, Result<EventStream<T>>>;
     fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
     fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
+    fn client(&self) -> &Client;
+    fn resource(&self) -> &GroupVersionResource;
 }
 
 impl<T: Object> Source<T> for Api<T> {
@@ -88,6 +91,14 @@ impl<T: Object> Source<T> for Api<T> {
 
     fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>> {
         Box::new(Api::default_answer_timeout(*self, timeout))
+    }
+
+    fn client(&self) -> &Client {
+        Api::client(self)
+    }
+
+    fn resource(&self) -> &GroupVersionResource {
+        Api::resource(self)
     }
 }
 
@@ -117,6 +128,14 @@ impl Source<PartialObjectMetadata> for MetadataApi {
 
     fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<PartialObjectMetadata>> {
         Box::new(MetadataApi::default_answer_timeout(*self, timeout))
+    }
+
+    fn client(&self) -> &Client {
+        MetadataApi::client(self)
+    }
+
+    fn resource(&self) -> &GroupVersionResource {
+        MetadataApi::resource(self)
     }
 }
 
@@ -187,6 +206,12 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     fn watch(&self, mut options: WatchOptions) -> BoxFuture<'_, Result<EventStream<T>>> {
         self.selection.narrow_watch(&mut options);
         self.source.watch(options, &self.selection)
+    }
+
+    /// The proof is that both the definition of the resource and its entry in discovery are
+    /// missing.
+    fn is_gone(&self) -> BoxFuture<'_, bool> {
+        Box::pin(is_gone(self.source.client(), self.source.resource()))
     }
 }
 

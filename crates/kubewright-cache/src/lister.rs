@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{GroupResource, Map, Object, Selector, Str, StringMap};
+use kubewright_core::{GroupResource, Map, Object, ObjectKey, Selector, Str, StringMap};
 
 use crate::store::{NAMESPACE_INDEX, Query, Snapshot, Store, UnknownIndex};
 
@@ -60,9 +60,23 @@ impl<T: Object> Lister<T> {
     /// The same, or the answer that a server would give.
     ///
     /// # Errors
-    /// Not found.
+    /// Not found; or an internal error if the object exists and none of its states could be decoded.
     pub fn require(&self, resource: &GroupResource, name: &str) -> Result<Arc<T>, Box<Status>> {
-        self.get(name).ok_or_else(|| Box::new(Status::not_found(resource, name)))
+        self.get(name).ok_or_else(|| self.missing(resource, "", name))
+    }
+
+    /// Whether the newest state of this object could not be decoded or transformed, as
+    /// [`Store::is_undecodable`] says.
+    pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
+        self.store.is_undecodable(key)
+    }
+
+    fn missing(&self, resource: &GroupResource, namespace: &str, name: &str) -> Box<Status> {
+        let key = ObjectKey::namespaced(namespace, name);
+        if self.is_undecodable(&key) {
+            return Box::new(Status::internal(format!("object {key} exists and cannot be decoded")));
+        }
+        Box::new(Status::not_found(resource, name))
     }
 
     /// All objects that the selector selects.
@@ -122,9 +136,9 @@ impl<T: Object> NamespaceLister<T> {
     /// The same, or the answer that a server would give.
     ///
     /// # Errors
-    /// Not found.
+    /// Not found; or an internal error if the object exists and none of its states could be decoded.
     pub fn require(&self, resource: &GroupResource, name: &str) -> Result<Arc<T>, Box<Status>> {
-        self.get(name).ok_or_else(|| Box::new(Status::not_found(resource, name)))
+        self.get(name).ok_or_else(|| self.lister.missing(resource, &self.namespace, name))
     }
 
     /// All objects of the namespace that the selector selects; by the index `namespace`, or slowly if there is none.

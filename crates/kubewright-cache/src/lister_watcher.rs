@@ -12,8 +12,10 @@ use crate::queue::BoxFuture;
 
 /// Something that can list and watch objects of one kind.
 ///
-/// Clients are one, and tests stand in here. An error [`Error::Decode`](kubewright_client::Error::Decode) in a stream tells
-/// of one object that cannot be read, and the stream goes on; all others end it.
+/// Clients are one, and tests stand in here. The error
+/// [`Error::Undecodable`](kubewright_client::Error::Undecodable) in a stream is about one object
+/// that exists, or was deleted, and cannot be decoded: the stream continues behind it. All other
+/// errors end it.
 pub trait ListerWatcher<T>: Send + Sync + 'static {
     /// Begins a list, or one page of it.
     fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>>;
@@ -32,6 +34,13 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
     /// A watch that expires for this reason counts as no failure, and the next list comes after the shortest delay.
     fn has_moved(&self) -> bool {
         false
+    }
+
+    /// Whether there is proof that the resource itself does not exist any more, and its objects
+    /// with it. Asked after a list or watch was answered with 404. False by default: a 404 alone
+    /// may come from a broken proxy.
+    fn is_gone(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(false))
     }
 }
 

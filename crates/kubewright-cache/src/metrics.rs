@@ -97,6 +97,7 @@ pub(crate) struct Sample {
     pub(crate) version: ResourceVersion,
     pub(crate) objects: u64,
     pub(crate) lists: u64,
+    pub(crate) undecodable: u64,
     pub(crate) lag: u64,
     pub(crate) panics: u64,
     pub(crate) latency: Durations,
@@ -136,7 +137,7 @@ fn gauge_of(version: &ResourceVersion) -> u64 {
 type Encode = fn(&Sample, &mut MetricEncoder<'_>) -> fmt::Result;
 
 /// Name, help, type and value of each metric; the format adds `_total` to counters.
-const METRICS: [(&str, &str, MetricType, Encode); 7] = [
+const METRICS: [(&str, &str, MetricType, Encode); 8] = [
     ("informer_queued_items", "Changes that wait to be applied to the cache", MetricType::Gauge, |sample, encoder| {
         encoder.encode_gauge(&sample.queued)
     }),
@@ -158,6 +159,12 @@ const METRICS: [(&str, &str, MetricType, Encode); 7] = [
     ("informer_lists", "Lists of all objects that were completed", MetricType::Counter, |sample, encoder| {
         encoder.encode_counter::<[(&str, &str); 0], _, u64>(&sample.lists, None)
     }),
+    (
+        "informer_undecodable_objects",
+        "Objects whose newest state cannot be decoded or transformed",
+        MetricType::Gauge,
+        |sample, encoder| encoder.encode_gauge(&sample.undecodable),
+    ),
     ("informer_handler_lag", "Events that wait for the slowest handler", MetricType::Gauge, |sample, encoder| {
         encoder.encode_gauge(&sample.lag)
     }),

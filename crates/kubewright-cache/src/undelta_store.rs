@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
 
+use crate::ObjectSet;
 use crate::queue::{ReflectorStore, TransformError};
 use crate::store::{Snapshot, Store};
 
@@ -100,9 +102,20 @@ impl<T: Object> ReflectorStore<T> for UndeltaStore<T> {
         Ok(())
     }
 
-    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
-        UndeltaStore::replace(self, objects, version);
-        Ok(())
+    fn delete_key(&self, key: ObjectKey) {
+        self.store.delete_key(&key);
+        self.push();
+    }
+
+    fn mark_undecodable(&self, object: ObjectIdentity) {
+        ReflectorStore::mark_undecodable(&self.store, object);
+        self.push();
+    }
+
+    fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError> {
+        let errors = ReflectorStore::replace(&self.store, list);
+        self.push();
+        errors
     }
 
     fn resync(&self) {}

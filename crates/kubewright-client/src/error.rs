@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kubewright_core::DecodeError;
 use kubewright_core::meta::v1::Status;
+use kubewright_core::stream::{StreamError, Undecodable};
 
 use crate::transport::{TransportError, TransportErrorKind};
 
@@ -26,6 +27,9 @@ pub enum Error {
     /// The server's answer is not what was asked for.
     #[error("cannot decode the answer of the server")]
     Decode(#[from] DecodeError),
+    /// One object of a list or watch cannot be decoded. The stream continues behind it.
+    #[error(transparent)]
+    Undecodable(Box<Undecodable>),
     /// The request makes no sense and was not sent.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
@@ -149,7 +153,7 @@ impl Error {
                 error.kind(),
                 TransportErrorKind::Connect | TransportErrorKind::Timeout | TransportErrorKind::Disconnected
             ),
-            Error::Decode(_) | Error::InvalidRequest(_) => false,
+            Error::Decode(_) | Error::Undecodable(_) | Error::InvalidRequest(_) => false,
         }
     }
 
@@ -161,6 +165,15 @@ impl Error {
 
     fn is_of(&self, kind: TransportErrorKind) -> bool {
         matches!(self, Error::Transport(error) if error.kind() == kind)
+    }
+}
+
+impl From<StreamError> for Error {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Undecodable(object) => Error::Undecodable(object),
+            StreamError::Unreadable(error) => Error::Decode(error),
+        }
     }
 }
 

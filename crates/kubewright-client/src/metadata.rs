@@ -38,6 +38,16 @@ impl Client {
 }
 
 impl MetadataApi {
+    /// The client.
+    pub fn client(&self) -> &Client {
+        self.0.client()
+    }
+
+    /// The resource.
+    pub fn resource(&self) -> &GroupVersionResource {
+        self.0.resource()
+    }
+
     /// The same resource in this namespace.
     #[must_use]
     #[doc(alias = "Namespace")]

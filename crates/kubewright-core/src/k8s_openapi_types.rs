@@ -94,6 +94,9 @@ where
     fn group_version_kind(&self) -> GroupVersionKind {
         GroupVersionKind::from_static(T::GROUP, T::VERSION, T::KIND)
     }
+    fn static_kind() -> Option<GroupVersionKind> {
+        Some(GroupVersionKind::from_static(T::GROUP, T::VERSION, T::KIND))
+    }
     openapi_object!(self, self.metadata(), self.metadata_mut(), |object: &mut T| {
         object.metadata_mut().managed_fields = None;
     });
@@ -118,6 +121,9 @@ macro_rules! interop {
         impl $crate::Object for $type {
             fn group_version_kind(&self) -> $crate::GroupVersionKind {
                 $crate::GroupVersionKind::from_static($group, $version, $kind)
+            }
+            fn static_kind() -> Option<$crate::GroupVersionKind> {
+                Some($crate::GroupVersionKind::from_static($group, $version, $kind))
             }
             $crate::openapi_object!(self, self.metadata, self.metadata, |object: &mut $type| {
                 object.metadata.managed_fields = None;

@@ -145,6 +145,11 @@ macro_rules! object_impls {
                 let info = $crate::message::Message::scheme(self).kind.as_ref();
                 info.map(Into::into).unwrap_or_default()
             }
+            #[inline]
+            fn static_kind() -> Option<$crate::GroupVersionKind> {
+                let info = $crate::message::Message::scheme(&Self::default()).kind.as_ref();
+                info.map(Into::into)
+            }
             $crate::object_metadata!();
             #[inline]
             fn from_json(reader: &mut $crate::json::Reader<'_, '_>) -> Result<Self, $crate::DecodeError> {

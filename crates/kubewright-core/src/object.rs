@@ -22,6 +22,12 @@ pub trait Object: Clone + Send + Sync + 'static {
     #[doc(alias = "GVKForObject")]
     fn group_version_kind(&self) -> GroupVersionKind;
 
+    /// The kind that all objects of this type have; none for types such as
+    /// [`DynamicObject`](crate::DynamicObject), whose objects can be of any kind.
+    fn static_kind() -> Option<GroupVersionKind> {
+        None
+    }
+
     /// `metadata.name`, empty if unset.
     fn name(&self) -> &str;
     /// `metadata.namespace`, empty for objects of the cluster.

@@ -77,6 +77,9 @@ fn traits(input: &DeriveInput, resource: &Resource) -> TokenStream {
             fn group_version_kind(&self) -> #root::custom::GroupVersionKind {
                 #root::custom::GroupVersionKind::from_static(#group, #version, #kind)
             }
+            fn static_kind() -> ::std::option::Option<#root::custom::GroupVersionKind> {
+                ::std::option::Option::Some(#root::custom::GroupVersionKind::from_static(#group, #version, #kind))
+            }
             #root::custom::object_metadata!();
             fn from_json(
                 reader: &mut #root::custom::Reader<'_, '_>,

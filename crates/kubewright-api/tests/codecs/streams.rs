@@ -2,10 +2,10 @@
 
 use kubewright_api::core::v1::Pod;
 use kubewright_core::json::Writer;
-use kubewright_core::meta::v1::{ListMeta, PartialObjectMetadata, Status};
+use kubewright_core::meta::v1::{ListMeta, Status};
 use kubewright_core::protobuf::{Encoder, Envelope};
-use kubewright_core::stream::{Encoding, ListDecoder, WatchDecoder, WatchEvent};
-use kubewright_core::{DecodeError, Decoder, DynamicObject, Object, ObjectList};
+use kubewright_core::stream::{Bookmark, Encoding, ListDecoder, WatchDecoder, WatchEvent};
+use kubewright_core::{DecodeError, Decoder, DynamicObject, GroupVersionKind, Object, ObjectList};
 use proptest::prelude::*;
 
 use crate::model::{self, Entropy};
@@ -78,7 +78,10 @@ fn a_watch_in_pieces_of_any_size_is_the_watch() {
             WatchEvent::Added(pods[0].clone()),
             WatchEvent::Modified(pods[1].clone()),
             WatchEvent::Deleted(pods[0].clone()),
-            WatchEvent::Bookmark(Box::new(PartialObjectMetadata { metadata: pods[1].metadata.clone() })),
+            WatchEvent::Bookmark(Box::new(Bookmark {
+                kind: GroupVersionKind::new("", "v1", "Pod"),
+                metadata: pods[1].metadata.clone(),
+            })),
             WatchEvent::Error(Box::new(gone())),
         ];
         assert_eq!(whole, expected);
@@ -136,7 +139,8 @@ fn a_decoder_outlives_the_streams_that_fail() {
         let mut stream = ListDecoder::<Pod>::new(Encoding::Json);
         stream.push(br#"{"items":[{"spec":{"affinity":{"nodeAffinity":7}}}]}"#);
         let error = stream.next(&mut decoder).expect_err("is no object");
-        assert_eq!(error.to_string(), "items[0].spec.affinity.nodeAffinity: expected object, found number");
+        let error = error.decode_error().to_string();
+        assert_eq!(error, "items[0].spec.affinity.nodeAffinity: expected object, found number");
     }
 }
 

@@ -273,6 +273,10 @@ impl<T: Kind> Object for Compact<T> {
         self.change(|object| object.set_owner_references(references));
     }
 
+    fn static_kind() -> Option<GroupVersionKind> {
+        T::static_kind()
+    }
+
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
         let object = T::from_json(reader)?;
         Self::encode(&object, reader.decoder().memory())

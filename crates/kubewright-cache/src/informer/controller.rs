@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::event::Event;
 use super::handler::{EventHandler, Told, tell_when_ready, try_tell};
 use super::process::{Applied, Recreated, Reminder, apply};
-use super::shared::InformerOptions;
+use super::shared::{InformerOptions, QueueKind};
 use crate::Delta;
 use crate::lister_watcher::ListerWatcher;
-use crate::queue::{Process, Queue, RealFifo, RealFifoOptions, ReflectorStore};
+use crate::queue::{DeltaFifo, DeltaFifoOptions, Process, Queue, RealFifo, RealFifoOptions, ReflectorStore};
 use crate::reflector::{Health, Reflector, ReflectorOptions};
 use crate::store::Store;
 use crate::task::take_turns;
@@ -122,7 +122,7 @@ impl<T: Object> Controller<T> {
                 }
                 // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
                 // must not have the server list without end.
-                self.reflector.back_off(None).await;
+                self.reflector.back_off().await;
             }
         };
         stop.run_until_cancelled(work).await;
@@ -208,15 +208,28 @@ pub struct Informer<T> {
 }
 
 impl<T: Object> Informer<T> {
-    /// An informer that has not been run. The handler is called from the loop itself, which waits until it is ready.
+    /// An informer that has not been run. The handler is called from the loop itself, which waits
+    /// until it is ready.
+    ///
+    /// Metrics are for shared informers: the options [`metrics`](InformerOptions::metrics) and
+    /// [`resource`](InformerOptions::resource) are ignored with a warning.
     pub fn new(
         lister_watcher: impl ListerWatcher<T>,
         handler: impl EventHandler<T>,
         options: InformerOptions<T>,
     ) -> Self {
-        let InformerOptions { indexers, mut reflector, resync, recreated, .. } = options;
+        let InformerOptions { indexers, mut reflector, resync, queue, recreated, metrics, resource } = options;
+        if metrics.is_some() || resource.is_some() {
+            tracing::warn!("an informer that is not shared has no metrics");
+        }
         let store = Store::new(indexers);
-        let queue: Arc<dyn Queue<T>> = Arc::new(RealFifo::new(RealFifoOptions::default().known_objects(store.clone())));
+        let queue: Arc<dyn Queue<T>> = match queue {
+            QueueKind::InOrder => Arc::new(RealFifo::new(RealFifoOptions::default().known_objects(store.clone()))),
+            QueueKind::DeltaFifo => {
+                let options = DeltaFifoOptions::default().known_objects(store.clone()).emit_replaced();
+                Arc::new(DeltaFifo::new(options.emit_bookmarks()))
+            }
+        };
         if let Some(period) = resync {
             reflector = reflector.resync_every(period);
         }

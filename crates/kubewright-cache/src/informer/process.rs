@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kubewright_core::Object;
+use kubewright_core::stream::ObjectIdentity;
 
 use super::event::Event;
 use crate::store::{Snapshot, Store, Transaction};
@@ -52,14 +53,20 @@ pub(crate) fn apply<T: Object>(
     store.transaction(|transaction| {
         for delta in deltas {
             match delta {
+                Delta::Sync(object) if is_stored(transaction, &object) => {
+                    // Nothing is written, so that a mark stays.
+                    derived.events.push(Event::Updated { old: object.clone(), new: object });
+                }
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
                     derived.put(transaction, object);
                 }
                 Delta::Deleted(deleted) => derived.delete(transaction, deleted),
-                Delta::ReplacedAll { namespace, objects, version } => {
-                    derived.replace(transaction, &namespace, objects);
-                    transaction.listed(&namespace, version);
-                    // Of one namespace there is no reminder: it would be one of all the others as well.
+                Delta::Undecodable(object) => derived.mark(transaction, object),
+                Delta::ReplacedAll { namespace, list } => {
+                    derived.replace(transaction, &namespace, list.objects, list.undecodable);
+                    transaction.listed(&namespace, list.version);
+                    // A list of one namespace is no resync: it would resync all other namespaces as
+                    // well.
                     if namespace.is_empty() {
                         reminder = Reminder::Repeated;
                     }
@@ -100,19 +107,37 @@ impl<T: Object> Derived<T> {
     fn delete(&mut self, transaction: &mut Transaction<T>, deleted: Deleted<T>) {
         let stored = transaction.delete(&deleted);
         let deleted = match deleted {
+            // Nobody has ever seen the object.
+            Deleted::LastKnown { object: None, .. } if stored.is_none() => return,
             Deleted::LastKnown { key, object: None } => Deleted::LastKnown { key, object: stored },
             deleted => deleted,
         };
         self.events.push(Event::Deleted(deleted));
     }
 
+    /// Keeps the last good state of an object, unless that belongs to an object with another uid,
+    /// which is gone.
+    fn mark(&mut self, transaction: &mut Transaction<T>, object: ObjectIdentity) {
+        if let Some(gone) = transaction.mark_undecodable(object) {
+            self.events.push(Event::Deleted(Deleted::LastKnown { key: gone.key(), object: Some(gone) }));
+        }
+    }
+
     /// Changes only what is different, so that the store before and the one after share the rest: deletions first, then
     /// the rest in the order of the list. Of other namespaces than the one that was listed, if only one was, nothing is changed.
-    fn replace(&mut self, transaction: &mut Transaction<T>, namespace: &str, objects: Vec<Arc<T>>) {
+    fn replace(
+        &mut self,
+        transaction: &mut Transaction<T>,
+        namespace: &str,
+        objects: Vec<Arc<T>>,
+        undecodable: Vec<ObjectIdentity>,
+    ) {
+        transaction.clear_marks(namespace);
         if transaction.is_empty() {
             // All of it is new, and nothing can be gone.
             self.events.reserve_exact(objects.len());
             objects.into_iter().for_each(|object| self.put(transaction, object));
+            undecodable.into_iter().for_each(|object| self.mark(transaction, object));
             return;
         }
         let at_first = self.events.len();
@@ -123,7 +148,12 @@ impl<T: Object> Derived<T> {
             }
         }
         let address = |object: &Arc<T>| Arc::as_ptr(object).addr();
-        let listed: HashSet<usize> = objects.iter().map(address).collect();
+        let mut listed: HashSet<usize> = objects.iter().map(address).collect();
+        for object in undecodable {
+            let key = object.key.clone();
+            self.mark(transaction, object);
+            listed.extend(transaction.get(key.namespace(), key.name()).map(address));
+        }
         let is_in = |object: &T| namespace.is_empty() || object.namespace() == namespace;
         let is_gone = |object: &&Arc<T>| is_in(object) && !listed.contains(&address(object));
         let gone: Vec<Arc<T>> = transaction.snapshot().iter().filter(is_gone).cloned().collect();
@@ -139,6 +169,11 @@ impl<T: Object> Derived<T> {
             self.events.append(&mut changed);
         }
     }
+}
+
+/// Whether the store has this very state.
+fn is_stored<T: Object>(transaction: &Transaction<T>, object: &Arc<T>) -> bool {
+    transaction.get(object.namespace(), object.name()).is_some_and(|stored| Arc::ptr_eq(stored, object))
 }
 
 fn is_another<T: Object>(old: &T, new: &T) -> bool {

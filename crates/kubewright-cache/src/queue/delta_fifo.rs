@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -13,9 +14,9 @@ use tokio::time::Instant;
 use super::populated::Populated;
 use super::{
     BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
-    is_in, shareable, through, tombstone,
+    all_through, is_in, shareable, through, tombstone,
 };
-use crate::{AnyObject, Deleted, Delta};
+use crate::{AnyObject, Deleted, Delta, ObjectSet};
 
 /// Processing that takes longer is worth a note, if this many wait behind it.
 const SLOW: Duration = Duration::from_millis(100);
@@ -119,24 +120,27 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
         DeltaFifo { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new(), options }) }
     }
 
-    /// An object came.
+    /// An object was added.
     ///
     /// # Errors
-    /// If the transform fails, here and below; then nothing is queued.
+    /// If the transform fails. Then [`Delta::Undecodable`] is queued.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = through(&self.shared.options.transform, object.into())?;
-        self.enqueue(Delta::Added(object));
-        Ok(())
+        self.enqueue_transformed(object.into(), Delta::Added)
     }
 
-    /// An object changed.
+    /// An object was modified.
+    ///
+    /// # Errors
+    /// If the transform fails. Then [`Delta::Undecodable`] is queued.
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = through(&self.shared.options.transform, object.into())?;
-        self.enqueue(Delta::Updated(object));
-        Ok(())
+        self.enqueue_transformed(object.into(), Delta::Updated)
     }
 
-    /// An object is gone. Of one that neither the queue nor the consumer knows nothing is queued.
+    /// An object was deleted. Nothing is queued for an object that neither the queue nor the
+    /// consumer knows.
+    ///
+    /// # Errors
+    /// If the transform fails. Then a tombstone is queued.
     pub fn delete(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
         let object = object.into();
         let key = object.key();
@@ -147,38 +151,57 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
                 return Ok(());
             }
         }
-        let object = through(&self.shared.options.transform, object)?;
-        self.enqueue(Delta::Deleted(Deleted::Final(object)));
-        Ok(())
+        match through(&self.shared.options.transform, object) {
+            Ok(object) => {
+                self.enqueue(Delta::Deleted(Deleted::Final(object)));
+                Ok(())
+            }
+            Err(error) => {
+                self.delete_key(key);
+                Err(error)
+            }
+        }
     }
 
-    /// There are these objects and no others: each is queued, then a tombstone for each other one that is known.
-    pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<(), TransformError> {
-        self.replace_in("", objects, ResourceVersion::default())
+    /// An object was deleted whose final state is not available: a tombstone is queued.
+    pub fn delete_key(&self, key: ObjectKey) {
+        self.enqueue(tombstone(key, None));
     }
 
-    /// The same of one namespace: others stay as they are. The empty one stands for all.
-    pub fn replace_in(
-        &self,
-        namespace: &str,
-        objects: impl IntoIterator<Item = Arc<T>>,
-        version: ResourceVersion,
-    ) -> Result<(), TransformError> {
+    /// An object exists in a state that cannot be decoded: [`Delta::Undecodable`] is queued.
+    pub fn mark_undecodable(&self, object: ObjectIdentity) {
+        self.enqueue(Delta::Undecodable(object));
+    }
+
+    /// These objects exist and no others: each is queued, then a tombstone for each other one that
+    /// is known.
+    ///
+    /// Returns the transforms that failed; their objects are queued as [`Delta::Undecodable`].
+    pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Vec<TransformError> {
+        self.replace_in("", ObjectSet::new(objects, ResourceVersion::default()))
+    }
+
+    /// The same for one namespace; other namespaces stay as they are. The empty namespace stands
+    /// for all.
+    pub fn replace_in(&self, namespace: &str, list: ObjectSet<T>) -> Vec<TransformError> {
         let options = &self.shared.options;
-        let objects: Result<Vec<Arc<T>>, _> =
-            objects.into_iter().map(|object| through(&options.transform, object)).collect();
-        let objects = objects?;
+        let (list, errors) = all_through(&options.transform, list);
         let mut state = self.lock();
-        let mut listed: HashSet<ObjectKey> = HashSet::with_capacity(objects.len());
-        for object in objects {
+        let mut listed: HashSet<ObjectKey> = HashSet::with_capacity(list.objects.len() + list.undecodable.len());
+        for object in list.objects {
             listed.insert(object.key());
             state.append(if options.emit_replaced { Delta::Replaced(object) } else { Delta::Sync(object) });
+        }
+        for object in list.undecodable {
+            listed.insert(object.key.clone());
+            state.append(Delta::Undecodable(object));
         }
         let mut gone: Vec<Delta<T>> = Vec::new();
         let is_gone = |key: &ObjectKey| is_in(namespace, key) && !listed.contains(key);
         for (key, deltas) in state.items.iter().filter(|(key, _)| is_gone(key)) {
             // The newest state that is known, be it the one in a tombstone before.
-            gone.push(tombstone(key.clone(), deltas.last().and_then(|delta| delta.object().cloned())));
+            let newest = deltas.iter().rev().find_map(Delta::object);
+            gone.push(tombstone(key.clone(), newest.cloned()));
         }
         if let Some(known) = &options.known_objects {
             let unseen = |key: &ObjectKey| is_gone(key) && !state.items.contains_key(key);
@@ -189,11 +212,11 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
         let count = state.line.len();
         state.populated.by_list(namespace, count);
         if options.emit_bookmarks {
-            state.mark(namespace, version);
+            state.mark(namespace, list.version);
         }
         drop(state);
         self.shared.changed.notify_waiters();
-        Ok(())
+        errors
     }
 
     /// Nothing has changed in a namespace up to this version; in none, if it is empty.
@@ -311,6 +334,19 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
         self.lock().is_closed
     }
 
+    fn enqueue_transformed(&self, object: Arc<T>, delta: fn(Arc<T>) -> Delta<T>) -> Result<(), TransformError> {
+        match through(&self.shared.options.transform, object) {
+            Ok(object) => {
+                self.enqueue(delta(object));
+                Ok(())
+            }
+            Err(error) => {
+                self.mark_undecodable(error.object.clone());
+                Err(error)
+            }
+        }
+    }
+
     fn enqueue(&self, delta: Delta<T>) {
         let mut state = self.lock();
         state.populated.by_change();
@@ -320,7 +356,7 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
     }
 
     fn is_known(&self, key: &ObjectKey) -> bool {
-        self.shared.options.known_objects.as_ref().is_some_and(|known| known.get_by_key(key).is_some())
+        self.shared.options.known_objects.as_ref().is_some_and(|known| known.contains(key))
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -360,10 +396,12 @@ impl<T: AnyObject + ?Sized> State<T> {
     }
 }
 
-/// Of two deletions in a row one is enough: the one that knows the final state, or else the later.
+/// Of two deletions in a row one is enough: the one that knows the final state, or else the one
+/// that knows a state, the later first.
 fn collapse_deletions<T: AnyObject + ?Sized>(deltas: &mut Vec<Delta<T>>) {
-    if let [.., Delta::Deleted(older), Delta::Deleted(_)] = &deltas[..] {
-        let redundant = if older.is_final() { deltas.len() - 1 } else { deltas.len() - 2 };
+    if let [.., Delta::Deleted(older), Delta::Deleted(newer)] = &deltas[..] {
+        let is_older_better = older.is_final() || !newer.is_final() && newer.object().is_none();
+        let redundant = if is_older_better { deltas.len() - 1 } else { deltas.len() - 2 };
         deltas.remove(redundant);
     }
 }
@@ -381,12 +419,24 @@ impl<T: AnyObject + ?Sized> ReflectorStore<T> for DeltaFifo<T> {
         DeltaFifo::delete(self, object)
     }
 
-    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
-        self.replace_in("", objects, version)
+    fn delete_key(&self, key: ObjectKey) {
+        DeltaFifo::delete_key(self, key);
+    }
+
+    fn mark_undecodable(&self, object: ObjectIdentity) {
+        DeltaFifo::mark_undecodable(self, object);
+    }
+
+    fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError> {
+        self.replace_in("", list)
     }
 
     fn resync(&self) {
         DeltaFifo::resync(self);
+    }
+
+    fn bookmark(&self, version: ResourceVersion) {
+        self.bookmark_in("", version);
     }
 
     fn known(&self, object: &T) -> Option<Arc<T>> {

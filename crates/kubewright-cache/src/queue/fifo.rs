@@ -4,11 +4,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
 use tokio::sync::Notify;
 
 use super::populated::Populated;
 use super::{QueueClosed, ReflectorStore, TransformError};
+use crate::ObjectSet;
 
 /// Objects waiting to be processed, each once, at its newest state.
 ///
@@ -100,11 +102,7 @@ impl<T: Object> Fifo<T> {
 
     /// Lets exactly these objects wait.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) {
-        self.change(|state| {
-            state.items = objects.into_iter().map(|object| (object.key(), object)).collect();
-            state.populated.by_list("", state.items.len());
-            state.requeue();
-        });
+        ReflectorStore::replace(self, ObjectSet::new(objects, ResourceVersion::default()));
     }
 
     /// Puts in line what is held but waits nowhere.
@@ -188,6 +186,13 @@ impl<T: Object> State<T> {
         }
     }
 
+    /// Removes a state that belongs to an object with another uid.
+    fn drop_others(&mut self, object: &ObjectIdentity) {
+        if self.items.get(&object.key).is_some_and(|queued| object.is_other_than(queued.uid())) {
+            self.items.remove(&object.key);
+        }
+    }
+
     fn requeue(&mut self) {
         let in_line: HashSet<&ObjectKey> = self.line.iter().collect();
         let missing: Vec<ObjectKey> = self.items.keys().filter(|key| !in_line.contains(key)).cloned().collect();
@@ -221,9 +226,35 @@ impl<T: Object> ReflectorStore<T> for Fifo<T> {
         Ok(())
     }
 
-    fn replace(&self, objects: Vec<Arc<T>>, _: ResourceVersion) -> Result<(), TransformError> {
-        Fifo::replace(self, objects);
-        Ok(())
+    fn delete_key(&self, key: ObjectKey) {
+        self.change(|state| {
+            state.populated.by_change();
+            state.items.remove(&key);
+        });
+    }
+
+    /// The state that waits stays, unless it belongs to another object. There is no place for a
+    /// mark.
+    fn mark_undecodable(&self, object: ObjectIdentity) {
+        self.change(|state| {
+            state.populated.by_change();
+            state.drop_others(&object);
+        });
+    }
+
+    fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError> {
+        self.change(|state| {
+            let mut items: HashMap<ObjectKey, Arc<T>> = HashMap::with_capacity(list.objects.len());
+            for object in &list.undecodable {
+                state.drop_others(object);
+                items.extend(state.items.remove_entry(&object.key));
+            }
+            items.extend(list.objects.into_iter().map(|object| (object.key(), object)));
+            state.items = items;
+            state.populated.by_list("", state.items.len());
+            state.requeue();
+        });
+        Vec::new()
     }
 
     fn resync(&self) {

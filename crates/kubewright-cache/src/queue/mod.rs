@@ -15,6 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
 
 pub use delta_fifo::{DeltaFifo, DeltaFifoOptions};
@@ -22,23 +23,25 @@ pub use fifo::Fifo;
 pub use real_fifo::{RealFifo, RealFifoOptions};
 
 use crate::store::Store;
-use crate::{Deleted, Delta};
+use crate::{Deleted, Delta, ObjectSet};
 
 /// A future in a box, so that traits with asynchronous methods can be objects.
 pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
-/// Changes an object on its way into the cache, for example to drop what nobody reads; called once for each.
+/// Changes an object on its way into the cache, for example to drop fields that nobody reads.
+/// Called once for each state.
 ///
-/// An object for which it fails, or panics, does not enter.
+/// A state for which it fails or panics does not enter the cache. The last good state of the object
+/// stays, and its key is [marked](crate::Store::is_undecodable).
 #[doc(alias = "TransformFunc")]
 pub type Transform<T> = Arc<dyn Fn(T) -> Result<T, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
-/// A transform failed, and the object was left out.
+/// A transform failed or panicked.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot transform {key}")]
+#[error("cannot transform {}", object.key)]
 pub struct TransformError {
     /// The object.
-    pub key: ObjectKey,
+    pub object: ObjectIdentity,
     source: Box<dyn Error + Send + Sync>,
 }
 
@@ -48,13 +51,13 @@ pub(crate) fn transformed<T: Object>(
     object: Arc<T>,
 ) -> Result<Arc<T>, TransformError> {
     let Some(transform) = transform else { return Ok(object) };
-    let key = object.key();
+    let identity = ObjectIdentity::of(&*object);
     // One object that it was not made for must not end the cache of all.
     let transformed = catch_unwind(AssertUnwindSafe(|| transform(Arc::unwrap_or_clone(object))));
     transformed
         .unwrap_or_else(|_| Err("it panicked".into()))
         .map(Arc::new)
-        .map_err(|source| TransformError { key, source })
+        .map_err(|source| TransformError { object: identity, source })
 }
 
 /// A transform as queues keep it, which do not know the size of their objects.
@@ -73,30 +76,70 @@ fn through<T: ?Sized>(transform: &Option<SharedTransform<T>>, object: Arc<T>) ->
     }
 }
 
+/// The set after a transform, if there is one, and the errors. Objects for which it fails are
+/// marked in the set.
+fn all_through<T: ?Sized>(
+    transform: &Option<SharedTransform<T>>,
+    list: ObjectSet<T>,
+) -> (ObjectSet<T>, Vec<TransformError>) {
+    if transform.is_none() {
+        return (list, Vec::new());
+    }
+    let ObjectSet { objects, mut undecodable, version } = list;
+    let mut transformed = Vec::with_capacity(objects.len());
+    let mut errors = Vec::new();
+    for object in objects {
+        match through(transform, object) {
+            Ok(object) => transformed.push(object),
+            Err(error) => {
+                undecodable.push(error.object.clone());
+                errors.push(error);
+            }
+        }
+    }
+    (ObjectSet { objects: transformed, undecodable, version }, errors)
+}
+
 /// The queue was closed, and nothing is left in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is closed")]
 #[doc(alias = "ErrFIFOClosed")]
 pub struct QueueClosed;
 
-/// What a reflector tells of changes.
+/// Where a reflector reports changes: a store, or the queue before one.
 pub trait ReflectorStore<T: ?Sized>: Send + Sync + 'static {
-    /// An object came.
+    /// An object was added.
     ///
     /// # Errors
-    /// If a transform fails, here and below; then the object is left out.
+    /// If a transform fails. Then the object is [marked](Self::mark_undecodable) instead.
     fn add(&self, object: Arc<T>) -> Result<(), TransformError>;
 
-    /// An object changed.
+    /// An object was modified.
+    ///
+    /// # Errors
+    /// If a transform fails. Then the object is [marked](Self::mark_undecodable) instead.
     fn update(&self, object: Arc<T>) -> Result<(), TransformError>;
 
-    /// An object is gone.
+    /// An object was deleted.
+    ///
+    /// # Errors
+    /// If a transform fails. Then the object is [deleted by its key](Self::delete_key) instead.
     fn delete(&self, object: Arc<T>) -> Result<(), TransformError>;
 
-    /// There are these objects and no others.
-    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError>;
+    /// An object was deleted whose final state is not available.
+    fn delete_key(&self, key: ObjectKey);
 
-    /// It is time to look at all objects again, changed or not.
+    /// An object exists in a state that cannot be decoded or transformed.
+    ///
+    /// Its last good state stays, unless the uid shows that it belongs to another object: that one
+    /// was deleted.
+    fn mark_undecodable(&self, object: ObjectIdentity);
+
+    /// These objects exist and no others. Returns the transforms that failed; their objects are
+    /// marked.
+    fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError>;
+
+    /// Replays all objects to the consumer, changed or not.
     fn resync(&self);
 
     /// Nothing has changed up to this version. Ignored by default.
@@ -164,8 +207,13 @@ pub trait KnownObjects<T: ?Sized>: Send + Sync + 'static {
     /// The object that has the key of `object`.
     fn get(&self, object: &T) -> Option<Arc<T>>;
 
-    /// The keys of all objects.
+    /// The keys of all objects, those that are only known to exist included.
     fn list_keys(&self) -> Vec<ObjectKey>;
+
+    /// Whether the object is known to exist, be its state known or not.
+    fn contains(&self, key: &ObjectKey) -> bool {
+        self.get_by_key(key).is_some()
+    }
 }
 
 impl<T: Object> KnownObjects<T> for Store<T> {
@@ -178,7 +226,11 @@ impl<T: Object> KnownObjects<T> for Store<T> {
     }
 
     fn list_keys(&self) -> Vec<ObjectKey> {
-        Store::list_keys(self)
+        self.known_keys()
+    }
+
+    fn contains(&self, key: &ObjectKey) -> bool {
+        self.get_by_key(key).is_some() || self.is_undecodable(key)
     }
 }
 
@@ -199,9 +251,17 @@ impl<T: Object> ReflectorStore<T> for Store<T> {
         Ok(())
     }
 
-    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
-        Store::replace(self, objects, version);
-        Ok(())
+    fn delete_key(&self, key: ObjectKey) {
+        Store::delete_key(self, &key);
+    }
+
+    fn mark_undecodable(&self, object: ObjectIdentity) {
+        self.transaction(|transaction| transaction.mark_undecodable(object));
+    }
+
+    fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError> {
+        self.transaction(|transaction| transaction.replace(list));
+        Vec::new()
     }
 
     fn resync(&self) {}

@@ -4,15 +4,16 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion, Str, hash};
 use tokio::sync::Notify;
 
 use super::populated::Populated;
 use super::{
     BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
-    is_in, shareable, through, tombstone,
+    all_through, is_in, shareable, through, tombstone,
 };
-use crate::{AnyObject, Deleted, Delta};
+use crate::{AnyObject, Deleted, Delta, ObjectSet};
 
 /// How many changes are handed out together at the most.
 const BATCH: usize = 1000;
@@ -114,63 +115,80 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         }
     }
 
-    /// An object came.
+    /// An object was added.
     ///
     /// # Errors
-    /// If the transform fails, here and below; then nothing is queued.
+    /// If the transform fails. Then [`Delta::Undecodable`] is queued.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = through(&self.shared.options.transform, object.into())?;
-        self.enqueue(Delta::Added(object));
-        Ok(())
+        self.enqueue_transformed(object.into(), Delta::Added)
     }
 
-    /// An object changed.
+    /// An object was modified.
+    ///
+    /// # Errors
+    /// If the transform fails. Then [`Delta::Undecodable`] is queued.
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = through(&self.shared.options.transform, object.into())?;
-        self.enqueue(Delta::Updated(object));
-        Ok(())
+        self.enqueue_transformed(object.into(), Delta::Updated)
     }
 
-    /// An object is gone, whether anybody knew of it or not.
+    /// An object was deleted, whether anybody knew of it or not.
+    ///
+    /// # Errors
+    /// If the transform fails. Then a tombstone is queued.
     pub fn delete(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = through(&self.shared.options.transform, object.into())?;
-        self.enqueue(Delta::Deleted(Deleted::Final(object)));
-        Ok(())
+        let object = object.into();
+        let key = object.key();
+        match through(&self.shared.options.transform, object) {
+            Ok(object) => {
+                self.enqueue(Delta::Deleted(Deleted::Final(object)));
+                Ok(())
+            }
+            Err(error) => {
+                self.delete_key(key);
+                Err(error)
+            }
+        }
     }
 
-    /// There are these objects and no others.
+    /// An object was deleted whose final state is not available: a tombstone is queued.
+    pub fn delete_key(&self, key: ObjectKey) {
+        self.enqueue(tombstone(key, None));
+    }
+
+    /// An object exists in a state that cannot be decoded: [`Delta::Undecodable`] is queued.
+    pub fn mark_undecodable(&self, object: ObjectIdentity) {
+        self.enqueue(Delta::Undecodable(object));
+    }
+
+    /// These objects exist and no others.
+    ///
+    /// Returns the transforms that failed; their objects are marked in the list.
     pub fn replace(
         &self,
         objects: impl IntoIterator<Item = Arc<T>>,
         version: impl Into<ResourceVersion>,
-    ) -> Result<(), TransformError> {
-        self.replace_in(Str::new(), objects, version)
+    ) -> Vec<TransformError> {
+        self.replace_in(Str::new(), ObjectSet::new(objects, version))
     }
 
-    /// The same of one namespace: others stay as they are. The empty one stands for all.
-    pub fn replace_in(
-        &self,
-        namespace: Str,
-        objects: impl IntoIterator<Item = Arc<T>>,
-        version: impl Into<ResourceVersion>,
-    ) -> Result<(), TransformError> {
+    /// The same for one namespace; other namespaces stay as they are. The empty namespace stands
+    /// for all.
+    pub fn replace_in(&self, namespace: Str, list: ObjectSet<T>) -> Vec<TransformError> {
         let options = &self.shared.options;
-        let objects: Result<Vec<Arc<T>>, _> =
-            objects.into_iter().map(|object| through(&options.transform, object)).collect();
-        let objects = objects?;
+        let (list, errors) = all_through(&options.transform, list);
         self.change(|state| {
             if options.item_by_item {
-                let gone = self.tombstones(state, &objects, &namespace);
+                let gone = self.tombstones(state, &list, &namespace);
                 state.line.extend(gone);
-                state.line.extend(objects.into_iter().map(Delta::Replaced));
+                state.line.extend(list.objects.into_iter().map(Delta::Replaced));
+                state.line.extend(list.undecodable.into_iter().map(Delta::Undecodable));
             } else {
-                let namespace = namespace.clone();
-                state.line.push_back(Delta::ReplacedAll { namespace, objects, version: version.into() });
+                state.line.push_back(Delta::ReplacedAll { namespace: namespace.clone(), list });
             }
             let count = state.line.len();
             state.populated.by_list(&namespace, count);
         });
-        Ok(())
+        errors
     }
 
     /// Queues a reminder of all objects.
@@ -268,30 +286,47 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
     }
 
     /// Deletions of all in a namespace that its list no longer contains: first of what is queued, then of what only the consumer has.
-    fn tombstones(&self, state: &State<T>, objects: &[Arc<T>], namespace: &str) -> Vec<Delta<T>> {
-        let listed: HashSet<ObjectKey> = objects.iter().map(|object| object.key()).collect();
-        let mut last: HashMap<ObjectKey, &Delta<T>> = HashMap::new();
+    fn tombstones(&self, state: &State<T>, list: &ObjectSet<T>, namespace: &str) -> Vec<Delta<T>> {
+        let mut listed: HashSet<ObjectKey> = list.objects.iter().map(|object| object.key()).collect();
+        listed.extend(list.undecodable.iter().map(|object| object.key.clone()));
+        // Whether the last delta of a key is a deletion, and the newest state that is queued.
+        let mut queued: HashMap<ObjectKey, (bool, Option<&Arc<T>>)> = HashMap::new();
         let mut order: Vec<ObjectKey> = Vec::new();
         for delta in &state.line {
-            if let Some(key) = delta.key()
-                && is_in(namespace, &key)
-                && last.insert(key.clone(), delta).is_none()
-            {
+            let Some(key) = delta.key().filter(|key| is_in(namespace, key)) else { continue };
+            let (is_deleted, newest) = queued.entry(key.clone()).or_insert_with(|| {
                 order.push(key);
-            }
+                (false, None)
+            });
+            *is_deleted = delta.is_deletion();
+            *newest = delta.object().or(*newest);
         }
         let mut gone = Vec::new();
         for key in order.iter().filter(|key| !listed.contains(key)) {
-            if !last[key].is_deletion() {
-                gone.push(tombstone(key.clone(), last[key].object().cloned()));
+            let (is_deleted, newest) = queued[key];
+            if !is_deleted {
+                gone.push(tombstone(key.clone(), newest.cloned()));
             }
         }
         if let Some(known) = &self.shared.options.known_objects {
-            let is_gone = |key: &ObjectKey| is_in(namespace, key) && !listed.contains(key) && !last.contains_key(key);
+            let is_gone = |key: &ObjectKey| is_in(namespace, key) && !listed.contains(key) && !queued.contains_key(key);
             let keys = known.list_keys().into_iter().filter(is_gone);
             gone.extend(keys.map(|key| tombstone(key.clone(), known.get_by_key(&key))));
         }
         gone
+    }
+
+    fn enqueue_transformed(&self, object: Arc<T>, delta: fn(Arc<T>) -> Delta<T>) -> Result<(), TransformError> {
+        match through(&self.shared.options.transform, object) {
+            Ok(object) => {
+                self.enqueue(delta(object));
+                Ok(())
+            }
+            Err(error) => {
+                self.mark_undecodable(error.object.clone());
+                Err(error)
+            }
+        }
     }
 
     fn enqueue(&self, delta: Delta<T>) {
@@ -322,7 +357,9 @@ impl<T: AnyObject + ?Sized> State<T> {
         let mut count = 0;
         for delta in self.line.iter().take(limit) {
             let key = match delta {
-                Delta::Deleted(Deleted::LastKnown { key, .. }) => Some((key.namespace().as_str(), key.name().as_str())),
+                Delta::Deleted(Deleted::LastKnown { key, .. }) | Delta::Undecodable(ObjectIdentity { key, .. }) => {
+                    Some((key.namespace().as_str(), key.name().as_str()))
+                }
                 delta => delta.object().map(|object| (object.namespace(), object.name())),
             };
             match key {
@@ -366,8 +403,16 @@ impl<T: AnyObject + ?Sized> ReflectorStore<T> for RealFifo<T> {
         RealFifo::delete(self, object)
     }
 
-    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
-        RealFifo::replace(self, objects, version)
+    fn delete_key(&self, key: ObjectKey) {
+        RealFifo::delete_key(self, key);
+    }
+
+    fn mark_undecodable(&self, object: ObjectIdentity) {
+        RealFifo::mark_undecodable(self, object);
+    }
+
+    fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError> {
+        self.replace_in(Str::new(), list)
     }
 
     fn resync(&self) {

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest that a server may ask for: one that means 68 years does not mean it.
+/// The longest Retry-After that is honoured.
 const ASKED_MAX: Duration = Duration::from_secs(600);
 
-/// Delays that double from try to try, each lengthened at random so that clients do not come back all at once.
+/// Delays that double from try to try, each lengthened at random so that clients do not return at
+/// the same moment.
 ///
-/// After a quiet time without failures the first delay comes again.
+/// How long a delay can become depends on the failure. A server that cannot be reached, or fails,
+/// may be back at any moment. A server that answers and refuses will do so until somebody changes
+/// something.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backoff {
     /// The first delay. 800 ms by default.
@@ -19,9 +22,14 @@ pub struct Backoff {
     pub factor: f64,
     /// The longest delay, before it is lengthened. 30 s by default.
     pub cap: Duration,
+    /// The longest delay, before it is lengthened, while the server cannot be reached or fails:
+    /// refused and broken connections, timeouts, and answers of 500 and above. 2 s by default, so
+    /// that with the default jitter the next try is at most 4 s away.
+    pub unavailable_cap: Duration,
     /// By which part of itself each delay is lengthened at the most. 1 by default.
     pub jitter: f64,
-    /// How long nothing must fail until the first delay comes again. 2 min by default.
+    /// The sequence starts over when this much time has passed since it last did. 2 min by default.
+    /// It also starts over after a watch that lived for ten seconds.
     pub reset_after: Duration,
 }
 
@@ -31,10 +39,20 @@ impl Default for Backoff {
             initial: Duration::from_millis(800),
             factor: 2.0,
             cap: Duration::from_secs(30),
+            unavailable_cap: Duration::from_secs(2),
             jitter: 1.0,
             reset_after: Duration::from_secs(120),
         }
     }
+}
+
+/// The kind of failure before a delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The server cannot be reached or fails.
+    Unavailable,
+    /// The server answers and refuses, or something here fails.
+    Refused,
 }
 
 /// Where in the sequence a reflector is.
@@ -42,26 +60,33 @@ impl Default for Backoff {
 pub(super) struct Delays {
     backoff: Backoff,
     next: Duration,
-    /// When the last delay was over.
-    until: Option<Instant>,
+    last_reset: Instant,
 }
 
 impl Delays {
     pub(super) fn new(backoff: Backoff) -> Self {
-        Delays { next: backoff.initial, backoff, until: None }
+        Delays { next: backoff.initial, backoff, last_reset: Instant::now() }
     }
 
     /// The next delay, at least as long as the server asks for, within reason.
-    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let now = Instant::now();
-        if self.until.is_some_and(|until| now.saturating_duration_since(until) >= self.backoff.reset_after) {
-            self.next = self.backoff.initial;
+    pub(super) fn next(&mut self, failure: Failure, asked: Option<Duration>) -> Duration {
+        if self.last_reset.elapsed() > self.backoff.reset_after {
+            self.reset();
         }
-        let delay = self.next.mul_f64(1.0 + self.backoff.jitter * random());
-        self.next = self.next.mul_f64(self.backoff.factor).min(self.backoff.cap);
-        let delay = delay.max(asked.unwrap_or_default().min(ASKED_MAX));
-        self.until = Some(now + delay);
-        delay
+        let cap = match failure {
+            Failure::Unavailable => self.backoff.unavailable_cap.min(self.backoff.cap),
+            Failure::Refused => self.backoff.cap,
+        };
+        let base = self.next.min(cap);
+        self.next = base.mul_f64(self.backoff.factor).min(cap);
+        let delay = base.mul_f64(1.0 + self.backoff.jitter * random());
+        delay.max(asked.unwrap_or_default().min(ASKED_MAX))
+    }
+
+    /// Begins anew with the first delay.
+    pub(super) fn reset(&mut self) {
+        self.next = self.backoff.initial;
+        self.last_reset = Instant::now();
     }
 }
 
@@ -75,9 +100,13 @@ pub(super) fn random() -> f64 {
 mod tests {
     use super::*;
 
-    // RE-19, and Go's TestNewReflectorWithCustomBackoff: 10+20+40+80+100 ms.
+    fn next(delays: &mut Delays, failure: Failure) -> u128 {
+        delays.next(failure, None).as_millis()
+    }
+
+    // Go's TestNewReflectorWithCustomBackoff: 10+20+40+80+100 ms.
     #[tokio::test(start_paused = true)]
-    async fn delays_double_up_to_the_cap_and_start_again_after_a_quiet_time() {
+    async fn delays_double_up_to_the_cap() {
         let backoff = Backoff {
             initial: Duration::from_millis(10),
             cap: Duration::from_millis(100),
@@ -85,38 +114,53 @@ mod tests {
             ..Backoff::default()
         };
         let mut delays = Delays::new(backoff);
-        let mut sequence = Vec::new();
-        for _ in 0..6 {
-            let delay = delays.next(None);
-            tokio::time::sleep(delay).await;
-            sequence.push(delay.as_millis());
-        }
+        let sequence: Vec<u128> = (0..6).map(|_| next(&mut delays, Failure::Refused)).collect();
         assert_eq!(sequence, [10, 20, 40, 80, 100, 100]);
-        tokio::time::sleep(Duration::from_secs(120)).await;
-        assert_eq!(delays.next(None).as_millis(), 10);
-        assert_eq!(delays.next(Some(Duration::from_secs(5))).as_secs(), 5);
-        assert_eq!(delays.next(Some(Duration::from_secs(2_147_483_647))).as_secs(), 600);
+        assert_eq!(delays.next(Failure::Refused, Some(Duration::from_secs(5))).as_secs(), 5);
+        assert_eq!(delays.next(Failure::Unavailable, Some(Duration::from_secs(2_147_483_647))).as_secs(), 600);
     }
 
-    // RE-19: Go's numbers.
+    // RE-19: Go's numbers, and a reset two minutes after the last one.
     #[tokio::test(start_paused = true)]
     async fn the_defaults_are_those_of_go() {
         let mut delays = Delays::new(Backoff { jitter: 0.0, ..Backoff::default() });
-        let sequence: Vec<u128> = (0..8).map(|_| delays.next(None).as_millis()).collect();
+        let sequence: Vec<u128> = (0..8).map(|_| next(&mut delays, Failure::Refused)).collect();
         assert_eq!(sequence, [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
-        tokio::time::sleep(Duration::from_secs(30 + 119)).await;
-        assert_eq!(delays.next(None).as_millis(), 30_000, "two minutes after the last delay was over");
-        tokio::time::sleep(Duration::from_secs(30 + 120)).await;
-        assert_eq!(delays.next(None).as_millis(), 800);
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(next(&mut delays, Failure::Refused), 30_000);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(next(&mut delays, Failure::Refused), 800);
+        // Counted from the last reset, not from the last failure.
+        for _ in 0..12 {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            next(&mut delays, Failure::Refused);
+        }
+        assert_eq!(next(&mut delays, Failure::Refused), 30_000);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(next(&mut delays, Failure::Refused), 800);
     }
 
-    #[test]
-    fn jitter_lengthens_within_its_bounds() {
+    #[tokio::test(start_paused = true)]
+    async fn the_current_failure_bounds_the_delay() {
+        let mut delays = Delays::new(Backoff { jitter: 0.0, ..Backoff::default() });
+        for _ in 0..8 {
+            next(&mut delays, Failure::Refused);
+        }
+        assert_eq!(next(&mut delays, Failure::Unavailable), 2000, "whatever happened before");
+        assert_eq!(next(&mut delays, Failure::Refused), 2000, "and it grows from there");
+        assert_eq!(next(&mut delays, Failure::Refused), 4000);
+        delays.reset();
+        let sequence: Vec<u128> = (0..4).map(|_| next(&mut delays, Failure::Unavailable)).collect();
+        assert_eq!(sequence, [800, 1600, 2000, 2000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jitter_lengthens_within_its_bounds() {
         let mut at_most = Delays::new(Backoff { initial: Duration::from_secs(30), ..Backoff::default() });
         for _ in 0..100 {
-            let delay = Delays::new(Backoff::default()).next(None);
+            let delay = Delays::new(Backoff::default()).next(Failure::Refused, None);
             assert!((800..1600).contains(&delay.as_millis()), "{delay:?}");
-            let delay = at_most.next(None);
+            let delay = at_most.next(Failure::Refused, None);
             assert!((30..60).contains(&delay.as_secs()), "{delay:?}");
         }
     }

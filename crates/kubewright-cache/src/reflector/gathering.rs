@@ -1,22 +1,28 @@
 //! The first objects of a watch until all of them are there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kubewright_core::{Object, hash};
+use kubewright_core::stream::ObjectIdentity;
+use kubewright_core::{Object, ObjectKey, ResourceVersion, hash};
 
+use super::intake::Versions;
+use crate::ObjectSet;
 use crate::store::Table;
 
 /// Objects in the order in which they first came, at their newest.
 pub(super) struct Gathering<T> {
     objects: Vec<Option<Arc<T>>>,
-    /// Where an object lies, by the hash of its key: a map of keys, whenever it grows, would read those of all objects again, and a
-    /// million of them are in no processor's memory.
+    /// Positions of objects by the hashes of their keys. A map of keys would read the keys of all
+    /// objects again whenever it grows, which is slow for a million of them.
     positions: Table,
+    /// Objects whose newest state cannot be decoded. An earlier one may be among the objects.
+    undecodable: BTreeMap<ObjectKey, ObjectIdentity>,
 }
 
 impl<T> Default for Gathering<T> {
     fn default() -> Self {
-        Gathering { objects: Vec::new(), positions: Table::default() }
+        Gathering { objects: Vec::new(), positions: Table::default(), undecodable: BTreeMap::new() }
     }
 }
 
@@ -27,8 +33,11 @@ impl<T: Object> Gathering<T> {
     }
 
     pub(super) fn put(&mut self, object: Arc<T>) {
-        let hash = hash_of(&*object);
-        match self.find(hash, &object) {
+        if !self.undecodable.is_empty() {
+            self.undecodable.remove(&object.key());
+        }
+        let hash = hash::key(object.namespace(), object.name());
+        match self.find(hash, object.namespace(), object.name()) {
             Some(position) => self.objects[position as usize] = Some(object),
             None => {
                 self.positions.add(hash, self.objects.len() as u32);
@@ -37,34 +46,51 @@ impl<T: Object> Gathering<T> {
         }
     }
 
-    pub(super) fn remove(&mut self, object: &T) {
-        let hash = hash_of(object);
-        if let Some(position) = self.find(hash, object) {
+    /// Notes that an object exists in a state that cannot be decoded.
+    pub(super) fn mark(&mut self, object: ObjectIdentity) {
+        let position = self.find(object.key.hash_code(), object.key.namespace(), object.key.name());
+        let earlier = position.and_then(|position| self.objects[position as usize].as_ref());
+        if earlier.is_some_and(|earlier| object.is_other_than(earlier.uid())) {
+            self.remove(object.key.namespace(), object.key.name());
+        }
+        self.undecodable.insert(object.key.clone(), object);
+    }
+
+    pub(super) fn remove(&mut self, namespace: &str, name: &str) {
+        if !self.undecodable.is_empty() {
+            self.undecodable.remove(&ObjectKey::namespaced(namespace, name));
+        }
+        let hash = hash::key(namespace, name);
+        if let Some(position) = self.find(hash, namespace, name) {
             self.positions.remove(hash, position);
             self.objects[position as usize] = None;
         }
     }
 
-    pub(super) fn objects(&self) -> impl Iterator<Item = &T> {
-        self.objects.iter().flatten().map(|object| &**object)
+    /// Key and version of each object, at its newest.
+    pub(super) fn versions(&self) -> Versions {
+        let decoded = self.objects.iter().flatten().map(|object| ObjectIdentity::of(&**object));
+        let decoded = decoded.filter(|object| !self.undecodable.contains_key(&object.key));
+        let all = decoded.chain(self.undecodable.values().cloned());
+        all.map(|object| (object.key, object.resource_version.as_str().to_owned())).collect()
     }
 
-    pub(super) fn into_objects(self) -> Vec<Arc<T>> {
+    pub(super) fn into_set(self, version: ResourceVersion) -> ObjectSet<T> {
         drop(self.positions);
-        self.objects.into_iter().flatten().collect()
+        ObjectSet {
+            objects: self.objects.into_iter().flatten().collect(),
+            undecodable: self.undecodable.into_values().collect(),
+            version,
+        }
     }
 
-    /// Where an object with the same key lies.
-    fn find(&self, hash: u32, object: &T) -> Option<u32> {
+    /// The position of the object with this key.
+    fn find(&self, hash: u32, namespace: &str, name: &str) -> Option<u32> {
         self.positions.find(hash, &|position| {
             let known = self.objects[position as usize].as_ref();
-            known.is_some_and(|known| known.name() == object.name() && known.namespace() == object.namespace())
+            known.is_some_and(|known| known.name() == name && known.namespace() == namespace)
         })
     }
-}
-
-fn hash_of<T: Object>(object: &T) -> u32 {
-    hash::key(object.namespace(), object.name())
 }
 
 #[cfg(test)]
@@ -91,10 +117,10 @@ mod tests {
                 }
                 match comes {
                     true => gathering.put(Arc::new(object)),
-                    false => gathering.remove(&object),
+                    false => gathering.remove(object.namespace(), object.name()),
                 }
             }
-            let objects = gathering.into_objects();
+            let objects = gathering.into_set(ResourceVersion::default()).objects;
             let held: Vec<(String, String)> =
                 objects.iter().map(|object| (object.name().into(), object.resource_version().into())).collect();
             let expected: Vec<(String, String)> =

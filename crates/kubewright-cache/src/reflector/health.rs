@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error::ReflectorError;
+use super::marks::UndecodableObjects;
 
 /// How a reflector is doing, as of the moment it was asked.
 #[derive(Debug, Clone)]
@@ -22,8 +23,11 @@ pub struct Health {
     pub lists: u64,
     /// How many tries have failed since something last succeeded.
     pub failures: u32,
-    /// How many objects were left out because they could not be decoded or transformed.
+    /// How many events and objects were reported because they could not be used: of another kind,
+    /// without a name, or not to be decoded or transformed. Only grows.
     pub skipped: u64,
+    /// The objects that cannot be decoded or transformed right now.
+    pub undecodable: UndecodableObjects,
 }
 
 /// What a reflector does.
@@ -38,7 +42,9 @@ pub enum HealthState {
     Watching,
     /// It waits before it tries again.
     BackingOff,
-    /// The server has no such resource, or not any more; it looks from time to time whether it has come.
+    /// The server answered the last request with 404: it has no such resource. The store keeps its
+    /// objects until there is [proof](crate::ListerWatcher::is_gone), and may be stale. Another
+    /// answer or failure ends this state.
     Absent,
     /// It was stopped.
     Stopped,
@@ -54,6 +60,7 @@ impl Health {
             lists: 0,
             failures: 0,
             skipped: 0,
+            undecodable: UndecodableObjects::default(),
         }
     }
 
@@ -76,6 +83,7 @@ impl Health {
             lists: worse.lists.min(better.lists),
             failures: worse.failures.max(better.failures),
             skipped: worse.skipped + better.skipped,
+            undecodable: worse.undecodable.and(better.undecodable),
             ..worse
         }
     }

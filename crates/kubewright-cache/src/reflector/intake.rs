@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use kubewright_client::transport::{TransportError, TransportErrorKind};
 use kubewright_client::{Error, Result};
-use kubewright_core::meta::v1::{ListMeta, PartialObjectMetadata, Status};
+use kubewright_core::meta::v1::{ListMeta, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::stream::Bookmark;
 use kubewright_core::{ObjectKey, ResourceVersion};
 use tokio::time::timeout;
 
-use super::ReflectorError;
-use crate::queue::{BoxFuture, TransformError};
+use super::{ReflectorError, UndecodableObjects};
+use crate::queue::BoxFuture;
 
 /// Where objects of some type come from, and the store that they go to.
 pub(super) trait Subject: Send + Sync {
@@ -20,11 +21,17 @@ pub(super) trait Subject: Send + Sync {
 
     fn has_moved(&self) -> bool;
 
+    /// Whether there is proof that the resource does not exist any more.
+    fn is_gone(&self) -> BoxFuture<'_, bool>;
+
     /// A way in, on which nothing is yet.
     fn intake(&self, purpose: Purpose) -> Box<dyn Intake + '_>;
 
     /// Tells the store that there are no objects.
-    fn empty(&self) -> Result<(), TransformError>;
+    fn empty(&self);
+
+    /// The objects that cannot be decoded.
+    fn undecodable(&self) -> UndecodableObjects;
 
     fn resync(&self);
 
@@ -72,8 +79,9 @@ pub(super) trait Intake: Send {
     /// Takes the next object in, or whatever else comes.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Heard>;
 
-    /// Gives the store what has been gathered. From now on objects are handed on.
-    fn replace(&mut self, version: ResourceVersion) -> Result<(), TransformError>;
+    /// Gives the store what has been gathered. From now on objects are handed on. Returns what is
+    /// to be reported.
+    fn replace(&mut self, version: ResourceVersion) -> Vec<ReflectorError>;
 
     /// The versions of what has been gathered, or noted.
     fn versions(&mut self) -> Versions;
@@ -83,7 +91,7 @@ pub(super) trait Intake: Send {
 pub(super) enum Heard {
     /// An object, and what became of it.
     Object(Taken),
-    Bookmark(Box<PartialObjectMetadata>),
+    Bookmark(Box<Bookmark>),
     /// The end of a list.
     Listed(ListMeta),
     /// The server ends a watch, and tells why.
@@ -96,10 +104,12 @@ pub(super) enum Heard {
 /// What became of an object.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// Its version, if it was one to hand on: what is of another kind does not count, what is left out for what it contains does.
+    /// Its version, decoded or not. Absent if the event was skipped, as one about an object of
+    /// another kind is.
     pub(super) version: Option<ResourceVersion>,
-    pub(super) left_out: Option<Box<ReflectorError>>,
-    /// It was told of as one that came to be.
+    /// An error to be reported.
+    pub(super) error: Option<Box<ReflectorError>>,
+    /// The event was of type `ADDED`.
     pub(super) is_added: bool,
 }
 

@@ -24,17 +24,19 @@ impl Shared {
     pub(super) async fn list_all(&self) -> Result<(), ReflectorError> {
         let version = self.version_to_list_from();
         let mut result = self.list_from(&version).await;
-        if let Err(error) = &result
-            && (error.is_expired() || error.is_too_large_resource_version())
-        {
+        if let Err(error) = result {
+            if !error.is_expired() && !error.is_too_large_resource_version() {
+                return Err(ReflectorError::List(error));
+            }
             self.progress().is_version_unavailable = true;
+            self.tell(ReflectorError::List(error));
             result = self.list_from("").await;
         }
         let mut whole = result.map_err(ReflectorError::List)?;
         if version == "0" && whole.is_paginated {
             self.progress().is_paginated = true;
         }
-        whole.objects.replace(whole.version.clone())?;
+        whole.objects.replace(whole.version.clone()).into_iter().for_each(|error| self.skipped(error));
         self.synced(whole.version);
         Ok(())
     }
@@ -73,6 +75,7 @@ impl Shared {
                 Ok(token) => token,
                 // The pages have become too old to go on: all in one piece then.
                 Err(error) if error.is_expired() && options.continue_token.is_some() => {
+                    self.tell(ReflectorError::List(error));
                     whole.objects = nothing();
                     options = first.clone();
                     continue;
@@ -94,12 +97,11 @@ impl Shared {
             let heard = whole.objects.next_within(patience).await;
             consume_budget().await;
             match heard {
-                Heard::Object(object) => self.note_left_out(object.left_out),
+                Heard::Object(object) => self.report(object.error),
                 Heard::Listed(metadata) => {
                     whole.version = metadata.resource_version.unwrap_or_default().into();
                     return Ok(metadata.continue_.filter(|token| !token.is_empty()));
                 }
-                Heard::Failed(error @ Error::Decode(_)) => self.skipped(ReflectorError::Undecodable(error)),
                 Heard::Failed(error) => return Err(error),
                 Heard::Bookmark(_) | Heard::Status(_) | Heard::Closed => {
                     return Err(Error::InvalidRequest("a list ended without its metadata".to_owned()));

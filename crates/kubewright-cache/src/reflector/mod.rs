@@ -20,6 +20,7 @@ mod gathering;
 mod health;
 mod intake;
 mod list;
+mod marks;
 mod options;
 mod rounds;
 mod typed;
@@ -28,8 +29,7 @@ mod watch;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use kubewright_core::{Object, ResourceVersion};
 use tokio::time::Sleep;
@@ -38,10 +38,12 @@ use tokio_util::sync::CancellationToken;
 pub use backoff::Backoff;
 pub use error::ReflectorError;
 pub use health::{Health, HealthState};
+pub use marks::UndecodableObjects;
 pub use options::{ErrorHandler, ReflectorOptions};
 
 use crate::lister_watcher::ListerWatcher;
 use crate::queue::ReflectorStore;
+use backoff::Failure;
 use rounds::Shared;
 use typed::Typed;
 
@@ -85,7 +87,8 @@ impl<T: Object> Reflector<T> {
         options: ReflectorOptions<T>,
     ) -> Self {
         let ReflectorOptions { mut choices, transform } = options;
-        let typed = Typed { lister_watcher, store, transform, expected_kind: choices.expected_kind.take() };
+        let expected_kind = choices.expected_kind.take();
+        let typed = Typed { lister_watcher, store, transform, expected_kind, marks: Mutex::default() };
         Reflector { shared: Shared::new(Box::new(typed), choices), objects: PhantomData }
     }
 
@@ -94,6 +97,17 @@ impl<T: Object> Reflector<T> {
     /// Nothing that goes wrong ends it. Cancel safe, in that the store is whole at any moment.
     pub async fn run(&self, stop: &CancellationToken) {
         self.shared.run(stop).await;
+    }
+
+    /// Does one round: lists all objects, then watches until only another list helps. Returns why, or
+    /// `None` if `stop` was cancelled.
+    ///
+    /// For those who decide themselves when to try again. The error that is returned is not passed to
+    /// the error handler; those that the round survives are. Cancel safe, in that the store is whole
+    /// at any moment.
+    #[doc(alias = "ListAndWatch")]
+    pub async fn list_and_watch(&self, stop: &CancellationToken) -> Option<ReflectorError> {
+        self.shared.list_and_watch(stop).await
     }
 
     /// How it is doing.
@@ -106,9 +120,19 @@ impl<T: Object> Reflector<T> {
         self.shared.version()
     }
 
-    /// Waits for as long as failures have gone on, or as long as the server has asked for.
-    pub(crate) fn back_off(&self, asked: Option<Duration>) -> Sleep {
-        self.shared.back_off(asked)
+    /// Whether the server says that there is no such resource, so that the store may have objects
+    /// that do not exist any more.
+    pub fn is_absent(&self) -> bool {
+        self.shared.progress().health.state == HealthState::Absent
+    }
+
+    pub(crate) fn is_watching(&self) -> bool {
+        self.shared.progress().health.is_healthy()
+    }
+
+    /// Waits for as long as failures of the program itself have gone on.
+    pub(crate) fn back_off(&self) -> Sleep {
+        self.shared.back_off(Failure::Refused, None)
     }
 }
 

@@ -14,7 +14,29 @@ use crate::queue::Transform;
 /// The shortest a watch may be asked to last.
 const SHORTEST_WATCH: Duration = Duration::from_secs(5 * 60);
 
-/// Told of everything that goes wrong.
+/// Called with each error of a reflector, in the order in which they occur.
+///
+/// It hears of:
+/// - each list that fails ([`List`](ReflectorError::List)), be it at the start or in the middle;
+/// - each watch that is refused, each ERROR event, whatever the reflector does next (410, 429 and
+///   internal errors included), each connection that breaks during a watch, and each stream that
+///   cannot be read ([`Watch`](ReflectorError::Watch));
+/// - each watch that ends within a second without an event
+///   ([`VeryShortWatch`](ReflectorError::VeryShortWatch));
+/// - each object that cannot be decoded or transformed
+///   ([`Undecodable`](ReflectorError::Undecodable), [`Transform`](ReflectorError::Transform)):
+///   once, and again only after it was usable or has another uid;
+/// - each event and bookmark of another kind, and each event whose object has no name
+///   ([`Unexpected`](ReflectorError::Unexpected),
+///   [`UnexpectedBookmark`](ReflectorError::UnexpectedBookmark), or `Undecodable` for a type with a
+///   fixed kind);
+/// - each streaming list that differs from a plain one, if [that is
+///   verified](ReflectorOptions::verify_streaming_lists).
+///
+/// It does not hear of watches that the server ends without an error, of a 404 that repeats the one
+/// before, of a streaming list that the server does not support (the plain list that follows says
+/// whether there is a problem), and of a 410 after
+/// [`ListerWatcher::has_moved`](crate::ListerWatcher::has_moved).
 #[doc(alias = "WatchErrorHandler")]
 pub type ErrorHandler = Arc<dyn Fn(&ReflectorError) + Send + Sync>;
 
@@ -41,6 +63,7 @@ pub(crate) struct Choices {
     pub(super) stream_lists: bool,
     pub(super) verifies: bool,
     pub(super) expected_kind: Option<GroupVersionKind>,
+    pub(super) empties_when_not_found: bool,
 }
 
 impl Default for Choices {
@@ -59,6 +82,7 @@ impl Default for Choices {
             stream_lists: true,
             verifies: false,
             expected_kind: None,
+            empties_when_not_found: false,
         }
     }
 }
@@ -74,6 +98,7 @@ impl Choices {
             retry_internal_errors: self.retry_internal_errors,
             stream_lists: self.stream_lists,
             verifies: self.verifies,
+            empties_when_not_found: self.empties_when_not_found,
             ..Choices::default()
         }
     }
@@ -163,6 +188,18 @@ impl<T> ReflectorOptions<T> {
         self
     }
 
+    /// Takes each answer 404 for proof that the resource is gone, and deletes all its objects from
+    /// the cache.
+    ///
+    /// By default all objects stay until there is [proof](crate::ListerWatcher::is_gone), because a
+    /// broken proxy answers 404 as well. Either way the reflector is
+    /// [`Absent`](crate::HealthState::Absent) meanwhile.
+    #[must_use]
+    pub fn empty_when_not_found(mut self) -> Self {
+        self.choices.empties_when_not_found = true;
+        self
+    }
+
     /// How long to wait between tries.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
@@ -179,7 +216,9 @@ impl<T> ReflectorOptions<T> {
         self
     }
 
-    /// Tells of what goes wrong; it is logged in any case. Called from the reflector's task, so it must be quick.
+    /// Calls `handler` with each error, as [`ErrorHandler`] says. It is called from the reflector's
+    /// task, so it must be quick. A panic in it is logged and ignored. Errors are logged in any
+    /// case.
     #[must_use]
     #[doc(alias = "SetWatchErrorHandler")]
     pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {

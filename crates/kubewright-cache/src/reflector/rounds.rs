@@ -1,16 +1,19 @@
 //! Goes from round to round, and keeps account of how that goes.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kubewright_client::Error;
 use kubewright_core::ResourceVersion;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::Delays;
+use super::backoff::{Delays, Failure};
+use super::error::failure_of;
 use super::intake::Subject;
 use super::options::Choices;
 use super::{Health, HealthState, ReflectorError};
@@ -32,7 +35,11 @@ pub(super) struct Progress {
     pub(super) is_version_unavailable: bool,
     /// A list of anything the server had came in pages, which means that it has no watch cache.
     pub(super) is_paginated: bool,
-    delays: Delays,
+    pub(super) delays: Delays,
+    /// The last watch expired, and none has lived since.
+    pub(super) has_expired: bool,
+    /// The store was emptied because the resource is gone.
+    is_emptied: bool,
     pub(super) internal_errors_since: Option<(Instant, Instant)>,
 }
 
@@ -44,6 +51,8 @@ impl Shared {
             is_version_unavailable: false,
             is_paginated: false,
             delays: Delays::new(choices.backoff.clone()),
+            has_expired: false,
+            is_emptied: false,
             internal_errors_since: None,
         };
         Arc::new(Shared { subject, choices, progress: Mutex::new(progress) })
@@ -57,8 +66,18 @@ impl Shared {
         })
     }
 
+    /// Does one round, and returns why it ended, or nothing if `stop` was cancelled.
+    pub(super) fn list_and_watch<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, Option<ReflectorError>> {
+        Box::pin(async move {
+            let _on_return = Stopped(self);
+            let Err(error) = stop.run_until_cancelled(self.round()).await?;
+            Some(error)
+        })
+    }
+
     pub(super) fn health(&self) -> Health {
-        self.progress().health.clone()
+        let undecodable = self.subject.undecodable();
+        Health { undecodable, ..self.progress().health.clone() }
     }
 
     /// The version that has been seen last.
@@ -68,27 +87,34 @@ impl Shared {
 
     async fn rounds(&self) {
         loop {
-            let result = self.round().await;
-            let has_listed = result.as_ref().err().is_none_or(ReflectorError::is_expired_watch);
-            if has_listed && self.subject.has_moved() {
-                // Nothing has failed. The delay lets moves that come together be listed together.
-                sleep(self.choices.backoff.initial).await;
-                continue;
-            }
-            let asked = match result {
-                Ok(()) => None,
-                Err(error) => {
-                    let asked = error.retry_after();
-                    self.failed(error);
-                    asked
+            let Err(error) = self.round().await;
+            if error.is_expired_watch() {
+                if self.subject.has_moved() {
+                    // Nothing has failed. The delay lets moves that come together be listed
+                    // together.
+                    sleep(self.choices.backoff.initial).await;
+                    continue;
                 }
-            };
-            self.back_off(asked).await;
+                // The server has just answered, and only a list helps. One that does nothing but
+                // expire is not asked in a hot loop.
+                if !std::mem::replace(&mut self.progress().has_expired, true) {
+                    self.reported(error);
+                    continue;
+                }
+            }
+            let (failure, asked) = (error.failure(), error.retry_after());
+            if error.is_not_found() {
+                self.not_found(error).await;
+            } else {
+                self.leave_absent();
+                self.reported(error);
+            }
+            self.back_off(failure, asked).await;
         }
     }
 
-    /// Reads all objects and follows changes until neither goes on.
-    async fn round(&self) -> Result<(), ReflectorError> {
+    /// Reads all objects and follows changes until only another list helps.
+    async fn round(&self) -> Result<Infallible, ReflectorError> {
         if self.health().state != HealthState::Absent {
             self.progress().health.enter(HealthState::Listing);
         }
@@ -97,7 +123,7 @@ impl Shared {
         if stream.is_none() {
             self.list_all().await?;
         }
-        self.watch(stream).await
+        Err(self.watch(stream).await)
     }
 
     /// All objects have been read.
@@ -105,50 +131,73 @@ impl Shared {
         let mut progress = self.progress();
         progress.version = version;
         progress.is_version_unavailable = false;
+        progress.is_emptied = false;
         progress.health.lists += 1;
         progress.health.failures = 0;
         progress.health.last_contact = Some(Instant::now());
         progress.health.enter(HealthState::Watching);
     }
 
-    /// Notes and tells what went wrong.
-    fn failed(&self, error: ReflectorError) {
+    /// Notes and reports that a round has failed.
+    fn reported(&self, error: ReflectorError) {
         let name = &self.choices.name;
-        let (was_absent, had_synced) = {
-            let progress = self.progress();
-            (progress.health.state == HealthState::Absent, progress.health.lists > 0)
+        tracing::warn!(reflector = %name, error = &error as &dyn std::error::Error, "reflector failed, and lists again");
+        self.tell(error);
+    }
+
+    /// The server says that there is no such resource. A broken proxy says so as well, so all
+    /// objects stay, unless there is proof or the user has chosen otherwise. Only the first such
+    /// answer is reported.
+    async fn not_found(&self, error: ReflectorError) {
+        let was_absent = {
+            let mut progress = self.progress();
+            let was_absent = progress.health.state == HealthState::Absent;
+            progress.health.enter(HealthState::Absent);
+            was_absent
         };
-        if error.is_not_found() {
-            self.progress().health.enter(HealthState::Absent);
-            if was_absent {
-                // Known already: a state, not another error.
-                return;
-            }
-            if had_synced && let Err(error) = self.subject.empty() {
-                tracing::warn!(reflector = %name, %error, "cannot empty the store of a resource that is gone");
-            }
+        if !was_absent {
+            self.reported(error);
         }
-        tracing::warn!(reflector = %name, error = &error as &dyn std::error::Error, "reflector failed, and goes on");
-        self.tell(error);
+        let is_emptied = {
+            let progress = self.progress();
+            progress.is_emptied || progress.health.lists == 0
+        };
+        if !is_emptied && (self.choices.empties_when_not_found || self.subject.is_gone().await) {
+            tracing::info!(reflector = %self.choices.name, "the resource is gone, and so are its objects");
+            self.progress().is_emptied = true;
+            self.subject.empty();
+        }
     }
 
-    /// Notes and tells that the server is not there, or too busy: the same is asked again.
-    pub(super) fn turned_away(&self, error: ReflectorError) {
+    /// The current failure is another one.
+    fn leave_absent(&self) {
+        let mut progress = self.progress();
+        if progress.health.state == HealthState::Absent {
+            progress.health.enter(HealthState::BackingOff);
+        }
+    }
+
+    /// Notes and reports that the server is not there, or too busy, and waits before the same
+    /// request is sent again.
+    pub(super) async fn turned_away(&self, error: Error) {
         let name = &self.choices.name;
+        let (failure, asked) = (failure_of(&error), error.retry_after());
         tracing::warn!(reflector = %name, error = &error as &dyn std::error::Error, "reflector waits for the server");
-        self.tell(error);
+        self.leave_absent();
+        self.tell(ReflectorError::Watch(error));
+        self.back_off(failure, asked).await;
     }
 
-    /// Leaves an object out.
+    /// Notes and reports an object that cannot be used.
     pub(super) fn skipped(&self, error: ReflectorError) {
         let name = &self.choices.name;
-        tracing::error!(reflector = %name, error = &error as &dyn std::error::Error, "object left out");
+        tracing::error!(reflector = %name, error = &error as &dyn std::error::Error, "object cannot be used");
         self.progress().health.skipped += 1;
         self.tell(error);
     }
 
-    /// Leaves out what could not be taken in, if anything.
-    pub(super) fn note_left_out(&self, error: Option<Box<ReflectorError>>) {
+    /// The same for what became of an object.
+    pub(super) fn report(&self, error: Option<Box<ReflectorError>>) {
         if let Some(error) = error {
             self.skipped(*error);
         }
@@ -164,13 +213,13 @@ impl Shared {
     }
 
     /// Waits for as long as failures have gone on, or as long as the server has asked for.
-    pub(super) fn back_off(&self, asked: Option<Duration>) -> Sleep {
+    pub(super) fn back_off(&self, failure: Failure, asked: Option<Duration>) -> Sleep {
         let mut progress = self.progress();
         progress.health.failures += 1;
         if progress.health.state != HealthState::Absent {
             progress.health.enter(HealthState::BackingOff);
         }
-        sleep(progress.delays.next(asked))
+        sleep(progress.delays.next(failure, asked))
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {

@@ -34,8 +34,6 @@ impl Shared {
         loop {
             match intake.next_within(patience).await {
                 Heard::Listed(_) | Heard::Closed => return Ok(intake.versions()),
-                // Left out of the stream as well.
-                Heard::Failed(Error::Decode(_)) => {}
                 Heard::Failed(error) => return Err(error),
                 _ => {}
             }

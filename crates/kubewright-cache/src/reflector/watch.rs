@@ -4,28 +4,28 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kubewright_client::Error;
+use kubewright_core::ResourceVersion;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::WatchOptions;
-use kubewright_core::{Object, ResourceVersion};
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::random;
+use super::backoff::{Failure, random};
 use super::intake::{Heard, Intake, Pressure, Purpose};
 use super::rounds::Shared;
 use super::{HealthState, ReflectorError};
 
 /// A watch that lasts less and brings nothing is an error.
 const VERY_SHORT: Duration = Duration::from_secs(1);
+/// After a watch that lasts this long the next failure is a new one.
+const LIVED: Duration = Duration::from_secs(10);
 /// After this long without the end of the first objects somebody should know.
 const SLOW_START: Duration = Duration::from_secs(10);
 /// A watch that outlives the time it was asked to last by this much is one that nobody serves any more.
 const OVERDUE: Duration = Duration::from_secs(60);
 /// Internal errors further apart than this have nothing to do with each other.
 const INTERNAL_ERROR_QUIET: Duration = Duration::from_secs(60);
-/// The annotation of the bookmark that ends the first objects.
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// A watch under way.
 pub(super) struct Watch<'a> {
@@ -40,10 +40,14 @@ pub(super) struct Watch<'a> {
 
 /// How a watch ended.
 enum End {
-    /// The server ended it, or the connection broke.
+    /// The server ended it, or should have.
     Closed,
-    /// The server told why.
+    /// The connection broke.
+    Broken(Error),
+    /// The server ended it with an ERROR event.
     Status(Box<Status>),
+    /// The events cannot be read, so that only a list helps.
+    Unreadable(Error),
 }
 
 /// What came of the first objects of a watch.
@@ -54,8 +58,8 @@ enum Gathered {
 }
 
 impl Shared {
-    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the server cannot do that, or the
-    /// store does not take them.
+    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the
+    /// server cannot do that.
     pub(super) async fn stream_all(&self) -> Option<Watch<'_>> {
         let mut tries = 0;
         loop {
@@ -68,19 +72,15 @@ impl Shared {
                             if self.choices.verifies {
                                 self.verify(&mut *watch.intake, &version).await;
                             }
-                            // All of it was refused: the watch leads on from nothing that the store has.
-                            if let Err(error) = watch.intake.replace(version.clone()) {
-                                tracing::warn!(reflector = %self.choices.name, %error, "a streaming list was refused");
-                                self.tell(error.into());
-                                return None;
-                            }
+                            let errors = watch.intake.replace(version.clone());
+                            errors.into_iter().for_each(|error| self.skipped(error));
                             self.synced(version);
                             return Some(watch);
                         }
                         // Begin anew with nothing; more than once only with patience.
                         Gathered::Closed => {
                             if tries > 1 {
-                                self.back_off(None).await;
+                                self.back_off(Failure::Unavailable, None).await;
                                 self.progress().health.enter(HealthState::Listing);
                             }
                             continue;
@@ -91,13 +91,12 @@ impl Shared {
                 Err(error) => error,
             };
             if error.is_connection_refused() || error.is_too_many_requests() {
-                let asked = error.retry_after();
-                self.turned_away(ReflectorError::Watch(error));
-                self.back_off(asked).await;
+                self.turned_away(error).await;
             } else if error.is_expired() || error.is_too_large_resource_version() {
                 let again = std::mem::replace(&mut self.progress().is_version_unavailable, true);
+                self.tell(ReflectorError::Watch(error));
                 if again {
-                    self.back_off(None).await;
+                    self.back_off(Failure::Refused, None).await;
                 }
             } else {
                 tracing::debug!(reflector = %self.choices.name, %error, "no streaming list, listing instead");
@@ -128,21 +127,25 @@ impl Shared {
             heard_at = Instant::now();
             self.progress().health.last_contact = Some(heard_at);
             match heard {
-                Heard::Object(object) => self.note_left_out(object.left_out),
-                Heard::Bookmark(object) => {
-                    if object.annotations().get(INITIAL_EVENTS_END) == Some("true") {
-                        return Gathered::All(object.resource_version().into());
+                Heard::Object(object) => self.report(object.error),
+                Heard::Bookmark(bookmark) => {
+                    if bookmark.ends_initial_events() {
+                        return Gathered::All(bookmark.resource_version().into());
                     }
                 }
                 Heard::Status(status) => return Gathered::Status(status),
-                Heard::Failed(error @ Error::Decode(_)) => self.skipped(ReflectorError::Undecodable(error)),
-                Heard::Failed(_) | Heard::Listed(_) | Heard::Closed => return Gathered::Closed,
+                Heard::Failed(error) => {
+                    self.tell(ReflectorError::Watch(error));
+                    return Gathered::Closed;
+                }
+                Heard::Listed(_) | Heard::Closed => return Gathered::Closed,
             }
         }
     }
 
-    /// Follows changes until that needs a fresh list. Resumes watches that merely end.
-    pub(super) async fn watch(&self, mut begun: Option<Watch<'_>>) -> Result<(), ReflectorError> {
+    /// Follows changes until only a list helps; returns why. Resumes watches that merely end or
+    /// break.
+    pub(super) async fn watch(&self, mut begun: Option<Watch<'_>>) -> ReflectorError {
         let mut resync_at = self.next_resync();
         loop {
             let mut watch = match begun.take() {
@@ -150,33 +153,45 @@ impl Shared {
                 None => match self.begin_watch().await {
                     Ok(watch) => watch,
                     Err(error) if error.is_connection_refused() || error.is_too_many_requests() => {
-                        let asked = error.retry_after();
-                        self.turned_away(ReflectorError::Watch(error));
-                        self.back_off(asked).await;
+                        self.turned_away(error).await;
                         continue;
                     }
-                    Err(error) => return Err(ReflectorError::Watch(error)),
+                    Err(error) => return ReflectorError::Watch(error),
                 },
             };
             self.progress().health.enter(HealthState::Watching);
             let end = self.follow(&mut watch, &mut resync_at).await;
+            let has_lived = self.note_life(watch.began.elapsed());
             match end {
-                End::Closed if watch.count == 0 && watch.began.elapsed() < VERY_SHORT => {
-                    return Err(ReflectorError::VeryShortWatch);
-                }
+                End::Closed if watch.count == 0 && !has_lived => return ReflectorError::VeryShortWatch,
                 End::Closed => {}
-                End::Status(status) if status.is_too_many_requests() => {
-                    let asked = status.retry_after();
+                End::Broken(error) => {
+                    tracing::debug!(reflector = %self.choices.name, %error, "watch broke off");
+                    self.tell(ReflectorError::Watch(error));
+                    if watch.count == 0 && !has_lived {
+                        self.back_off(Failure::Unavailable, None).await;
+                    }
+                }
+                End::Status(status) if status.is_too_many_requests() => self.turned_away(Error::Status(status)).await,
+                End::Status(status) if status.is_internal_error() && self.may_retry_internal_error() => {
                     self.tell(ReflectorError::Watch(Error::Status(status)));
-                    self.back_off(asked).await;
                 }
-                End::Status(status) if status.is_internal_error() && self.may_retry_internal_error() => {}
-                End::Status(status) => {
-                    tracing::debug!(reflector = %self.choices.name, %status, "watch ended, listing again");
-                    return Ok(());
-                }
+                End::Status(status) => return ReflectorError::Watch(Error::Status(status)),
+                End::Unreadable(error) => return ReflectorError::Watch(error),
             }
         }
+    }
+
+    /// Notes how long a watch has lived; says whether that was long enough to count as a success.
+    fn note_life(&self, life: Duration) -> bool {
+        let mut progress = self.progress();
+        if life >= LIVED {
+            progress.delays.reset();
+        }
+        if life >= VERY_SHORT {
+            progress.has_expired = false;
+        }
+        life >= VERY_SHORT
     }
 
     async fn begin_watch(&self) -> Result<Watch<'_>, Error> {
@@ -239,39 +254,33 @@ impl Shared {
             };
             match heard {
                 Heard::Object(object) => {
-                    watch.is_synthetic &= object.is_added;
-                    self.note_left_out(object.left_out);
-                    self.advance(watch, object.version);
+                    self.report(object.error);
+                    if let Some(version) = object.version {
+                        watch.is_synthetic &= object.is_added;
+                        self.advance(watch, version);
+                    }
                 }
-                Heard::Bookmark(object) => {
+                Heard::Bookmark(bookmark) => {
                     watch.is_synthetic = false;
-                    let version = ResourceVersion::from(object.resource_version());
+                    let version = ResourceVersion::from(bookmark.resource_version());
                     self.subject.bookmark(version.clone());
-                    self.advance(watch, Some(version));
+                    self.advance(watch, version);
                 }
                 Heard::Status(status) => return End::Status(status),
-                Heard::Failed(error @ Error::Decode(_)) => {
-                    // Not counted: if the stream ends here and brought nothing else, it is not to be resumed at once.
-                    self.skipped(ReflectorError::Undecodable(error));
-                }
-                Heard::Failed(error) => {
-                    tracing::debug!(reflector = %self.choices.name, %error, "watch broke off");
-                    return End::Closed;
-                }
+                Heard::Failed(error @ Error::Decode(_)) => return End::Unreadable(error),
+                Heard::Failed(error) => return End::Broken(error),
                 Heard::Listed(_) | Heard::Closed => return End::Closed,
             }
         }
     }
 
     /// Notes that the store has been told of one event.
-    fn advance(&self, watch: &mut Watch<'_>, version: Option<ResourceVersion>) {
+    fn advance(&self, watch: &mut Watch<'_>, version: ResourceVersion) {
         {
             let mut progress = self.progress();
             progress.health.last_contact = Some(Instant::now());
             progress.health.failures = 0;
-            if let Some(version) = version
-                && !watch.is_synthetic
-            {
+            if !watch.is_synthetic && !version.is_empty() {
                 progress.version = version;
             }
         }

@@ -12,6 +12,7 @@
 
 mod buckets;
 mod index;
+mod marks;
 mod numbers;
 mod objects;
 mod published;
@@ -38,7 +39,7 @@ pub use snapshot::{Change, Snapshot};
 pub(crate) use table::Table;
 pub use transaction::Transaction;
 
-use crate::Deleted;
+use crate::{Deleted, ObjectSet};
 use published::Published;
 use state::State;
 use transaction::Writer;
@@ -119,6 +120,14 @@ impl<T: Object> Store<T> {
         self.snapshot().keys().collect()
     }
 
+    /// The keys of all objects, and of those that are marked as undecodable and have no known
+    /// state.
+    pub(crate) fn known_keys(&self) -> Vec<ObjectKey> {
+        let snapshot = self.snapshot();
+        let unknown = snapshot.undecodable_keys().filter(|key| snapshot.get_by_key(key).is_none());
+        snapshot.keys().chain(unknown.cloned()).collect()
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.shared.published.look(|state| state.slots.len())
@@ -133,6 +142,14 @@ impl<T: Object> Store<T> {
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> ResourceVersion {
         self.shared.published.look(|state| state.versions.last.clone())
+    }
+
+    /// Whether the newest state of this object could not be decoded or transformed.
+    ///
+    /// Then [`get_by_key`](Self::get_by_key) returns an older state, or nothing although the object
+    /// exists.
+    pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
+        self.shared.published.look(|state| state.marks.contains(key))
     }
 
     /// Objects with this value in an index. Takes as long as there are hits.
@@ -196,7 +213,7 @@ impl<T: Object> Store<T> {
 
     /// Holds exactly these objects from now on, all at once.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>, version: impl Into<ResourceVersion>) {
-        self.transaction(|transaction| transaction.replace(objects, version.into()));
+        self.transaction(|transaction| transaction.replace(ObjectSet::new(objects, version)));
     }
 
     /// Nothing has changed up to this version.

@@ -90,6 +90,19 @@ impl<T: Object> Snapshot<T> {
         self.state.versions.of(namespace)
     }
 
+    /// Whether the newest state of this object could not be decoded or transformed.
+    ///
+    /// Then [`get_by_key`](Self::get_by_key) returns an older state, or nothing although the object
+    /// exists.
+    pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
+        self.state.marks.contains(key)
+    }
+
+    /// The keys of all objects whose newest state could not be decoded or transformed, in order.
+    pub fn undecodable_keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.state.marks.keys()
+    }
+
     /// Objects with this value in an index. Takes as long as there are hits.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kubewright_core::{Object, ObjectKey, hash};
 
 use super::index::{Index, UnknownIndex};
+use super::marks::Marks;
 use super::numbers::Numbers;
 use super::objects::Objects;
 use super::query::Query;
@@ -19,6 +20,7 @@ pub(super) struct State<T> {
     pub(super) slots: Slots<T>,
     pub(super) indices: Vec<Index<T>>,
     pub(super) versions: Versions,
+    pub(super) marks: Marks,
 }
 
 impl<T> Clone for State<T> {
@@ -28,13 +30,20 @@ impl<T> Clone for State<T> {
             slots: self.slots.clone(),
             indices: self.indices.clone(),
             versions: self.versions.clone(),
+            marks: self.marks.clone(),
         }
     }
 }
 
 impl<T: Object> State<T> {
     pub(super) fn new(indices: Vec<Index<T>>) -> Self {
-        State { table: Table::default(), slots: Slots::default(), indices, versions: Versions::default() }
+        State {
+            table: Table::default(),
+            slots: Slots::default(),
+            indices,
+            versions: Versions::default(),
+            marks: Marks::default(),
+        }
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use kubewright_core::{Object, Str};
 
+use super::marks::Marks;
 use super::state::State;
 use super::versions::Versions;
 
@@ -90,11 +91,13 @@ impl<T: Object> Log<T> {
         self.steps.is_some()
     }
 
-    /// Plays all on a copy of the state from before; gives the list back to be used again.
-    pub(super) fn replay(self, state: &mut State<T>, versions: &Versions) -> Vec<Step<T>> {
+    /// Replays all steps on a copy of the state before them, and returns the empty list for reuse.
+    /// Versions and marks are those of the state after the last step of all logs.
+    pub(super) fn replay(self, state: &mut State<T>, versions: &Versions, marks: &Marks) -> Vec<Step<T>> {
         let mut steps = self.steps.unwrap_or_default();
         steps.drain(..).for_each(|step| drop(state.apply(self.write, step)));
         state.versions.clone_from(versions);
+        state.marks.clone_from(marks);
         steps
     }
 }

@@ -10,17 +10,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kubewright_core::{Object, ResourceVersion};
+use kubewright_core::stream::ObjectIdentity;
+use kubewright_core::{Object, ObjectKey, ResourceVersion};
 
 use super::buckets::Buckets;
 use super::index::{IndexerConflict, Indexers};
+use super::marks::Marks;
 use super::published::Published;
 use super::slots::Slots;
 use super::snapshot::Snapshot;
 use super::state::State;
 use super::steps::{Log, Step};
 use super::table::Table;
-use crate::Deleted;
+use crate::{Deleted, ObjectSet};
 
 /// How often to look whether a reader has left; long enough for one that is just getting an object.
 const PATIENCE: usize = 100;
@@ -64,8 +66,9 @@ impl<T: Object> Writer<T> {
             Spare::Ready(state) => Some(state),
             Spare::Behind(state, logs) => match left(state, published) {
                 Ok(mut state) => {
-                    let versions = &published.load().versions;
-                    logs.into_iter().for_each(|log| self.steps = log.replay(own(&mut state), versions));
+                    let newest = published.load();
+                    let (versions, marks) = (&newest.versions, &newest.marks);
+                    logs.into_iter().for_each(|log| self.steps = log.replay(own(&mut state), versions, marks));
                     Some(state)
                 }
                 Err(held) => {
@@ -83,7 +86,7 @@ impl<T: Object> Writer<T> {
     pub(super) fn publish(&mut self, transaction: Transaction<T>, published: &Published<State<T>>) -> Outdated<T> {
         let Transaction { state, log } = transaction;
         self.write = log.write;
-        let versions = state.versions.clone();
+        let (versions, marks) = (state.versions.clone(), state.marks.clone());
         let mut before = published.swap(state);
         let spare = std::mem::replace(&mut self.spare, Spare::None);
         if !log.is_complete() {
@@ -100,7 +103,7 @@ impl<T: Object> Writer<T> {
         };
         self.spare = match Arc::get_mut(&mut before) {
             Some(state) => {
-                self.steps = log.replay(state, &versions);
+                self.steps = log.replay(state, &versions, &marks);
                 Spare::Ready(before)
             }
             None => Spare::Behind(before, vec![log]),
@@ -153,7 +156,28 @@ impl<T: Object> Transaction<T> {
     /// Adds an object, or puts it in the place of the one with its key, which is returned.
     pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
         self.move_to(&object);
-        own(&mut self.state).put(object, &mut self.log)
+        let state = own(&mut self.state);
+        if !state.marks.is_empty() {
+            state.marks.remove(&object.key());
+        }
+        state.put(object, &mut self.log)
+    }
+
+    /// Notes that an object exists in a state that cannot be decoded. Its last good state stays. If
+    /// the one in the store has another uid, it was deleted: it is removed and returned.
+    pub fn mark_undecodable(&mut self, object: ObjectIdentity) -> Option<Arc<T>> {
+        let ObjectIdentity { key, resource_version, .. } = &object;
+        let state = own(&mut self.state);
+        state.versions.change(key.namespace(), resource_version.as_str());
+        let is_another = state.get_by_key(key).is_some_and(|stored| object.is_other_than(stored.uid()));
+        let removed = if is_another { state.remove(key.namespace(), key.name(), &mut self.log) } else { None };
+        state.marks.insert(object);
+        removed
+    }
+
+    /// Removes the marks of a namespace; of all, if it is empty.
+    pub(crate) fn clear_marks(&mut self, namespace: &str) {
+        own(&mut self.state).marks.clear(namespace);
     }
 
     /// Removes an object. A last known state, unlike a final one, does not move the version.
@@ -167,14 +191,24 @@ impl<T: Object> Transaction<T> {
         }
     }
 
-    /// Holds exactly these objects from now on.
-    pub fn replace(&mut self, objects: impl IntoIterator<Item = Arc<T>>, version: ResourceVersion) {
+    /// Holds exactly these objects from now on, and the last good states of those that cannot be
+    /// decoded.
+    pub fn replace(&mut self, list: ObjectSet<T>) {
         self.log.give_up();
+        let ObjectSet { objects, undecodable, version } = list;
         let state = own(&mut self.state);
+        let kept: Vec<Arc<T>> = undecodable
+            .iter()
+            .filter_map(|object| {
+                state.get_by_key(&object.key).filter(|stored| !object.is_other_than(stored.uid())).cloned()
+            })
+            .collect();
         state.table = Table::default();
         state.slots = Slots::default();
         state.indices.iter_mut().for_each(|index| index.buckets = Buckets::default());
-        objects.into_iter().for_each(|object| drop(state.put(object, &mut self.log)));
+        state.marks = Marks::default();
+        kept.into_iter().chain(objects).for_each(|object| drop(state.put(object, &mut self.log)));
+        undecodable.into_iter().for_each(|object| state.marks.insert(object));
         self.listed("", version);
     }
 
@@ -197,7 +231,11 @@ impl<T: Object> Transaction<T> {
     }
 
     pub(super) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        own(&mut self.state).remove(namespace, name, &mut self.log)
+        let state = own(&mut self.state);
+        if !state.marks.is_empty() {
+            state.marks.remove(&ObjectKey::namespaced(namespace, name));
+        }
+        state.remove(namespace, name, &mut self.log)
     }
 
     pub(super) fn add_indexers(&mut self, indexers: Indexers<T>) -> Result<(), IndexerConflict> {

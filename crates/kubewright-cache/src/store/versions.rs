@@ -1,8 +1,9 @@
 //! What a store has seen.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use kubewright_core::{ResourceVersion, Str};
+use kubewright_core::{ResourceVersion, Str, compare_resource_versions};
 
 /// Up to which version a store has seen what happened.
 #[derive(Default, Clone)]
@@ -42,11 +43,22 @@ impl Versions {
     }
 
     /// All that happened in a namespace up to this version has been seen; in all, if it is empty.
+    ///
+    /// A queue may deliver a bookmark behind events that are newer. Such a bookmark changes
+    /// nothing.
     pub(super) fn bookmark(&mut self, namespace: &str, version: ResourceVersion) {
+        let is_older = |than: &ResourceVersion| {
+            compare_resource_versions(version.as_str(), than.as_str()).is_some_and(Ordering::is_lt)
+        };
         if !namespace.is_empty() {
-            self.apart.get_or_insert_default().set(namespace, &version);
+            let apart = self.apart.get_or_insert_default();
+            if !apart.of.get(namespace).is_some_and(is_older) {
+                apart.set(namespace, &version);
+            }
         }
-        self.last = version;
+        if !is_older(&self.last) {
+            self.last = version;
+        }
     }
 
     /// Up to where all that happened in a namespace has been seen.
@@ -97,5 +109,17 @@ mod tests {
         assert_eq!(of(&versions, ["a", "b"]), ["7", "7"]);
         versions.bookmark("", "9".into());
         assert_eq!(of(&versions, ["a", "b"]), ["9", "9"]);
+    }
+
+    #[test]
+    fn a_bookmark_behind_newer_events_changes_nothing() {
+        let mut versions = Versions::default();
+        versions.change("a", "12");
+        versions.bookmark("", "10".into());
+        assert_eq!(versions.last.as_str(), "12");
+        versions.list("a", "20".into());
+        versions.change("a", "25");
+        versions.bookmark("a", "22".into());
+        assert_eq!((of(&versions, ["a", "b"]), versions.last.as_str()), (["25", ""], "25"));
     }
 }

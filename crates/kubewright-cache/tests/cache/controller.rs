@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    Config, Controller, DeltaFifo, DeltaFifoOptions, Event, Indexers, Informer, InformerOptions, ReflectorOptions,
-    Store,
+    Config, Controller, DeltaFifo, DeltaFifoOptions, Event, Indexers, Informer, InformerOptions, QueueKind,
+    ReflectorOptions, Store,
 };
 use kubewright_core::{DynamicObject, Object, Str};
 use tokio::sync::mpsc;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::informer::{Log, logging, shown, taken};
 use crate::live::Live;
+use crate::script::{Script, listed, watched};
 use crate::support::{all_shown, named};
 
 // SI-1: Go's Example: a controller over a DeltaFIFO whose process function keeps the store.
@@ -182,4 +183,22 @@ async fn an_informer_of_ones_own_that_lost_some_of_its_list_has_not_synced() {
     assert_eq!(named(&informer.store().snapshot()), ["a@1", "bad@3"]);
     stop.cancel();
     timeout(Duration::from_secs(1), running).await.expect("it stops").unwrap();
+}
+
+// The choice of queue holds for an informer that is not shared as well.
+#[tokio::test(start_paused = true)]
+async fn an_informer_uses_the_queue_of_its_options() {
+    for (queue, expected) in [
+        (QueueKind::InOrder, "+a@1* +b@2* ~a@1>11 xb@2 +c@13"),
+        // All changes of one object come together.
+        (QueueKind::DeltaFifo, "+a@1* ~a@1>11 +b@2* xb@2 +c@13"),
+    ] {
+        let script = Script::new([listed("10", "a@1 b@2"), watched("~a@11 ?-b@12 +c@13 =20")]);
+        let log = Log::default();
+        let informer = Informer::new(script, logging(&log), InformerOptions::default().queue(queue));
+        let stop = CancellationToken::new();
+        let _ = timeout(Duration::from_secs(1), informer.controller().run(&stop)).await;
+        assert_eq!(taken(&log).join(" "), expected, "{queue:?}");
+        assert_eq!(informer.store().resource_version(), "20", "{queue:?}");
+    }
 }

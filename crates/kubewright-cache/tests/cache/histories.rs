@@ -4,13 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kubewright_cache::{Event, HandlerOptions, InformerOptions, Overflow, QueueKind, Recreated, SharedIndexInformer};
-use kubewright_core::{DynamicObject, Object, ObjectKey};
+use kubewright_cache::{
+    Event, HandlerOptions, InformerOptions, Overflow, QueueKind, Recreated, ReflectorOptions, SharedIndexInformer,
+};
+use kubewright_client::Error;
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{DynamicObject, Object, ObjectKey, StatusReason};
 use proptest::{collection::vec, prelude::*};
 use tokio::time::sleep;
 
 use crate::informer::Running;
 use crate::live::Live;
+use crate::script::refused;
 use crate::support::named;
 
 /// What a handler knows of the objects from events alone.
@@ -18,8 +23,9 @@ use crate::support::named;
 struct View(Arc<Mutex<BTreeMap<ObjectKey, String>>>);
 
 impl View {
-    fn handler(&self, recreated: Recreated) -> impl FnMut(&Event<DynamicObject>) + Send + 'static {
+    fn handler(&self, recreated: Recreated, server: &Live) -> impl FnMut(&Event<DynamicObject>) + Send + 'static {
         let view = self.0.clone();
+        let server = server.clone();
         let mut uid_of: BTreeMap<ObjectKey, String> = BTreeMap::new();
         move |event| {
             let mut view = view.lock().unwrap();
@@ -38,7 +44,11 @@ impl View {
                     }
                 }
                 // The deletion of what was never seen, sent twice by the server, is no harm.
-                Event::Deleted(_) => drop(view.remove(&key)),
+                Event::Deleted(deleted) => {
+                    view.remove(&key);
+                    let uid = deleted.object().map(|object| object.uid().to_owned()).unwrap_or_default();
+                    assert!(server.uids().get(key.name().as_str()) != Some(&uid), "{key} is alive");
+                }
             }
         }
     }
@@ -51,6 +61,11 @@ impl View {
 #[derive(Debug, Clone)]
 enum Step {
     Put(u8),
+    /// Puts an object into a state that cannot be decoded, or for which the transform fails or
+    /// panics.
+    PutBad(u8, &'static str),
+    /// The next requests fail.
+    Refuse(u32, fn() -> Error),
     Delete(u8),
     Cut,
     Forget,
@@ -60,10 +75,25 @@ enum Step {
     Join,
 }
 
+const NOT_FOUND: fn() -> Error = || Status::failure(StatusReason::NotFound, "404 page not found").into();
+const FORBIDDEN: fn() -> Error = || Status::failure(StatusReason::Forbidden, "no").into();
+const INTERNAL: fn() -> Error = || Status::failure(StatusReason::InternalError, "etcd").into();
+const REFUSED: fn() -> Error = refused;
+
+/// Fails or panics for objects that say so.
+fn transform(object: DynamicObject) -> Result<DynamicObject, Box<dyn std::error::Error + Send + Sync>> {
+    assert!(object.labels().get("panics").is_none(), "no transform is made for this");
+    if object.labels().get("refused").is_some() { Err("refused".into()) } else { Ok(object) }
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..6u8).prop_map(Step::Put),
+        3 => (0..6u8, prop_oneof![Just("undecodable"), Just("refused"), Just("panics")])
+            .prop_map(|(name, kind)| Step::PutBad(name, kind)),
         4 => (0..6u8).prop_map(Step::Delete),
+        2 => (1..6u32, prop_oneof![Just(NOT_FOUND), Just(FORBIDDEN), Just(INTERNAL), Just(REFUSED)])
+            .prop_map(|(times, error)| Step::Refuse(times, error)),
         1 => Just(Step::Cut),
         1 => Just(Step::Forget),
         1 => Just(Step::Repeat),
@@ -75,15 +105,17 @@ fn step() -> impl Strategy<Value = Step> {
 
 async fn play(steps: Vec<Step>, streams: bool, queue: QueueKind, recreated: Recreated) {
     let server = if streams { Live::streaming() } else { Live::new() };
+    let reflector = ReflectorOptions::default().transform(Arc::new(transform));
     let options = InformerOptions::default().queue(queue).recreated(recreated).resync_every(Duration::from_secs(7));
+    let options = options.reflector(reflector);
     let informer = SharedIndexInformer::new(server.clone(), options);
     let mut views = vec![View::default()];
-    informer.add_handler(views[0].handler(recreated)).unwrap();
+    informer.add_handler(views[0].handler(recreated, &server)).unwrap();
     // Handlers with the smallest of buffers see the same in the end.
     for overflow in [Overflow::Coalesce, Overflow::Replay, Overflow::Block] {
         // A difference between snapshots always shows recreation as such.
         let view = View::default();
-        let handler = view.handler(recreated);
+        let handler = view.handler(recreated, &server);
         informer.add_handler_with(handler, HandlerOptions::default().buffer(1).overflow(overflow)).unwrap();
         views.push(view);
     }
@@ -91,6 +123,8 @@ async fn play(steps: Vec<Step>, streams: bool, queue: QueueKind, recreated: Recr
     for step in steps {
         match step {
             Step::Put(name) => server.put(&format!("o{name}")),
+            Step::PutBad(name, kind) => server.put_bad(&format!("o{name}"), kind),
+            Step::Refuse(times, error) => server.refuse(times, error),
             Step::Delete(name) => server.delete(&format!("o{name}")),
             Step::Cut => server.cut(),
             Step::Forget => server.forget(),
@@ -99,14 +133,26 @@ async fn play(steps: Vec<Step>, streams: bool, queue: QueueKind, recreated: Recr
             Step::Wait(milliseconds) => sleep(Duration::from_millis(milliseconds.into())).await,
             Step::Join => {
                 let view = View::default();
-                informer.add_handler(view.handler(recreated)).unwrap();
+                informer.add_handler(view.handler(recreated, &server)).unwrap();
                 views.push(view);
             }
         }
     }
     sleep(Duration::from_secs(300)).await;
-    let cache = named(&informer.store().snapshot());
-    assert_eq!(cache, server.contents());
+    let snapshot = informer.store().snapshot();
+    let cache = named(&snapshot);
+    // Objects in a bad state are marked. The cache has older states of them, or none.
+    let bad = server.bad();
+    let marked: Vec<String> = snapshot.undecodable_keys().map(|key| key.name().to_string()).collect();
+    assert_eq!(marked, bad);
+    assert_eq!(informer.health().unwrap().undecodable.count, bad.len());
+    let is_good = |object: &String| !bad.iter().any(|name| object.split('@').next() == Some(name));
+    let good = |objects: &[String]| objects.iter().filter(|object| is_good(object)).cloned().collect::<Vec<_>>();
+    assert_eq!(good(&cache), good(&server.contents()));
+    let uids = server.uids();
+    for object in &snapshot {
+        assert_eq!(uids.get(object.name()).map(String::as_str), Some(object.uid()), "an object that is gone");
+    }
     for view in &views {
         assert_eq!(view.contents(), cache);
     }

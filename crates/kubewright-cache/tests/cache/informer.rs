@@ -422,7 +422,7 @@ async fn transforms_and_error_handlers_reach_the_reflector() {
     let snapshot = running.informer.store().snapshot();
     assert_eq!(snapshot.len(), 2);
     assert!(snapshot.iter().all(|object| object.labels().get("seen").is_some()));
-    assert_eq!(taken(&errors), ["cannot list"]);
+    assert_eq!(taken(&errors), ["cannot list", "cannot list", "cannot watch"]);
     assert_eq!(running.informer.health().unwrap().lists, 1);
     running.stop().await;
 }

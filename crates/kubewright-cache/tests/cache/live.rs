@@ -8,11 +8,13 @@ use std::task::{Context, Poll, Waker};
 use futures_core::Stream;
 use kubewright_cache::{BoxFuture, EventStream, ItemStream, Listed, ListerWatcher};
 use kubewright_client::{Error, Result};
-use kubewright_core::meta::v1::{ListMeta, PartialObjectMetadata, Status};
+use kubewright_core::meta::v1::{ListMeta, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
-use kubewright_core::stream::WatchEvent;
+use kubewright_core::stream::{Bookmark, Verb, WatchEvent};
 use kubewright_core::{DynamicObject, Object, Str};
+use tokio::time::Instant;
 
+use crate::script::undecodable;
 use crate::support::object;
 
 #[derive(Clone, Default)]
@@ -34,9 +36,21 @@ struct State {
     creations: u64,
     open: HashSet<u64>,
     next_watch: u64,
+    /// A label for the next object, which says how it is bad.
+    next_label: Option<&'static str>,
+    refusals: Option<(u32, fn() -> Error)>,
+    /// When it was asked for anything.
+    requests: Vec<Instant>,
 }
 
 impl State {
+    fn refuses(&mut self) -> Option<Error> {
+        self.requests.push(Instant::now());
+        let (times, error) = self.refusals.as_mut().filter(|(times, _)| *times > 0)?;
+        *times -= 1;
+        Some(error())
+    }
+
     fn happened(&mut self, event: WatchEvent<DynamicObject>) {
         self.log.push_back((self.version, event));
         self.wakers.drain(..).for_each(Waker::wake);
@@ -57,6 +71,9 @@ impl Live {
         let mut state = self.lock();
         state.version += 1;
         let mut new = (*object(name, state.version)).clone();
+        if let Some(label) = state.next_label.take() {
+            new.metadata.labels.insert(label, "".into());
+        }
         let event = match state.objects.get(name) {
             Some(old) => {
                 new.metadata.uid = old.metadata.uid.clone();
@@ -78,6 +95,40 @@ impl Live {
         state.version += 1;
         old.set_resource_version(&state.version.to_string());
         state.happened(WatchEvent::Deleted(old));
+    }
+
+    /// Creates or changes an object to a state that nobody can decode, or that a transform refuses.
+    pub fn put_bad(&self, name: &str, kind: &'static str) {
+        self.lock().next_label = Some(kind);
+        self.put(name);
+    }
+
+    /// Answers the next `times` requests with this error, and ends all watches.
+    pub fn refuse(&self, times: u32, error: fn() -> Error) {
+        self.lock().refusals = Some((times, error));
+        self.cut();
+    }
+
+    /// Answers again.
+    pub fn recover(&self) {
+        self.lock().refusals = None;
+    }
+
+    /// When it was asked for anything since the last call.
+    pub fn requests(&self) -> Vec<Instant> {
+        std::mem::take(&mut self.lock().requests)
+    }
+
+    /// The names of objects in a bad state.
+    pub fn bad(&self) -> Vec<String> {
+        let state = self.lock();
+        let bad = state.objects.values().filter(|object| !object.metadata.labels.is_empty());
+        bad.map(|object| object.name().to_owned()).collect()
+    }
+
+    /// The names of all objects, with the uids of the objects.
+    pub fn uids(&self) -> BTreeMap<String, String> {
+        self.lock().objects.iter().map(|(name, object)| (name.clone(), object.uid().to_owned())).collect()
     }
 
     /// Ends all watches, as a lost connection does.
@@ -107,8 +158,8 @@ impl Live {
     /// Sends a bookmark.
     pub fn bookmark(&self) {
         let mut state = self.lock();
-        let mut bookmark = Box::<PartialObjectMetadata>::default();
-        bookmark.set_resource_version(&state.version.to_string());
+        let mut bookmark = Box::<Bookmark>::default();
+        bookmark.metadata.resource_version = Some(state.version.to_string().into());
         state.happened(WatchEvent::Bookmark(bookmark));
     }
 
@@ -139,20 +190,27 @@ impl Live {
 
 impl ListerWatcher<DynamicObject> for Live {
     fn list(&self, _: ListOptions) -> BoxFuture<'_, Result<ItemStream<DynamicObject>>> {
-        let state = self.lock();
+        let mut state = self.lock();
+        if let Some(error) = state.refuses() {
+            return Box::pin(async { Err(error) });
+        }
         let metadata = ListMeta { resource_version: Some(state.version.to_string().into()), ..ListMeta::default() };
-        let mut items: VecDeque<_> = state.objects.values().cloned().map(|object| Ok(Listed::Item(object))).collect();
+        let decoded = |object| decoded(object, Verb::Listed).map(Listed::Item);
+        let mut items: VecDeque<_> = state.objects.values().cloned().map(decoded).collect();
         items.push_back(Ok(Listed::End(metadata)));
         Box::pin(async move { Ok(Box::pin(Items(items)) as _) })
     }
 
     fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<EventStream<DynamicObject>>> {
         let version: u64 = options.resource_version.as_deref().unwrap_or("").parse().unwrap_or(0);
+        if let Some(error) = self.lock().refuses() {
+            return Box::pin(async { Err(error) });
+        }
         let answer = if options.send_initial_events == Some(true) {
             let state = self.lock();
             let mut start: VecDeque<_> = state.objects.values().cloned().map(WatchEvent::Added).collect();
-            let mut bookmark = Box::<PartialObjectMetadata>::default();
-            bookmark.set_resource_version(&state.version.to_string());
+            let mut bookmark = Box::<Bookmark>::default();
+            bookmark.metadata.resource_version = Some(state.version.to_string().into());
             bookmark.metadata.annotations.insert("k8s.io/initial-events-end", "true".into());
             start.push_back(WatchEvent::Bookmark(bookmark));
             let version = state.version;
@@ -194,7 +252,7 @@ impl Stream for LiveWatch {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some(event) = self.start.pop_front() {
-            return Poll::Ready(Some(Ok(event)));
+            return Poll::Ready(Some(received(event)));
         }
         let server = self.server.clone();
         let mut state = server.lock();
@@ -204,7 +262,7 @@ impl Stream for LiveWatch {
         match state.log.get(self.position).cloned() {
             Some((_, event)) => {
                 self.position += 1;
-                Poll::Ready(Some(Ok(event)))
+                Poll::Ready(Some(received(event)))
             }
             None => {
                 state.wakers.push(context.waker().clone());
@@ -212,6 +270,21 @@ impl Stream for LiveWatch {
             }
         }
     }
+}
+
+/// An object as a client gets it.
+fn decoded(object: DynamicObject, verb: Verb) -> Result<DynamicObject> {
+    if object.labels().get("undecodable").is_some() { Err(undecodable(verb, &object)) } else { Ok(object) }
+}
+
+/// An event as a client gets it.
+fn received(event: WatchEvent<DynamicObject>) -> Result<WatchEvent<DynamicObject>> {
+    Ok(match event {
+        WatchEvent::Added(object) => WatchEvent::Added(decoded(object, Verb::Added)?),
+        WatchEvent::Modified(object) => WatchEvent::Modified(decoded(object, Verb::Modified)?),
+        WatchEvent::Deleted(object) => WatchEvent::Deleted(decoded(object, Verb::Deleted)?),
+        event => event,
+    })
 }
 
 impl Drop for LiveWatch {

@@ -1,6 +1,8 @@
 //! Caches of several namespaces, each of which is asked for on its own.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kubewright_api::core::v1::{ConfigMap, Namespace};
 use kubewright_apiserver::{ApiServer, Fault, RunningServer};
@@ -249,7 +251,7 @@ async fn a_cache_knows_the_version_of_its_list() {
 
 #[tokio::test]
 async fn a_namespace_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
-    for (code, left) in [(403, "b/x=value"), (404, "")] {
+    for code in [403, 404] {
         let (cluster, factory, maps) = two(FactoryOptions::default()).await;
         for verb in ["list", "watch"] {
             cluster.server.faults().inject(Fault::answer(code).verb(verb).resource("configmaps").namespace("b"));
@@ -257,13 +259,34 @@ async fn a_namespace_that_cannot_be_read_any_more_does_not_hold_up_the_others() 
         cluster.server.faults().cut_watches();
         eventually("that it is told", || maps.health().is_some_and(|health| health.failures > 0)).await;
         cluster.create("a", "y").await;
-        // What is not there any more is gone, and what may not be looked at is kept.
-        let of_b = |what: &Vec<String>| what.iter().filter(|one| one.starts_with("b/")).cloned().collect::<String>();
-        eventually("what happens in a", || contents(&maps).contains(&"a/y=value".to_owned())).await;
-        eventually("what is left of b", || of_b(&contents(&maps)) == left).await;
+        eventually("an object in a", || contents(&maps).contains(&"a/y=value".to_owned())).await;
+        assert!(contents(&maps).contains(&"b/x=value".to_owned()), "neither answer is a deletion");
         cluster.server.faults().clear();
         cluster.create("b", "y").await;
         eventually("b again", || contents(&maps).contains(&"b/y=value".to_owned())).await;
+        factory.shutdown().await;
+    }
+}
+
+// RE-17, SI-5: whichever of the namespaces cannot be read, the others are resynced.
+#[tokio::test]
+async fn a_namespace_that_cannot_be_read_does_not_end_resyncs() {
+    for unreadable in ["a", "b"] {
+        let options = FactoryOptions::default().resync_every(Duration::from_secs(1));
+        let (cluster, factory, maps) = two(options).await;
+        for verb in ["list", "watch"] {
+            cluster.server.faults().inject(Fault::answer(403).verb(verb).resource("configmaps").namespace(unreadable));
+        }
+        cluster.server.faults().cut_watches();
+        eventually("the failure", || maps.health().is_some_and(|health| health.failures > 0)).await;
+        let resyncs = Arc::new(AtomicUsize::new(0));
+        let count = resyncs.clone();
+        let handler = move |event: &Event<ConfigMap>| {
+            let is_resync = event.is_reminder() && event.key().namespace() != unreadable;
+            count.fetch_add(usize::from(is_resync), Ordering::Relaxed);
+        };
+        maps.add_handler(handler).unwrap();
+        eventually("two resyncs", || resyncs.load(Ordering::Relaxed) >= 2).await;
         factory.shutdown().await;
     }
 }

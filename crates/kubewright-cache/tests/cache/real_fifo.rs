@@ -39,7 +39,7 @@ fn play(queue: &RealFifo<DynamicObject>, script: &str) {
             "add" => queue.add(list.remove(0)).unwrap(),
             "update" => queue.update(list.remove(0)).unwrap(),
             "delete" => queue.delete(list.remove(0)).unwrap(),
-            "replace" => queue.replace(list, "7").unwrap(),
+            "replace" => assert!(queue.replace(list, "7").is_empty()),
             "resync" => queue.resync(),
             "bookmark" => queue.bookmark(rest),
             "pop" => drop(pop(queue)),

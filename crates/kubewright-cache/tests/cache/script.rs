@@ -9,10 +9,10 @@ use futures_core::Stream;
 use kubewright_cache::{BoxFuture, EventStream, ItemStream, Listed, ListerWatcher};
 use kubewright_client::transport::{TransportError, TransportErrorKind};
 use kubewright_client::{Error, Result};
-use kubewright_core::meta::v1::{ListMeta, PartialObjectMetadata, Status};
+use kubewright_core::meta::v1::{ListMeta, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
-use kubewright_core::stream::WatchEvent;
-use kubewright_core::{DynamicObject, Object, Str};
+use kubewright_core::stream::{Bookmark, ObjectIdentity, Undecodable, Verb, WatchEvent};
+use kubewright_core::{DecodeError, DynamicObject, Str};
 
 use crate::support::object;
 
@@ -119,7 +119,7 @@ impl<I: Unpin> Stream for Play<I> {
     }
 }
 
-/// A whole list, `a@1 b@2`.
+/// A whole list, `a@1 b@2`. Of `?a@1` only the metadata can be read, of `?` nothing.
 pub fn listed(version: &str, objects: &str) -> Answer {
     page(version, objects, "")
 }
@@ -131,7 +131,11 @@ pub fn page(version: &str, objects: &str, token: &str) -> Answer {
         continue_: (!token.is_empty()).then(|| Str::from(token)),
         ..ListMeta::default()
     };
-    let objects = crate::support::objects(objects).into_iter().map(|object| Ok(Listed::Item((*object).clone())));
+    let objects = objects.split_whitespace().map(|word| match word.strip_prefix('?') {
+        Some("") => Err(Error::Decode(DecodeError::new("garbage"))),
+        Some(word) => Err(undecodable(Verb::Listed, &one(word))),
+        None => Ok(Listed::Item(one(word))),
+    });
     Answer::List(Ok(objects.chain([Ok(Listed::End(metadata))]).collect()))
 }
 
@@ -151,8 +155,10 @@ pub fn watch_fails(error: impl Into<Error>) -> Answer {
     Answer::Watch(Err(error.into()))
 }
 
-/// A watch that stays open after its events: `+a@1` came, `~a@2` changed, `-a@3` went, `=9` is a bookmark, `!9` the one that
-/// ends the first objects, `?` cannot be decoded.
+/// A watch that stays open after its events: `+a@1` came, `~a@2` changed, `-a@3` went, `=9` is a
+/// bookmark, `!9` the one that ends the first objects. Of the objects of `?+a@1`, `?~a@1` and
+/// `?-a@1` only the metadata can be read, of `?` nothing. An object `a#u@1` has the uid `u` rather
+/// than one made of its name.
 pub fn watched(events: &str) -> Answer {
     Answer::Watch(Ok((events_of(events), true)))
 }
@@ -174,22 +180,24 @@ pub fn events_of(text: &str) -> Vec<Result<WatchEvent<DynamicObject>>> {
 }
 
 fn event_of(word: &str) -> Result<WatchEvent<DynamicObject>> {
-    if word == "?" {
-        let bad = kubewright_core::Value::from_json(b"{").unwrap_err();
-        return Err(Error::Decode(bad));
+    if let Some(word) = word.strip_prefix('?') {
+        let verb = match word.get(..1) {
+            None => return Err(Error::Decode(DecodeError::new("garbage"))),
+            Some("+") => Verb::Added,
+            Some("~") => Verb::Modified,
+            Some("-") => Verb::Deleted,
+            Some(other) => panic!("unknown event {other}"),
+        };
+        return Err(undecodable(verb, &one(&word[1..])));
     }
     let (verb, rest) = word.split_at(1);
-    let one = || {
-        let (name, version) = rest.split_once('@').expect("name@version");
-        (*object(name, version)).clone()
-    };
     Ok(match verb {
-        "+" => WatchEvent::Added(one()),
-        "~" => WatchEvent::Modified(one()),
-        "-" => WatchEvent::Deleted(one()),
+        "+" => WatchEvent::Added(one(rest)),
+        "~" => WatchEvent::Modified(one(rest)),
+        "-" => WatchEvent::Deleted(one(rest)),
         "=" | "!" => {
-            let mut bookmark = Box::<PartialObjectMetadata>::default();
-            bookmark.set_resource_version(rest);
+            let mut bookmark = Box::<Bookmark>::default();
+            bookmark.metadata.resource_version = Some(rest.into());
             if verb == "!" {
                 bookmark.metadata.annotations.insert("k8s.io/initial-events-end", "true".into());
             }
@@ -197,6 +205,24 @@ fn event_of(word: &str) -> Result<WatchEvent<DynamicObject>> {
         }
         other => panic!("unknown event {other}"),
     })
+}
+
+/// An object written as `a@1`, or as `a#u@1` with another uid.
+fn one(word: &str) -> DynamicObject {
+    let (name, version) = word.split_once('@').expect("name@version");
+    let (name, uid) = name.split_once('#').unwrap_or((name, ""));
+    let mut one = (*object(name, version)).clone();
+    if !uid.is_empty() {
+        one.metadata.uid = Some(uid.into());
+    }
+    one
+}
+
+/// The error about an object of which only the metadata can be read.
+pub fn undecodable(verb: Verb, object: &DynamicObject) -> Error {
+    let error = DecodeError::new("expected a number");
+    let identity = ObjectIdentity::of(object);
+    Error::Undecodable(Box::new(Undecodable { verb, identity, is_other_kind: false, error }))
 }
 
 /// The error of a server that cannot be reached.

@@ -47,8 +47,13 @@ pub fn shown(delta: &Delta<DynamicObject>) -> String {
         Delta::Deleted(Deleted::LastKnown { key, object }) => {
             format!("Gone {}@{}", key.name(), object.as_ref().map_or("?", |object| object.resource_version()))
         }
-        Delta::ReplacedAll { objects, version, .. } => {
-            format!("ReplacedAll {} at {version}", objects.iter().map(about).collect::<Vec<_>>().join(" "))
+        Delta::Undecodable(object) => format!("Undecodable {}@{}", object.key.name(), object.resource_version),
+        Delta::ReplacedAll { list, .. } => {
+            let objects = list.objects.iter().map(about);
+            let undecodable =
+                list.undecodable.iter().map(|object| format!("?{}@{}", object.key.name(), object.resource_version));
+            let all: Vec<String> = objects.chain(undecodable).collect();
+            format!("ReplacedAll {} at {}", all.join(" "), list.version)
         }
         Delta::SyncAll => "SyncAll".to_owned(),
         Delta::Bookmark { version, .. } => format!("Bookmark {version}"),

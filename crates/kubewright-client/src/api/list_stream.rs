@@ -14,8 +14,10 @@ use crate::error::{Error, Result};
 use crate::rest::Streaming;
 use crate::transport::Body;
 
-/// The objects of a list, each as soon as it has come. Ends after the last one, or after an error, unless that is about one
-/// object that cannot be decoded: the others follow.
+/// The objects of a list, each as soon as it has come.
+///
+/// The stream ends after the last object, or after an error. Only [`Error::Undecodable`] does not
+/// end it: that is about one object, and the others follow.
 pub struct ListStream<T> {
     body: Body,
     /// Absent after the end.
@@ -58,7 +60,7 @@ impl<T: Object> ListStream<T> {
             match list.next(&mut self.decoder) {
                 Ok(Some(item)) => return Poll::Ready(Some(Ok(item))),
                 Ok(None) => {}
-                Err(error) if list.can_go_on() => return Poll::Ready(Some(Err(error.into()))),
+                Err(error) if error.can_go_on() => return Poll::Ready(Some(Err(error.into()))),
                 Err(error) => return self.fail(error.into()),
             }
             match ready!(Pin::new(&mut self.body).poll_next(context)) {

@@ -15,8 +15,10 @@ use crate::transport::{Body, TransportError, TransportErrorKind};
 
 /// The events of a watch as they come.
 ///
-/// Ends without an error when the server ends it between two events, as it does after a while, and after an error
-/// otherwise, unless that is about one event that cannot be decoded: the others follow. [`WatchEvent::Error`] is an event: after it the server sends no more. Dropping the stream ends the watch.
+/// The stream ends without an error when the server ends it between two events, as servers do after
+/// a while, and with an error otherwise. Only [`Error::Undecodable`] does not end it: that is about
+/// one object, and the other events follow. [`WatchEvent::Error`] is an event: after it the server
+/// sends no more. Dropping the stream ends the watch.
 #[doc(alias = "StreamWatcher")]
 pub struct WatchStream<T> {
     /// Absent after the end.
@@ -57,7 +59,7 @@ impl<T: Object> WatchStream<T> {
             match self.events.next(&mut self.decoder) {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Ok(None) => {}
-                Err(error) if self.events.can_go_on() => return Poll::Ready(Some(Err(error.into()))),
+                Err(error) if error.can_go_on() => return Poll::Ready(Some(Err(error.into()))),
                 Err(error) => return self.fail(error.into()),
             }
             match ready!(Pin::new(body).poll_next(context)) {

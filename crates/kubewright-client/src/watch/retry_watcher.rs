@@ -107,7 +107,7 @@ impl<T: Object> RetryWatcher<T> {
                 },
                 Stage::Open(watch) => match watch.next().await {
                     None => self.stage = Stage::Closed,
-                    Some(Err(error @ Error::Decode(_))) => return self.end(error),
+                    Some(Err(error @ (Error::Decode(_) | Error::Undecodable(_)))) => return self.end(error),
                     Some(Err(error)) => self.postpone(&error),
                     Some(Ok(WatchEvent::Error(status))) if status.is_expired() => {
                         return self.end(Error::Status(status));
@@ -155,6 +155,7 @@ impl<T: Object> RetryWatcher<T> {
         let status = match error {
             Error::Status(status) => status,
             Error::Decode(error) => Box::new(Status::internal(format!("unable to decode an event: {error}"))),
+            Error::Undecodable(object) => Box::new(Status::internal(format!("{object}: {}", object.error))),
             other => Box::new(Status::internal(other)),
         };
         Some(WatchEvent::Error(status))

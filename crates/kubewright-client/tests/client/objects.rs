@@ -126,7 +126,7 @@ async fn a_watch_can_begin_with_what_is_there() {
         match watch.next().await.unwrap().unwrap() {
             WatchEvent::Added(object) => names.push(object.name().to_owned()),
             WatchEvent::Bookmark(end) => {
-                break assert_eq!(end.annotations().get("k8s.io/initial-events-end"), Some("true"));
+                break assert!(end.ends_initial_events());
             }
             other => panic!("unexpected {other:?}"),
         }

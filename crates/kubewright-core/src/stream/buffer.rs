@@ -1,5 +1,7 @@
 //! Bytes that have arrived and are not yet used, and how far a JSON value in them reaches.
 
+use std::ops::Range;
+
 use crate::decode::{DecodeError, Decoder};
 use crate::json::Reader;
 
@@ -15,8 +17,9 @@ pub(super) struct Buffer {
     scan: Option<Scan>,
     /// Why the value that is looked at cannot be read; it is passed over when its end has come.
     failure: Option<DecodeError>,
-    /// Whether the last error was about one object that has been passed over.
-    has_passed_over: bool,
+    /// Where the object of the last error is, if it is one object and reading continues behind it.
+    /// Valid until the next push.
+    skipped: Option<Range<usize>>,
     /// Whether the last value ended its line, as those of an API server do.
     in_lines: bool,
     /// How far the bytes have been looked through for the end of a line.
@@ -39,6 +42,7 @@ impl Buffer {
             self.line = self.line.saturating_sub(self.start);
             self.start = 0;
         }
+        self.skipped = None;
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -85,12 +89,11 @@ impl Buffer {
             let end = scan.at;
             self.scan = None;
             if let Some(error) = self.failure.take() {
-                self.start += end;
-                self.has_passed_over = true;
+                self.skip_object(0..end);
                 return Err(error);
             }
         }
-        self.has_passed_over = false;
+        self.skipped = None;
         let findings = decoder.finding_count();
         // The decoder may come from a stream that failed half-way into an object.
         decoder.forget(findings);
@@ -115,8 +118,7 @@ impl Buffer {
             Err(error) if extent == Extent::Value && is_object(bytes) => {
                 let mut scan = Scan::default();
                 if scan.is_complete(bytes) {
-                    self.start += scan.at;
-                    self.has_passed_over = true;
+                    self.skip_object(0..scan.at);
                     return Err(error);
                 }
                 (self.scan, self.failure) = (Some(scan), Some(error));
@@ -126,16 +128,21 @@ impl Buffer {
         }
     }
 
-    /// Whether the last error was about one object that has been passed over, so that reading can go on after it.
-    #[inline]
-    pub(super) fn has_passed_over(&self) -> bool {
-        self.has_passed_over
+    /// The bytes of the object that the last error is about, if reading continues behind it.
+    pub(super) fn skipped(&self) -> Option<&[u8]> {
+        self.bytes.get(self.skipped.clone()?)
     }
 
-    /// Notes that an object that cannot be read has been consumed.
-    #[inline]
-    pub(super) fn pass_over(&mut self, has_passed_over: bool) {
-        self.has_passed_over = has_passed_over;
+    /// Notes that reading cannot continue.
+    pub(super) fn forget_skipped(&mut self) {
+        self.skipped = None;
+    }
+
+    /// Consumes the bytes up to the end of an object that cannot be decoded. The range is relative
+    /// to the unread bytes.
+    pub(super) fn skip_object(&mut self, object: Range<usize>) {
+        self.skipped = Some(self.start + object.start..self.start + object.end);
+        self.start += object.end;
     }
 }
 

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use super::Encoding;
 use super::buffer::{Buffer, Extent};
 use super::slot::Slot;
+use super::undecodable::{Sketch, StreamError, Verb};
 use crate::decode::{DecodeError, Decoder};
 use crate::meta::v1::ListMeta;
 use crate::protobuf::{MAGIC, varint};
@@ -43,7 +44,6 @@ struct List {
     /// Group and version, and the kind of the list, which Kubernetes writes before the items.
     type_: (Str, Str),
     count: usize,
-    has_passed_over: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,18 +95,13 @@ impl<T: Object> ListDecoder<T> {
     /// The next object, or `None` until more bytes have come.
     ///
     /// # Errors
-    /// If the list cannot be read. Where it [can go on](Self::can_go_on), it is one object that cannot, and the next call gives the
-    /// one after it.
+    /// [`StreamError::Undecodable`] if one object cannot be decoded; the next call returns the one
+    /// behind it. Any other error makes the list unusable.
     #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, DecodeError> {
+    pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, StreamError> {
         let mut item = None;
         self.list.next(decoder, &mut item)?;
         Ok(item)
-    }
-
-    /// Whether the last error was about one object, which has been passed over; otherwise the list is unusable.
-    pub fn can_go_on(&self) -> bool {
-        self.list.has_passed_over
     }
 
     /// The list's own metadata, as far as it has been seen. Kubernetes writes it before the items.
@@ -126,25 +121,18 @@ impl List {
             Encoding::Json => State::JsonStart,
             Encoding::Protobuf => State::ProtobufMagic,
         };
-        List {
-            buffer: Buffer::default(),
-            state,
-            metadata: ListMeta::default(),
-            type_: Default::default(),
-            count: 0,
-            has_passed_over: false,
-        }
+        List { buffer: Buffer::default(), state, metadata: ListMeta::default(), type_: Default::default(), count: 0 }
     }
 
     /// Puts the next object, if it has come, into `slot`.
-    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<(), DecodeError> {
+    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<(), StreamError> {
         loop {
             let is_protobuf = matches!(
                 self.state,
                 State::ProtobufMagic | State::ProtobufEnvelope | State::ProtobufList { .. } | State::ProtobufEnd
             );
-            let step = if is_protobuf { self.protobuf(decoder, slot)? } else { self.json(decoder, slot)? };
-            match step {
+            let step = if is_protobuf { self.protobuf(decoder, slot) } else { self.json(decoder, slot) };
+            match step.map_err(|error| self.failed(error, is_protobuf, slot))? {
                 Step::Item => {
                     self.count += 1;
                     let (api_version, kind) = &self.type_;
@@ -155,17 +143,20 @@ impl List {
                 }
                 Step::Going => {}
                 // Protobuf says beforehand how long a part is.
-                Step::Waiting if !is_protobuf && self.buffer.bytes().len() > ITEM_MAX => return Err(self.too_long()),
+                Step::Waiting if !is_protobuf && self.buffer.bytes().len() > ITEM_MAX => {
+                    return Err(StreamError::Unreadable(too_long()));
+                }
                 Step::Waiting => return Ok(()),
             }
         }
     }
 
-    /// Gives the list up.
+    /// Finds out which object an error is about, if it is about one.
     #[cold]
-    fn too_long(&mut self) -> DecodeError {
-        self.has_passed_over = false;
-        DecodeError::new(format!("a part of a list is longer than {ITEM_MAX} bytes"))
+    fn failed(&self, error: DecodeError, is_protobuf: bool, slot: &dyn Slot) -> StreamError {
+        let Some(bytes) = self.buffer.skipped() else { return StreamError::Unreadable(error) };
+        let sketch = if is_protobuf { Sketch::of_protobuf(bytes) } else { Sketch::of_json(bytes) };
+        sketch.into_error(Verb::Listed, slot.static_kind().as_ref(), error)
     }
 
     fn finish(self) -> Result<ListMeta, DecodeError> {
@@ -252,12 +243,13 @@ impl List {
                 Ok(State::JsonEnd)
             }
         });
-        let step = step.inspect_err(|_| {
-            self.has_passed_over = state == State::JsonItem && self.buffer.has_passed_over();
-            if self.has_passed_over {
+        let step = step.inspect_err(|_| match state {
+            State::JsonItem if self.buffer.skipped().is_some() => {
                 self.state = State::JsonAfterItem;
                 self.count += 1;
             }
+            // Only items can be skipped: the list is nothing without its metadata.
+            _ => self.buffer.forget_skipped(),
         })?;
         Ok(match step {
             None => Step::Waiting,
@@ -270,6 +262,7 @@ impl List {
     }
 
     fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Step, DecodeError> {
+        self.buffer.forget_skipped();
         let bytes = self.buffer.bytes();
         if self.state == State::ProtobufMagic {
             let length = bytes.len().min(MAGIC.len());
@@ -304,11 +297,10 @@ impl List {
             (State::ProtobufList { remaining }, Some(end)) if end > remaining => {
                 return Err(DecodeError::new("a field reaches beyond the end of its list"));
             }
-            _ if length > ITEM_MAX => return Err(self.too_long()),
+            _ if length > ITEM_MAX => return Err(too_long()),
             (_, Some(end)) if bytes.len() < end => return Ok(Step::Waiting),
             (_, Some(end)) => &bytes[head..end],
         };
-        self.has_passed_over = false;
         let mut step = Ok(Step::Going);
         match (self.state, tag >> 3) {
             (State::ProtobufEnvelope, 1) => check_kind(&crate::protobuf::type_meta(field, decoder)?.1)?,
@@ -325,15 +317,23 @@ impl List {
             _ => {}
         }
         let end = head + length;
-        self.buffer.consume(end);
+        match step {
+            Ok(_) => self.buffer.consume(end),
+            Err(_) => {
+                self.buffer.skip_object(head..end);
+                self.count += 1;
+            }
+        }
         if let State::ProtobufList { remaining } = &mut self.state {
             *remaining -= end;
         }
-        step.inspect_err(|_| {
-            self.has_passed_over = true;
-            self.count += 1;
-        })
+        step
     }
+}
+
+#[cold]
+fn too_long() -> DecodeError {
+    DecodeError::new(format!("a part of a list is longer than {ITEM_MAX} bytes"))
 }
 
 enum Step {
@@ -354,7 +354,9 @@ fn check_kind(kind: &str) -> Result<(), DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ObjectKey;
     use crate::meta::v1::PartialObjectMetadata;
+    use crate::stream::Undecodable;
 
     #[test]
     fn an_object_without_end_is_not_waited_for() {
@@ -362,19 +364,17 @@ mod tests {
         list.push(&MAGIC);
         // In a list of two gigabytes an object of one.
         list.push(&[0x12, 0x80, 0x80, 0x80, 0x80, 0x08, 0x12, 0x80, 0x80, 0x80, 0x80, 0x04]);
-        assert!(
-            list.next(&mut Decoder::new()).is_err() && !list.can_go_on(),
-            "its length is known, nothing is collected"
-        );
+        let error = list.next(&mut Decoder::new()).expect_err("its length is known, nothing is collected");
+        assert!(!error.can_go_on());
         let (mut list, mut decoder) = (ListDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
         list.push(br#"{"items":[{"metadata":{"name":""#);
         let piece = vec![b'a'; 1 << 20];
         let pieces = (0..1024).take_while(|_| {
             list.push(&piece);
-            list.next(&mut decoder).is_ok()
+            let next = list.next(&mut decoder);
+            next.inspect_err(|error| assert!(!error.can_go_on())).is_ok()
         });
         assert_eq!(pieces.count(), 127);
-        assert!(!list.can_go_on());
     }
 
     #[test]
@@ -409,32 +409,78 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_object_that_cannot_be_read_is_passed_over() {
-        let text = br#"{"kind":"FooList","metadata":{"resourceVersion":"7"},"items":[
-            {"metadata":{"name":"a"}}, {"metadata":{"name":1}}, {"metadata":{"name":"b"}}, {"metadata":[]}]}"#;
-        for size in 1..text.len() {
-            let (mut list, mut decoder) = (ListDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
-            let (mut names, mut errors) = (Vec::new(), Vec::new());
-            for piece in text.chunks(size) {
-                list.push(piece);
-                loop {
-                    match list.next(&mut decoder) {
-                        Ok(Some(object)) => names.extend(object.metadata.name),
-                        Ok(None) => break,
-                        Err(error) => {
-                            assert!(list.can_go_on());
-                            errors.push(error.path().to_owned());
-                        }
-                    }
+    /// Names of the objects, and what is known of those that cannot be decoded.
+    fn decode_in_pieces(encoding: Encoding, bytes: &[u8], size: usize) -> (Vec<Str>, Vec<Undecodable>, ListMeta) {
+        let mut list = ListDecoder::<PartialObjectMetadata>::new(encoding);
+        let mut decoder = Decoder::new();
+        let mut names = Vec::new();
+        let mut undecodable = Vec::new();
+        for piece in bytes.chunks(size) {
+            list.push(piece);
+            loop {
+                match list.next(&mut decoder) {
+                    Ok(Some(object)) => names.extend(object.metadata.name),
+                    Ok(None) => break,
+                    Err(StreamError::Undecodable(object)) => undecodable.push(*object),
+                    Err(error) => panic!("{error}"),
                 }
             }
+        }
+        (names, undecodable, list.finish().expect("it has come whole"))
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_is_named_and_the_others_follow() {
+        let text = br#"{"kind":"FooList","metadata":{"resourceVersion":"7"},"items":[
+            {"metadata":{"name":"a"}},
+            {"metadata":{"labels":1,"name":"bad","namespace":"n","resourceVersion":"5","uid":"u"}},
+            {"metadata":{"name":"b"}},
+            {"metadata":{"name":"cluster","generation":"x"}}]}"#;
+        for size in 1..text.len() {
+            let (names, undecodable, metadata) = decode_in_pieces(Encoding::Json, text, size);
             assert_eq!(names, ["a", "b"], "in pieces of {size}");
-            assert_eq!(errors, ["items[1].metadata.name", "items[3].metadata"]);
-            assert_eq!(list.finish().unwrap().resource_version.as_deref(), Some("7"));
+            assert_eq!(metadata.resource_version.as_deref(), Some("7"));
+            let [bad, cluster] = &undecodable[..] else { panic!("{undecodable:?}") };
+            assert_eq!((bad.verb, bad.error.path().as_str()), (Verb::Listed, "items[1].metadata.labels"));
+            assert_eq!(bad.identity.key, ObjectKey::namespaced("n", "bad"));
+            assert_eq!((bad.identity.uid.as_str(), bad.identity.resource_version.as_str()), ("u", "5"));
+            assert_eq!(cluster.identity.key, ObjectKey::cluster("cluster"));
         }
         let mut list = ListDecoder::<PartialObjectMetadata>::new(Encoding::Json);
         list.push(br#"{"kind":"Status"}"#);
-        assert!(list.next(&mut Decoder::new()).is_err() && !list.can_go_on());
+        assert!(list.next(&mut Decoder::new()).is_err_and(|error| !error.can_go_on()));
+    }
+
+    #[test]
+    fn an_object_of_protobuf_that_cannot_be_decoded_is_named_and_the_others_follow() {
+        let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
+        // Field 4 of the second object's metadata is a number where a text belongs.
+        let metadata = [field(0x0a, b"bad"), field(0x1a, b"n"), vec![0x20, 1], field(0x2a, b"u"), field(0x3a, b"5")];
+        let bad = field(0x12, &field(0x0a, &metadata.concat()));
+        let good = field(0x12, &field(0x0a, &field(0x0a, b"a")));
+        let list = [field(0x0a, &field(0x12, b"7")), bad, good].concat();
+        let bytes = [&MAGIC[..], &field(0x12, &list)].concat();
+        for size in 1..bytes.len() {
+            let (names, undecodable, metadata) = decode_in_pieces(Encoding::Protobuf, &bytes, size);
+            assert_eq!((&names[..], metadata.resource_version.as_deref()), (&["a".into()][..], Some("7")));
+            let [bad] = &undecodable[..] else { panic!("{undecodable:?}") };
+            assert_eq!(bad.identity.key, ObjectKey::namespaced("n", "bad"));
+            assert_eq!((bad.identity.uid.as_str(), bad.identity.resource_version.as_str()), ("u", "5"));
+        }
+    }
+
+    #[test]
+    fn a_list_with_an_object_that_cannot_be_named_is_unreadable() {
+        for item in [
+            r#"{"metadata":[]}"#,
+            r#"{"metadata":{"name":1}}"#,
+            r#"{"metadata":{"labels":1}}"#,
+            r#"{"metadata":{"labels":1,"name":"a","namespace":1}}"#,
+            r#"{"metadata":{"labels":1,"name":"a","annotations":?}}"#,
+        ] {
+            let mut list = ListDecoder::<PartialObjectMetadata>::new(Encoding::Json);
+            list.push(format!(r#"{{"items":[{item},{{"metadata":{{"name":"b"}}}}]}}"#).as_bytes());
+            assert!(list.next(&mut Decoder::new()).is_err_and(|error| !error.can_go_on()), "{item}");
+        }
     }
 }

@@ -7,10 +7,12 @@
 mod buffer;
 mod list;
 mod slot;
+mod undecodable;
 mod watch;
 
 pub use list::ListDecoder;
-pub use watch::{WatchDecoder, WatchEvent};
+pub use undecodable::{ObjectIdentity, StreamError, Undecodable, Verb};
+pub use watch::{Bookmark, WatchDecoder, WatchEvent};
 
 /// How objects are written on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

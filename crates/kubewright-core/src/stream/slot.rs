@@ -17,6 +17,9 @@ pub(super) trait Slot {
     /// The kind of the object, if there is one.
     fn kind(&self) -> Option<GroupVersionKind>;
 
+    /// The kind that every object of the type has, if the type has one.
+    fn static_kind(&self) -> Option<GroupVersionKind>;
+
     /// Tells the object, if there is one, the type of those in its list.
     fn complete_type(&mut self, api_version: &str, kind: &str);
 }
@@ -33,6 +36,10 @@ impl<T: Object> Slot for Option<T> {
 
     fn kind(&self) -> Option<GroupVersionKind> {
         self.as_ref().map(T::group_version_kind)
+    }
+
+    fn static_kind(&self) -> Option<GroupVersionKind> {
+        T::static_kind()
     }
 
     fn complete_type(&mut self, api_version: &str, kind: &str) {

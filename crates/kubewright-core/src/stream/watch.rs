@@ -5,14 +5,18 @@ use std::marker::PhantomData;
 use super::Encoding;
 use super::buffer::{Buffer, Extent, is_space};
 use super::slot::Slot;
-use crate::Object;
+use super::undecodable::{Sketch, StreamError, Verb};
 use crate::decode::{DecodeError, Decoder};
 use crate::json::Reader;
-use crate::meta::v1::{PartialObjectMetadata, Status};
+use crate::meta::v1::{ObjectMeta, PartialObjectMetadata, Status};
 use crate::protobuf::{Envelope, Fields};
+use crate::{GroupVersion, GroupVersionKind, Object, Str};
 
 /// No event is longer, as in Go: a stream that seems to have such a one has lost the thread, or never ends it.
 const EVENT_MAX: usize = 16 << 20;
+
+/// The annotation of the bookmark that ends the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// One event of a watch.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,10 +27,32 @@ pub enum WatchEvent<T> {
     Modified(T),
     /// An object went, or no longer matches; this is its last state.
     Deleted(T),
-    /// Nothing happened up to the version of this object, which has nothing but metadata.
-    Bookmark(Box<PartialObjectMetadata>),
+    /// Nothing else happened up to the version of the bookmark.
+    Bookmark(Box<Bookmark>),
     /// The watch has failed.
     Error(Box<Status>),
+}
+
+/// How far a watch has come: an object of which only kind and metadata are set.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Bookmark {
+    /// The kind that the bookmark states, which is that of the watched objects. Empty if it states
+    /// none.
+    pub kind: GroupVersionKind,
+    /// The metadata: the version, and perhaps annotations.
+    pub metadata: ObjectMeta,
+}
+
+impl Bookmark {
+    /// The version up to which the watch has reported everything.
+    pub fn resource_version(&self) -> &str {
+        self.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it ends the initial events of a watch that began with all objects.
+    pub fn ends_initial_events(&self) -> bool {
+        self.metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true")
+    }
 }
 
 /// Turns the bytes of a watch into its events as they arrive.
@@ -50,9 +76,11 @@ impl<T: Object> WatchDecoder<T> {
     /// The next event, or `None` until more bytes have come.
     ///
     /// # Errors
-    /// If an event cannot be read. Where [`can_go_on`](Self::can_go_on), the next call gives the one after it.
+    /// [`StreamError::Undecodable`] if the object of one event cannot be decoded, or states another
+    /// kind than the type has; the next call returns the event behind it. Any other error makes the
+    /// stream unusable.
     #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, DecodeError> {
+    pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, StreamError> {
         let mut object = None;
         let wrap: fn(T) -> WatchEvent<T> = match self.watch.next(decoder, &mut object)? {
             None => return Ok(None),
@@ -63,11 +91,6 @@ impl<T: Object> WatchDecoder<T> {
             Some(Event::Error(status)) => return Ok(Some(WatchEvent::Error(status))),
         };
         Ok(object.map(wrap))
-    }
-
-    /// Whether the last error was about one event, which has been passed over; otherwise the stream is unusable.
-    pub fn can_go_on(&self) -> bool {
-        self.watch.buffer.has_passed_over()
     }
 
     /// Whether bytes of an incomplete event are left, which means that the stream was cut.
@@ -88,29 +111,38 @@ enum Event {
     Added,
     Modified,
     Deleted,
-    Bookmark(Box<PartialObjectMetadata>),
+    Bookmark(Box<Bookmark>),
     Error(Box<Status>),
 }
 
 impl Watch {
-    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Option<Event>, DecodeError> {
+    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Option<Event>, StreamError> {
         let event = match self.encoding {
             Encoding::Json if !self.buffer.may_hold_value() => Ok(None),
             Encoding::Json => self.buffer.read(decoder, Extent::Value, |reader| json_event(reader, slot)),
             Encoding::Protobuf => self.protobuf(decoder, slot),
         };
-        match (event, self.encoding) {
+        match event {
             // A frame says beforehand how long it is.
-            (Ok(None), Encoding::Json) if self.buffer.bytes().len() > EVENT_MAX => Err(self.too_long()),
-            (event, _) => event,
+            Ok(None) if self.encoding == Encoding::Json && self.buffer.bytes().len() > EVENT_MAX => {
+                Err(StreamError::Unreadable(too_long()))
+            }
+            Ok(event) => Ok(event),
+            Err(error) => Err(self.failed(error, slot)),
         }
     }
 
-    /// Gives the stream up.
+    /// Finds out which object an error is about, if it is about one.
     #[cold]
-    fn too_long(&mut self) -> DecodeError {
-        self.buffer.pass_over(false);
-        DecodeError::new(format!("an event is longer than {EVENT_MAX} bytes"))
+    fn failed(&self, error: DecodeError, slot: &dyn Slot) -> StreamError {
+        let sketch = self.buffer.skipped().and_then(|bytes| match self.encoding {
+            Encoding::Json => json_sketch(bytes),
+            Encoding::Protobuf => protobuf_sketch(bytes),
+        });
+        match sketch {
+            Some((verb, sketch)) => sketch.into_error(verb, slot.static_kind().as_ref(), error),
+            None => StreamError::Unreadable(error),
+        }
     }
 
     fn is_mid_event(&self) -> bool {
@@ -123,17 +155,64 @@ impl Watch {
 
     /// Frames have four bytes of length before them.
     fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Option<Event>, DecodeError> {
+        self.buffer.forget_skipped();
         let bytes = self.buffer.bytes();
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
         if length > EVENT_MAX {
-            return Err(self.too_long());
+            return Err(too_long());
         }
         let Some(frame) = rest.get(..length) else { return Ok(None) };
         let event = protobuf_event(frame, decoder, slot);
-        self.buffer.consume(4 + length);
-        self.buffer.pass_over(event.is_err());
+        match event {
+            Ok(_) => self.buffer.consume(4 + length),
+            Err(_) => self.buffer.skip_object(4..4 + length),
+        }
         event.map(Some)
+    }
+}
+
+#[cold]
+fn too_long() -> DecodeError {
+    DecodeError::new(format!("an event is longer than {EVENT_MAX} bytes"))
+}
+
+/// Reads verb and identity of an event whose object cannot be decoded. `None` if the event has no
+/// object.
+#[cold]
+fn json_sketch(event: &[u8]) -> Option<(Verb, Sketch)> {
+    let mut verb = None;
+    let mut object = None;
+    let mut decoder = Decoder::new();
+    // The fields before the first syntax error are used.
+    let _ = Reader::new(event, &mut decoder).entries(|reader, key| match key {
+        b"type" => {
+            verb = verb_of(&reader.string()?);
+            Ok(())
+        }
+        b"object" => {
+            object = Some(reader.rest());
+            reader.skip()
+        }
+        _ => reader.skip(),
+    });
+    Some((verb?, Sketch::of_json(object?)))
+}
+
+/// Like [`json_sketch`], for a protobuf frame.
+#[cold]
+fn protobuf_sketch(frame: &[u8]) -> Option<(Verb, Sketch)> {
+    let (kind, object) = event_parts(frame).ok()?;
+    let envelope = Envelope::decode(object?).ok()?;
+    Some((verb_of(kind)?, Sketch::of_envelope(&envelope)))
+}
+
+fn verb_of(kind: &str) -> Option<Verb> {
+    match kind {
+        "ADDED" => Some(Verb::Added),
+        "MODIFIED" => Some(Verb::Modified),
+        "DELETED" => Some(Verb::Deleted),
+        _ => None,
     }
 }
 
@@ -164,20 +243,39 @@ fn json_object(kind: &str, reader: &mut Reader<'_, '_>, slot: &mut dyn Slot) -> 
         return Ok(Event::Error(status));
     }
     if kind == "BOOKMARK" {
-        // The object says that it is of the kind that is watched, of which nothing else is there.
-        let mut object = Box::<PartialObjectMetadata>::default();
-        reader.entries(|reader, key| match key {
-            b"metadata" => reader.message(&mut object.metadata),
-            _ => reader.skip(),
+        let mut bookmark = Box::<Bookmark>::default();
+        let mut api_version = Default::default();
+        reader.entries(|reader, key| {
+            match key {
+                b"metadata" => reader.message(&mut bookmark.metadata)?,
+                b"apiVersion" => api_version = reader.text()?,
+                b"kind" => bookmark.kind.kind = reader.text()?,
+                _ => reader.skip()?,
+            }
+            Ok(())
         })?;
-        return Ok(Event::Bookmark(object));
+        let kind = std::mem::take(&mut bookmark.kind.kind);
+        bookmark.kind = kind_of(&api_version, kind);
+        return Ok(Event::Bookmark(bookmark));
     }
     let event = event_of(kind)?;
-    slot.read_json(reader).map(|()| event)
+    let object = reader.rest();
+    slot.read_json(reader)?;
+    let decoded = slot.kind();
+    match decoded.filter(|decoded| Sketch::of_json_type(object, reader.decoder()).is_other_kind(decoded)) {
+        Some(wanted) => Err(DecodeError::new(format!("expected an object of kind {wanted}"))),
+        None => Ok(event),
+    }
 }
 
-/// `WatchEvent`: the type as field 1, and as field 2 a `RawExtension` with an enveloped object.
-fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Event, DecodeError> {
+fn kind_of(api_version: &str, kind: Str) -> GroupVersionKind {
+    let version: GroupVersion = api_version.parse().unwrap_or_default();
+    version.with_kind(kind)
+}
+
+/// The type and the object of a `WatchEvent`: field 1, and in field 2 a `RawExtension` with an
+/// enveloped object.
+fn event_parts(frame: &[u8]) -> Result<(&str, Option<&[u8]>), DecodeError> {
     let (mut kind, mut object) = ("", None);
     let mut fields = Fields::new(frame);
     while let Some((number, wire)) = fields.next()? {
@@ -194,6 +292,11 @@ fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn Slot) -> R
             _ => {}
         }
     }
+    Ok((kind, object))
+}
+
+fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Event, DecodeError> {
+    let (kind, object) = event_parts(frame)?;
     let object = object.ok_or_else(|| DecodeError::new("event has no object"))?;
     if kind == "ERROR" {
         return decoder.protobuf(object).map(|status| Event::Error(Box::new(status)));
@@ -203,7 +306,10 @@ fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn Slot) -> R
         // Metadata has the same place in all objects; a user's own type may not be readable without the rest.
         let mut metadata = Box::<PartialObjectMetadata>::default();
         return match decoder.protobuf_message_into(&mut *metadata, envelope.raw) {
-            Ok(()) => Ok(Event::Bookmark(metadata)),
+            Ok(()) => {
+                let kind = kind_of(&envelope.api_version, envelope.kind);
+                Ok(Event::Bookmark(Box::new(Bookmark { kind, metadata: metadata.metadata })))
+            }
             Err(error) => Err(error.within_field("object")),
         };
     }
@@ -227,32 +333,67 @@ fn event_of(kind: &str) -> Result<Event, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DynamicObject, ObjectKey};
 
     #[test]
-    fn an_event_that_cannot_be_read_is_passed_over() {
-        let stream = br#"{"type":"ADDED","object":{"metadata":{"name":1,"x":"}{"}}}
+    fn an_object_that_cannot_be_decoded_is_named_and_the_next_event_follows() {
+        let stream = br#"{"type":"DELETED","object":{"metadata":{"name":"bad","namespace":"n","labels":1,"x":"}{"}}}
+            {"object":{"metadata":{"uid":"u","resourceVersion":"5","name":"late","generation":"x"}},"type":"MODIFIED"}
             {"type":"ADDED","object":{"metadata":{"name":"a"}}}"#;
         for size in 1..stream.len() {
             let (mut watch, mut decoder) = (WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
-            let (mut names, mut errors) = (Vec::new(), 0);
+            let (mut names, mut undecodable) = (Vec::new(), Vec::new());
             for piece in stream.chunks(size) {
                 watch.push(piece);
                 loop {
                     match watch.next(&mut decoder) {
                         Ok(Some(WatchEvent::Added(object))) => names.extend(object.metadata.name),
                         Ok(_) => break,
-                        Err(_) => {
-                            assert!(watch.can_go_on());
-                            errors += 1;
-                        }
+                        Err(StreamError::Undecodable(object)) => undecodable.push(*object),
+                        Err(error) => panic!("{error}"),
                     }
                 }
             }
-            assert_eq!((&names[..], errors), (&["a".into()][..], 1), "in pieces of {size}");
+            assert_eq!(names, ["a"], "in pieces of {size}");
+            let [bad, late] = &undecodable[..] else { panic!("{undecodable:?}") };
+            assert_eq!((bad.verb, &bad.identity.key), (Verb::Deleted, &ObjectKey::namespaced("n", "bad")));
+            assert_eq!((late.verb, &late.identity.key), (Verb::Modified, &ObjectKey::cluster("late")));
+            assert_eq!((late.identity.uid.as_str(), late.identity.resource_version.as_str()), ("u", "5"));
         }
-        let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json);
-        watch.push(b"<html> {} ");
-        assert!(watch.next(&mut Decoder::new()).is_err() && !watch.can_go_on());
+    }
+
+    #[test]
+    fn a_stream_with_an_event_that_names_no_object_is_unreadable() {
+        for text in [
+            "<html> {} ",
+            r#"{"type":"ADDED","object":{"metadata":{"name":1}}}"#,
+            r#"{"type":"ADDED","object":{"metadata":{"labels":1}}}"#,
+            r#"{"type":"ADDED"}"#,
+            r#"{"type":"SURPRISE","object":{"metadata":{"name":"a"}}}"#,
+            r#"{"type":"BOOKMARK","object":{"metadata":{"labels":1,"name":"a"}}}"#,
+        ] {
+            let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json);
+            watch.push(text.as_bytes());
+            assert!(watch.next(&mut Decoder::new()).is_err_and(|error| !error.can_go_on()), "{text}");
+        }
+    }
+
+    // RE-15
+    #[test]
+    fn an_object_that_states_another_kind_is_not_taken_for_one_of_ours() {
+        for text in [
+            r#"{"type":"ADDED","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"rows":[]}}"#,
+            r#"{"type":"ADDED","object":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}}"#,
+            r#"{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"a","labels":1}}}"#,
+        ] {
+            let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json);
+            watch.push(text.as_bytes());
+            let error = watch.next(&mut Decoder::new()).expect_err("of another kind");
+            assert!(matches!(error, StreamError::Undecodable(object) if object.is_other_kind), "{text}");
+            let mut watch = WatchDecoder::<DynamicObject>::new(Encoding::Json);
+            watch.push(text.replace("\"labels\":1", "\"labels\":{}").as_bytes());
+            assert!(watch.next(&mut Decoder::new()).is_ok(), "a dynamic object may be of any kind");
+        }
     }
 
     #[test]
@@ -283,14 +424,17 @@ mod tests {
             br#"{"type":"BOOKMARK","object":{"kind":"Foo","apiVersion":"a.b/v1","metadata":{"resourceVersion":"7"}}}"#,
         );
         let event = watch.next(&mut Decoder::new());
-        assert!(matches!(event, Ok(Some(WatchEvent::Bookmark(object))) if object.resource_version() == "7"));
+        let Ok(Some(WatchEvent::Bookmark(bookmark))) = event else { panic!("{event:?}") };
+        assert_eq!((bookmark.resource_version(), bookmark.ends_initial_events()), ("7", false));
+        assert_eq!(bookmark.kind, GroupVersionKind::new("a.b", "v1", "Foo"));
     }
 
     #[test]
     fn an_event_without_end_is_not_waited_for() {
         let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Protobuf);
         watch.push(&[0xff; 4]);
-        assert!(watch.next(&mut Decoder::new()).is_err() && !watch.can_go_on(), "four gigabytes are not collected");
+        let error = watch.next(&mut Decoder::new()).expect_err("four gigabytes are not collected");
+        assert!(!error.can_go_on());
         for first in [&b""[..], b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\"}}}\n"] {
             let (mut watch, mut decoder) = (WatchDecoder::<PartialObjectMetadata>::new(Encoding::Json), Decoder::new());
             watch.push(first);
@@ -298,10 +442,9 @@ mod tests {
             watch.push(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"");
             let pieces = (0..64).take_while(|_| {
                 watch.push(&[b'a'; 1 << 20]);
-                watch.next(&mut decoder).is_ok()
+                watch.next(&mut decoder).inspect_err(|error| assert!(!error.can_go_on())).is_ok()
             });
             assert_eq!(pieces.count(), 15);
-            assert!(!watch.can_go_on());
         }
     }
 
@@ -327,11 +470,20 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_cannot_be_read_is_passed_over() {
+    fn a_frame_whose_object_cannot_be_decoded_is_named() {
+        let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
+        // Field 4 of the metadata is a number where a text belongs.
+        let metadata = [field(0x0a, b"bad"), field(0x1a, b"n"), vec![0x20, 1], field(0x3a, b"5")].concat();
+        let raw = field(0x12, &field(0x0a, &metadata));
+        let object = [&b"k8s\0"[..], &raw].concat();
+        let event = [field(0x0a, b"DELETED"), field(0x12, &field(0x0a, &object))].concat();
         let mut watch = WatchDecoder::<PartialObjectMetadata>::new(Encoding::Protobuf);
-        watch.push(&[0, 0, 0, 2, 0x0a, 0x09, 0, 0, 0, 1]);
-        assert!(watch.next(&mut Decoder::new()).is_err() && watch.can_go_on());
-        assert!(matches!(watch.next(&mut Decoder::new()), Ok(None)));
+        watch.push(&[&(event.len() as u32).to_be_bytes()[..], &event, &[0, 0, 0, 2, 0x0a, 0x09]].concat());
+        let error = watch.next(&mut Decoder::new()).expect_err("cannot be decoded");
+        let StreamError::Undecodable(object) = error else { panic!("{error}") };
+        assert_eq!((object.verb, object.identity.key), (Verb::Deleted, ObjectKey::namespaced("n", "bad")));
+        let error = watch.next(&mut Decoder::new()).expect_err("the next frame is malformed");
+        assert!(!error.can_go_on());
     }
 
     #[test]

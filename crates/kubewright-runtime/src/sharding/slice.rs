@@ -84,8 +84,8 @@ impl Share {
     }
 
     #[inline]
-    fn has<T: Object>(&self, object: &T) -> bool {
-        self.terms[hash::shard_of_uid(object.uid(), self.terms.len())].is_some()
+    fn has(&self, uid: &str) -> bool {
+        self.terms[hash::shard_of_uid(uid, self.terms.len())].is_some()
     }
 }
 
@@ -127,6 +127,10 @@ impl<T: Object> ListerWatcher<T> for Slice<T> {
     #[inline]
     fn has_moved(&self) -> bool {
         self.inner.terms() != self.cover.listed().0
+    }
+
+    fn is_gone(&self) -> BoxFuture<'_, bool> {
+        self.source.is_gone()
     }
 }
 
@@ -177,7 +181,8 @@ impl<T: Object> Stream for Items<T> {
         loop {
             let item = std::task::ready!(self.items.as_mut().poll_next(context));
             match &item {
-                Some(Ok(Listed::Item(object))) if !self.share.has(object) => continue,
+                Some(Ok(Listed::Item(object))) if !self.share.has(object.uid()) => continue,
+                Some(Err(Error::Undecodable(object))) if !self.share.has(&object.identity.uid) => continue,
                 Some(Ok(Listed::End(meta))) => self.ended(meta),
                 _ => {}
             }
@@ -208,7 +213,8 @@ impl<T: Object> Stream for Events<T> {
             let event = std::task::ready!(events.as_mut().poll_next(context));
             match &event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)))
-                    if !this.share.has(object) => {}
+                    if !this.share.has(object.uid()) => {}
+                Some(Err(Error::Undecodable(object))) if !this.share.has(&object.identity.uid) => {}
                 _ => return Poll::Ready(event),
             }
         }

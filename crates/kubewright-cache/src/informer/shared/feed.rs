@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 
 use super::options::QueueKind;
-use crate::AnyObject;
 use crate::queue::{
     BoxFuture, DeltaFifo, DeltaFifoOptions, KnownObjects, Queue, RealFifo, RealFifoOptions, ReflectorStore,
     TransformError,
 };
 use crate::store::Store;
+use crate::{AnyObject, ObjectSet};
 
 /// A queue of objects of any type.
 pub(super) type AnyQueue = dyn NamespaceQueue;
@@ -20,20 +21,18 @@ pub(super) trait NamespaceQueue: Queue<dyn AnyObject> {
     /// The first list is one of each of these.
     fn await_lists_of(&self, namespaces: Vec<Str>);
     /// A namespace has these objects and no others; all together have, if it is empty.
-    fn replace_in(&self, namespace: &Str, objects: Vec<Arc<dyn AnyObject>>, version: ResourceVersion) -> Taken;
+    fn replace_in(&self, namespace: &Str, list: ObjectSet<dyn AnyObject>) -> Vec<TransformError>;
     /// Nothing has changed in a namespace up to this version; in none, if it is empty.
     fn bookmark_in(&self, namespace: &Str, version: ResourceVersion);
 }
-
-type Taken = Result<(), TransformError>;
 
 impl NamespaceQueue for RealFifo<dyn AnyObject> {
     fn await_lists_of(&self, namespaces: Vec<Str>) {
         RealFifo::await_lists_of(self, namespaces);
     }
 
-    fn replace_in(&self, namespace: &Str, objects: Vec<Arc<dyn AnyObject>>, version: ResourceVersion) -> Taken {
-        RealFifo::replace_in(self, namespace.clone(), objects, version)
+    fn replace_in(&self, namespace: &Str, list: ObjectSet<dyn AnyObject>) -> Vec<TransformError> {
+        RealFifo::replace_in(self, namespace.clone(), list)
     }
 
     fn bookmark_in(&self, namespace: &Str, version: ResourceVersion) {
@@ -46,8 +45,8 @@ impl NamespaceQueue for DeltaFifo<dyn AnyObject> {
         DeltaFifo::await_lists_of(self, namespaces);
     }
 
-    fn replace_in(&self, namespace: &Str, objects: Vec<Arc<dyn AnyObject>>, version: ResourceVersion) -> Taken {
-        DeltaFifo::replace_in(self, namespace, objects, version)
+    fn replace_in(&self, namespace: &Str, list: ObjectSet<dyn AnyObject>) -> Vec<TransformError> {
+        DeltaFifo::replace_in(self, namespace, list)
     }
 
     fn bookmark_in(&self, namespace: &Str, version: ResourceVersion) {
@@ -79,7 +78,11 @@ impl<T: Object> KnownObjects<dyn AnyObject> for Known<T> {
     }
 
     fn list_keys(&self) -> Vec<ObjectKey> {
-        self.0.list_keys()
+        self.0.known_keys()
+    }
+
+    fn contains(&self, key: &ObjectKey) -> bool {
+        KnownObjects::contains(&self.0, key)
     }
 }
 
@@ -104,9 +107,16 @@ impl<T: Object> ReflectorStore<T> for Feed<T> {
         self.queue.delete(object)
     }
 
-    fn replace(&self, objects: Vec<Arc<T>>, version: ResourceVersion) -> Result<(), TransformError> {
-        let objects = objects.into_iter().map(|object| object as Arc<dyn AnyObject>).collect();
-        self.queue.replace_in(&self.namespace, objects, version)
+    fn delete_key(&self, key: ObjectKey) {
+        self.queue.delete_key(key);
+    }
+
+    fn mark_undecodable(&self, object: ObjectIdentity) {
+        self.queue.mark_undecodable(object);
+    }
+
+    fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError> {
+        self.queue.replace_in(&self.namespace, list.map(|object| object as Arc<dyn AnyObject>))
     }
 
     fn resync(&self) {

@@ -127,6 +127,10 @@ impl Listener {
         Around { before, after }: Around<'_>,
         ends_initial_list: bool,
     ) {
+        // Checked under the lock, so that nothing comes in behind `end`.
+        if self.has_ended() {
+            return;
+        }
         let buffer = self.options.buffer;
         let can_wait = self.options.overflow == Overflow::Block;
         if let Some(behind) = &mut state.behind {
@@ -153,6 +157,9 @@ impl Listener {
     /// Has the handler told of everything again, since it is not through with what it took, which leads to `after`.
     pub(super) fn replay(&self, after: Option<AnySnapshot>, ends_initial_list: bool) {
         let mut state = self.lock();
+        if self.has_ended() {
+            return;
+        }
         let missed = std::mem::take(&mut state.line);
         (state.buffered, state.mark) = (0, None);
         let before = state.behind.take();
@@ -208,9 +215,13 @@ impl Listener {
     /// The handler is through with what it took, which leads to `after`.
     pub(super) fn done(&self, after: Option<AnySnapshot>, ends_initial_list: bool) {
         if after.is_some() {
-            let before = std::mem::replace(&mut self.lock().seen, after);
-            // Not under the lock, for it may be much.
-            drop(before);
+            let mut state = self.lock();
+            if !self.has_ended() {
+                let before = std::mem::replace(&mut state.seen, after);
+                drop(state);
+                // Not under the lock, for it may be much.
+                drop(before);
+            }
         }
         if ends_initial_list {
             self.synced.send_replace(true);
@@ -240,11 +251,13 @@ impl Listener {
 
     /// How many events wait; of a handler that has fallen behind, how many objects differ from what it has seen.
     pub(super) fn lag(&self) -> usize {
-        let state = self.lock();
-        match &state.behind {
-            Some(behind) => state.buffered + (self.count_changes)(behind.from.as_ref(), &behind.target),
-            None => state.buffered,
-        }
+        let (buffered, behind) = {
+            let state = self.lock();
+            let behind = state.behind.as_ref().map(|behind| (behind.from.clone(), behind.target.clone()));
+            (state.buffered, behind)
+        };
+        // Not under the lock, for it takes long.
+        buffered + behind.map_or(0, |(from, target)| (self.count_changes)(from.as_ref(), &target))
     }
 
     pub(super) fn is_behind(&self) -> bool {
@@ -271,12 +284,15 @@ impl Listener {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Has the handler stop. What waits for it is let go.
+    /// Has the handler stop. Its buffer is freed at once, also while the handler is busy with an event.
     pub(super) fn end(&self) {
-        let state = self.lock();
+        let mut state = self.lock();
         self.has_ended.store(true, Ordering::Release);
+        let buffer = state.clear();
         wake(state);
         self.drained.notify_waiters();
+        // Not under the lock, for it may be much.
+        drop(buffer);
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -286,6 +302,11 @@ impl Listener {
     /// Whether the handler may have to be told of everything again.
     fn keeps_seen(&self) -> bool {
         self.options.on_panic == OnPanic::Replay
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_locked(&self) -> bool {
+        self.state.try_lock().is_err()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -299,7 +320,26 @@ fn after(now: Instant, period: Option<Duration>) -> Instant {
     now.checked_add(period).unwrap_or_else(|| now + Duration::from_secs(100 * 365 * 86_400))
 }
 
+/// All that a handler's buffer holds.
+struct Buffer {
+    _line: VecDeque<Turn>,
+    _mark: Option<Mark>,
+    _behind: Option<Behind>,
+    _seen: Option<AnySnapshot>,
+}
+
 impl State {
+    /// Takes everything out.
+    fn clear(&mut self) -> Buffer {
+        self.buffered = 0;
+        Buffer {
+            _line: std::mem::take(&mut self.line),
+            _mark: self.mark.take(),
+            _behind: self.behind.take(),
+            _seen: self.seen.take(),
+        }
+    }
+
     /// A mark behind all that is in line.
     fn mark(&self, before: Option<&AnySnapshot>) -> Mark {
         Mark { place: self.line.len(), seen: before.cloned() }
@@ -332,5 +372,42 @@ fn wake(mut state: MutexGuard<'_, State>) {
     drop(state);
     if let Some(waker) = waiting {
         waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::informer::event::Event;
+
+    fn count(_: Option<&AnySnapshot>, _: &AnySnapshot) -> usize {
+        0
+    }
+
+    // SI-9: whatever the handler is busy with, for its task has no part in this.
+    #[test]
+    fn a_handler_that_is_removed_frees_its_buffer_at_once() {
+        for overflow in [Overflow::Coalesce, Overflow::Replay, Overflow::Block] {
+            let options = HandlerOptions::default().buffer(4).overflow(overflow).on_panic(OnPanic::Replay);
+            let listener = Listener::new(options, None, count);
+            let snapshot: AnySnapshot = Arc::new("a snapshot");
+            let events = Arc::new(vec![Event::Updated { old: Arc::new(1), new: Arc::new(2) }]);
+            let push = || {
+                let around = Around { before: Some(&snapshot), after: &snapshot };
+                listener.push_events(events.clone(), around);
+            };
+            for _ in 0..10 {
+                push();
+            }
+            assert!(Arc::strong_count(&events) > 1 && Arc::strong_count(&snapshot) > 1, "{overflow:?}");
+            listener.end();
+            assert_eq!((Arc::strong_count(&events), Arc::strong_count(&snapshot)), (1, 1), "{overflow:?}");
+            // Nor does anything come in later.
+            push();
+            listener.done(Some(snapshot.clone()), false);
+            listener.replay(Some(snapshot.clone()), false);
+            assert_eq!((Arc::strong_count(&events), Arc::strong_count(&snapshot)), (1, 1), "{overflow:?}");
+            assert_eq!((listener.lag(), listener.is_behind()), (0, false));
+        }
     }
 }

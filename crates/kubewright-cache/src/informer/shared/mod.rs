@@ -37,7 +37,7 @@ use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Labels;
 use crate::queue::BoxFuture;
-use crate::reflector::Health;
+use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
 pub(crate) use delivery::Kept;
 use feed::Known;
@@ -109,6 +109,7 @@ impl<T: Object> SharedIndexInformer<T> {
             sources: Mutex::new(Some((sources, options.reflector))),
             reflectors: OnceLock::new(),
             recreated: options.recreated,
+            resync: OnceLock::new(),
         });
         if let Some(metrics) = metrics {
             metrics.watch(shared.clone());
@@ -203,6 +204,13 @@ impl<T: Object> SharedIndexInformer<T> {
     /// How the reflector is doing; absent before the informer runs. Of several namespaces, as the one that is worst off.
     pub fn health(&self) -> Option<Health> {
         self.shared.health()
+    }
+
+    /// Whether the server says that the resource does not exist, in any of the namespaces. The
+    /// cache keeps its objects until there is [proof](ListerWatcher::is_gone), so reads that
+    /// promise freshness must not trust it.
+    pub fn is_absent(&self) -> bool {
+        self.shared.reflectors.get().is_some_and(|reflectors| reflectors.iter().any(Reflector::is_absent))
     }
 
     /// The version that the reflector has seen last; the cache may be a little behind. Empty for several namespaces, which have one

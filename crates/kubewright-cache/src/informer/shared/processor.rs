@@ -255,16 +255,18 @@ impl Processor {
     }
 
     pub(super) fn observe(&self, upstream: &dyn Upstream) -> Sample {
-        let state = self.state();
-        let lag = state.listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
-        let panics = state.listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum();
-        drop(state);
+        // The lag of a handler that has fallen behind takes a comparison of snapshots, which nobody may wait for.
+        let listeners = self.state().listeners.clone();
+        let lag = listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
+        let panics = listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum();
         let (objects, version) = upstream.extent();
+        let health = upstream.health();
         Sample {
             queued: self.queue.len() as u64,
             version,
             objects: objects as u64,
-            lists: lists(upstream),
+            lists: health.as_ref().map_or(0, |health| health.lists),
+            undecodable: health.as_ref().map_or(0, |health| health.undecodable.count as u64),
             lag,
             panics,
             latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -329,5 +331,60 @@ impl Drop for Processor {
         // Never run: the tasks of handlers wait for nothing.
         self.state().listeners.iter().for_each(|listener| listener.end());
         self.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use kubewright_core::DynamicObject;
+    use kubewright_core::options::{ListOptions, WatchOptions};
+
+    use super::*;
+    use crate::informer::event::Event;
+    use crate::informer::shared::batch::AnySnapshot;
+    use crate::informer::shared::teller::Teller;
+    use crate::lister_watcher::{EventStream, ItemStream};
+    use crate::metrics::Observed;
+    use crate::{InformerOptions, ListerWatcher, SharedIndexInformer};
+
+    /// A server that never answers.
+    struct Silent;
+
+    impl ListerWatcher<DynamicObject> for Silent {
+        fn list(&self, _: ListOptions) -> BoxFuture<'_, kubewright_client::Result<ItemStream<DynamicObject>>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn watch(&self, _: WatchOptions) -> BoxFuture<'_, kubewright_client::Result<EventStream<DynamicObject>>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    static PROCESSOR: OnceLock<Arc<Processor>> = OnceLock::new();
+
+    /// Stands for a comparison that takes long.
+    fn compare(_: Option<&AnySnapshot>, _: &AnySnapshot) -> usize {
+        let processor = PROCESSOR.get().expect("set before the first comparison");
+        let state = processor.state.try_lock().expect("the informer can work meanwhile");
+        assert!(!state.listeners[0].is_locked(), "and so can the handler");
+        7
+    }
+
+    // RF-12
+    #[tokio::test]
+    async fn a_scrape_holds_no_lock_while_it_compares_snapshots() {
+        let informer = SharedIndexInformer::new(Silent, InformerOptions::default());
+        let processor = PROCESSOR.get_or_init(|| informer.shared.processor.clone());
+        let teller = Box::new(Teller::new(Box::new(|_: &Event<DynamicObject>| ())));
+        let options = HandlerOptions::default().buffer(1);
+        let _registration = processor.add(&*informer.shared, teller, compare, options, None).unwrap();
+        // The task of the handler has no turn in between, so that it falls behind.
+        for name in ["a", "b", "c"] {
+            let object: DynamicObject = format!(r#"{{"metadata": {{"name": "{name}"}}}}"#).parse().unwrap();
+            processor.process(&*informer.shared, vec![Delta::Added(Arc::new(object))], false);
+        }
+        assert!(informer.shared.observe().lag >= 7);
     }
 }

@@ -28,7 +28,7 @@ impl HandlerRegistration {
         self.listener.wait_until_synced().await
     }
 
-    /// Stops telling the handler. A call that is under way goes on; what waits for the handler is let go.
+    /// Removes the handler. A call that is under way is not interrupted. The buffer of the handler is freed at once.
     ///
     /// Can be called any number of times, from anywhere.
     #[doc(alias = "RemoveEventHandler")]

@@ -1,12 +1,14 @@
 //! What stands before and behind the queue: reflector and store, and all that depends on the type of their objects.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use kubewright_core::{Object, ResourceVersion, Str};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{AnySnapshot, Applied};
-use super::feed::Feed;
+use super::feed::{AnyQueue, Feed};
 use super::processor::Processor;
 use crate::informer::process::{Recreated, Reminder, apply};
 use crate::lister_watcher::ListerWatcher;
@@ -44,6 +46,8 @@ pub(super) struct Shared<T> {
     /// One, or one for each namespace.
     pub(super) reflectors: OnceLock<Vec<Reflector<T>>>,
     pub(super) recreated: Recreated,
+    /// Set by a run over several namespaces.
+    pub(super) resync: OnceLock<Resync>,
 }
 
 /// What a run begins with, taken by the first one.
@@ -52,9 +56,29 @@ pub(super) type Sources<T> = (Vec<Source<T>>, ReflectorOptions<T>);
 /// Where to learn of the objects of a namespace; the empty one stands for all that there are.
 pub(crate) type Source<T> = (Str, Box<dyn ListerWatcher<T>>);
 
+/// How handlers of several namespaces are resynced.
+pub(super) struct Resync {
+    period: Duration,
+    /// Whether any handler is due for a resync.
+    asks: Box<dyn Fn() -> bool + Send + Sync>,
+    queue: Arc<AnyQueue>,
+}
+
 impl<T> Shared<T> {
     fn begun(&self) -> &[Reflector<T>] {
         self.reflectors.get().expect("a run begins with its reflectors")
+    }
+}
+
+impl<T: Object> Shared<T> {
+    /// Resyncs as long as any namespace is watched, as a reflector does for one (RE-17).
+    async fn resyncs(&self, resync: &Resync) {
+        loop {
+            sleep(resync.period).await;
+            if self.begun().iter().any(Reflector::is_watching) && (resync.asks)() {
+                resync.queue.resync();
+            }
+        }
     }
 }
 
@@ -65,14 +89,18 @@ impl<T: Object> Upstream for Shared<T> {
         if sources.len() > 1 {
             processor.queue.await_lists_of(sources.iter().map(|(namespace, _)| namespace.clone()).collect());
         }
-        let options = options.on_event(processor.lets_go());
-        // One of them reminds of all objects.
-        let mut resyncs = Some((processor.enter(), processor.asks_for_resync()));
+        let mut options = options.on_event(processor.lets_go());
+        let period = processor.enter();
+        if sources.len() == 1 {
+            options = options.resync_every(period).should_resync(processor.asks_for_resync());
+        } else {
+            // No single namespace may decide, for it may not be readable: see `resyncs`.
+            options = options.resync_every(Duration::ZERO);
+            let asks = Box::new(processor.asks_for_resync());
+            self.resync.get_or_init(|| Resync { period, asks, queue: processor.queue.clone() });
+        }
         let reflectors = sources.into_iter().map(|(namespace, lister_watcher)| {
-            let mut options = options.of_namespace(&namespace);
-            if let Some((period, asks)) = resyncs.take() {
-                options = options.resync_every(period).should_resync(asks);
-            }
+            let options = options.of_namespace(&namespace);
             let feed = Feed { queue: processor.queue.clone(), store: self.store.clone(), namespace };
             Reflector::over(lister_watcher, Arc::new(feed), options)
         });
@@ -83,6 +111,9 @@ impl<T: Object> Upstream for Shared<T> {
     fn reflect<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
         let mut running: Vec<BoxFuture<'a, ()>> =
             self.begun().iter().map(|one| Box::pin(one.run(stop)) as BoxFuture<'a, ()>).collect();
+        if let Some(resync) = self.resync.get().filter(|resync| !resync.period.is_zero()) {
+            running.push(Box::pin(self.resyncs(resync)));
+        }
         match running.len() {
             1 => running.remove(0),
             _ => all(running),
@@ -90,7 +121,7 @@ impl<T: Object> Upstream for Shared<T> {
     }
 
     fn back_off(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.begun()[0].back_off(None))
+        Box::pin(self.begun()[0].back_off())
     }
 
     fn health(&self) -> Option<Health> {
