@@ -11,7 +11,7 @@ use kubewright_workqueue::limiter::ItemExponential;
 use kubewright_workqueue::{Ageing, Options, PriorityQueue, RateLimiter};
 
 use super::metrics::ControllerMetrics;
-use super::relation::{AllKeys, Attach};
+use super::relation::{AllKeys, Watch};
 use super::run::Places;
 use super::running::RunnableController;
 use super::shared::Shared;
@@ -21,10 +21,15 @@ use crate::sharding::Sharding;
 /// How long a failing key waits at first, and at the most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 
+/// How long caches may take to sync before a controller fails.
+pub(crate) const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
+
 pub(super) struct Settings {
     pub(super) name: Str,
     pub(super) factory: SharedInformerFactory,
-    pub(super) relations: Vec<Attach>,
+    pub(super) relations: Vec<Watch>,
+    /// Whether the controller starts without the main kind.
+    pub(super) is_main_optional: bool,
     pub(super) feeds: Vec<(Str, Feed)>,
     pub(super) periods: Vec<Duration>,
     pub(super) workers: usize,
@@ -43,13 +48,14 @@ impl Settings {
             name,
             factory,
             relations: Vec::new(),
+            is_main_optional: false,
             feeds: Vec::new(),
             periods: Vec::new(),
             workers: 1,
             limiter: Box::new(ItemExponential::new(BACK_OFF.0, BACK_OFF.1)),
             ageing: Ageing::default(),
             timeout: None,
-            sync_timeout: Duration::from_secs(120),
+            sync_timeout: SYNC_TIMEOUT,
             patience: Duration::from_secs(60),
             metrics: None,
             sharding: None,
@@ -57,7 +63,7 @@ impl Settings {
     }
 
     /// The controller that watches `main` and gives keys to the reconciler of `places`.
-    pub(super) fn runnable(self, main: Attach, listed_keys: AllKeys, places: Places) -> RunnableController {
+    pub(super) fn runnable(self, mut main: Watch, listed_keys: AllKeys, places: Places) -> RunnableController {
         let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name));
         if let Some(numbers) = &numbers {
             numbers.set_workers(self.workers);
@@ -71,10 +77,13 @@ impl Settings {
             self.periods.into_iter().map(|period| (Str::from_static("timer"), timer(period, listed_keys.clone())));
         let plan =
             Plan { client: self.factory.client().clone(), places, timeout: self.timeout, patience: self.patience };
+        main.is_optional = self.is_main_optional;
+        let watches: Vec<Watch> = std::iter::once(main).chain(self.relations).collect();
+        let planned = watches.iter().map(|watch| (Arc::downgrade(&watch.source), watch.is_optional)).collect();
         let controller = RunnableController {
-            shared: Arc::new(Shared::new(self.name, queue, numbers)),
+            shared: Arc::new(Shared::new(self.name, queue, numbers, planned)),
             factory: self.factory,
-            attach: std::iter::once(main).chain(self.relations).collect(),
+            watches,
             feeds: self.feeds.into_iter().chain(timers).collect(),
             listed_keys,
             workers: self.workers,

@@ -111,6 +111,19 @@ impl<T: Object> Controller<T> {
         self.related(name.into(), informer, Some(predicate), mapping)
     }
 
+    /// Lets the controller start without the relation that was added last, or without the main kind if there is none.
+    ///
+    /// For a custom resource whose definition may not be installed. The relation is still watched: it catches up when
+    /// its list succeeds. Without this, a kind that cannot be listed keeps the controller from starting.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        match self.settings.relations.last_mut() {
+            Some(relation) => relation.is_optional = true,
+            None => self.settings.is_main_optional = true,
+        }
+        self
+    }
+
     fn related<K: Object>(
         mut self,
         name: Str,

@@ -5,20 +5,21 @@
 mod checks;
 mod endpoints;
 mod error;
+mod group;
 mod options;
 mod run;
 mod signals;
 
-use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use kubewright_cache::{AddIndexersError, Indexers, SharedInformerFactory};
 use kubewright_client::Client;
 use kubewright_client::discovery::RestMapping;
-use kubewright_core::{DynamicObject, Kind, Str};
+use kubewright_core::{DynamicObject, GroupResource, Kind, Object, Str};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +28,7 @@ pub use error::ManagerError;
 pub use options::{ManagerOptions, RuntimeMetrics};
 pub use signals::shutdown_on_signals;
 
-use crate::controller::{BoxError, Controller, ControllerHandle, RunnableController};
+use crate::controller::{BoxError, Controller, ControllerHandle, Named, RunnableController, Source};
 use crate::election::{LeaderElector, host_name};
 use crate::events::{EventApi, EventBroadcaster, EventRecorder};
 use crate::sharding::Sharding;
@@ -66,9 +67,9 @@ pub struct Manager {
     checks: Checks,
     events: Option<EventBroadcaster>,
     /// Informers that have indices, which they would lose if nobody used them for a while.
-    indexed: Vec<Box<dyn Any + Send + Sync>>,
+    indexed: Vec<Arc<dyn Source>>,
     #[cfg(feature = "webhook")]
-    webhooks: Vec<crate::webhook::WebhookServer>,
+    webhooks: Vec<(Str, crate::webhook::WebhookServer)>,
 }
 
 impl Manager {
@@ -113,7 +114,7 @@ impl Manager {
 
     /// Gives the cache of a type an index, to be read by [`OwnApi::by_index`](crate::OwnApi::by_index) and by listers.
     ///
-    /// The type is cached from then on, whether a controller watches it or not.
+    /// The type is cached from then on, whether a controller watches it or not. The manager waits for it at the start.
     ///
     /// ```
     /// # use kubewright_api::core::v1::{ConfigMap, Pod};
@@ -153,7 +154,8 @@ impl Manager {
     {
         let informer = self.factory.informer::<T>();
         informer.add_indexers(Indexers::new().with(name, values))?;
-        self.indexed.push(Box::new(informer));
+        let resource = GroupResource::new(T::RESOURCE.kind.group, T::RESOURCE.plural);
+        self.indexed.push(Arc::new(Named { name: resource.to_string().into(), informer }));
         Ok(self)
     }
 
@@ -193,13 +195,18 @@ impl Manager {
     /// A controller over the manager's caches and metrics, to be configured and [added](Self::add).
     #[inline]
     pub fn controller<T: Kind>(&self, name: impl Into<Str>) -> Controller<T> {
-        Controller::new(name, &self.factory).metrics(&self.metrics.controllers)
+        self.configured(Controller::new(name, &self.factory))
     }
 
     /// The same of a kind that is known only at run time.
     #[inline]
     pub fn dynamic_controller(&self, name: impl Into<Str>, mapping: &RestMapping) -> Controller<DynamicObject> {
-        Controller::mapped(name, &self.factory, mapping).metrics(&self.metrics.controllers)
+        self.configured(Controller::mapped(name, &self.factory, mapping))
+    }
+
+    #[inline]
+    fn configured<T: Object>(&self, controller: Controller<T>) -> Controller<T> {
+        controller.metrics(&self.metrics.controllers).cache_sync_timeout(self.options.sync_timeout)
     }
 
     /// Runs a controller, while this process leads if there is an election.
@@ -222,6 +229,8 @@ impl Manager {
     }
 
     /// Runs a task whether this process leads or not; if it fails, everything stops.
+    ///
+    /// It starts when all caches have synced, and is stopped before the controllers are.
     ///
     /// # Errors
     /// If there is something of the same name.
@@ -273,8 +282,9 @@ impl Manager {
     ) -> Result<&mut Self, ManagerError> {
         let name = name.into();
         self.claim(name.clone())?;
-        self.checks.readiness(name, server.started_checker());
-        self.webhooks.push(if server.has_metrics() { server } else { server.metrics(&self.metrics.webhooks) });
+        self.checks.readiness(name.clone(), server.started_checker());
+        let server = if server.has_metrics() { server } else { server.metrics(&self.metrics.webhooks) };
+        self.webhooks.push((name, server));
         Ok(self)
     }
 

@@ -156,7 +156,7 @@ async fn a_cache_that_is_not_complete_is_not_taken_for_the_truth() {
     let mut manager = cluster.manager();
     let journal = Journal::default();
     let noted = journal.clone();
-    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>();
+    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>().optional();
     let reconciled = maps.reconciling(move |map, context: Context| {
         let journal = noted.clone();
         async move {

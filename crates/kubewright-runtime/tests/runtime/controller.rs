@@ -203,7 +203,7 @@ async fn a_main_kind_that_cannot_be_listed_is_an_error_in_the_end() {
     let error = error.run(&Default::default()).await.unwrap_err();
     assert_eq!(start.elapsed(), Duration::from_secs(120));
     let text = error.to_string();
-    assert!(text.starts_with("controller maps: configmaps not synced within 120s: cannot list: "), "{text}");
+    assert!(text.starts_with("controller maps: not synced within 120s: configmaps (403, cannot list: "), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

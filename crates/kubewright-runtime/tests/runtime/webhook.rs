@@ -103,7 +103,7 @@ pub async fn connect(address: SocketAddr, authority: &str) -> Result<TlsStream<T
 }
 
 /// Posts JSON to a server whose certificate is `authority`, and gives the code and the body of the answer.
-async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> Result<(u16, String), String> {
+pub async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> Result<(u16, String), String> {
     let mut stream = connect(address, authority).await?;
     let request = format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
