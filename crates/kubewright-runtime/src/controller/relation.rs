@@ -6,7 +6,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use kubewright_cache::{
-    BoxFuture, Event, HandlerRegistration, Health, InformerHandle, InformerStopped, Scoped, Unsynced,
+    BoxFuture, Event, HandlerRegistration, Health, HealthState, InformerHandle, InformerStopped, Scoped, Unsynced,
 };
 use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::{GroupKind, Object, ObjectKey, Str};
@@ -15,7 +15,7 @@ use super::health::RelationHealth;
 use super::predicate::Predicate;
 use super::reason::{Change, Reason};
 use super::shared::Shared;
-use crate::consistency::Write;
+use crate::consistency::{Cut, Write};
 use crate::sharding::{Right, Sharding};
 use crate::unwind::caught;
 
@@ -42,6 +42,10 @@ pub(crate) trait Relation: Send + Sync {
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right;
     /// Whether it watches only the share of this replica.
     fn is_share(&self, sharding: &Sharding) -> bool;
+    /// The limits of its cache.
+    fn cut(&self) -> Cut;
+    /// Whether its cache does not follow the server: the resource is absent, or the reflector has stopped.
+    fn is_adrift(&self) -> bool;
     /// Whether it has objects of this namespace, the empty one standing for all or for the cluster.
     fn covers(&self, namespace: &str) -> bool;
     /// The informer, to be found by type.
@@ -268,6 +272,15 @@ impl<K: Object> Relation for Attached<K> {
 
     fn is_share(&self, sharding: &Sharding) -> bool {
         sharding.watches_share(&self.informer)
+    }
+
+    fn cut(&self) -> Cut {
+        Cut::of(&self.informer)
+    }
+
+    fn is_adrift(&self) -> bool {
+        let health = self.informer.health();
+        health.is_some_and(|health| matches!(health.state, HealthState::Absent | HealthState::Stopped))
     }
 
     fn covers(&self, namespace: &str) -> bool {

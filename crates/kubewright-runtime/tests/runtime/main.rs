@@ -14,6 +14,7 @@ mod lease_candidate;
 mod manager;
 mod no_leadership;
 mod own_writes;
+mod partial_caches;
 mod relations;
 mod sharding;
 mod silent_peers;
