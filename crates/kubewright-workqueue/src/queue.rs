@@ -82,7 +82,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
 
     pub(crate) fn ordered(options: Options<T>, ageing: Option<Ageing>) -> Self {
         let metrics = options.metrics.filter(|_| !options.name.is_empty());
-        let stats = metrics.as_ref().map(|_| Box::<Stats>::default());
+        let stats = metrics.as_ref().map(|_| Box::new(Stats::new(ageing.is_some())));
         let is_timed = !options.name.is_empty() || ageing.is_some() || options.group_of.is_some();
         let controller = options.controller.unwrap_or_else(|| options.name.clone());
         let shared = Arc::new(Shared {

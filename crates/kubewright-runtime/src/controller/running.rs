@@ -35,6 +35,7 @@ pub struct RunnableController {
     pub(super) feeds: Vec<(Str, Feed)>,
     pub(super) workers: usize,
     pub(super) sync_timeout: Duration,
+    pub(super) has_zero_period: bool,
     pub(super) plan: Arc<Plan>,
 }
 
@@ -50,6 +51,12 @@ pub enum ControllerError {
         /// What the informer says.
         #[source]
         source: InformerStopped,
+    },
+    /// A period of [`every`](crate::Controller::every) is zero.
+    #[error("controller {controller}: the period of a periodic reconcile is zero")]
+    ZeroPeriod {
+        /// The controller.
+        controller: Str,
     },
     /// Some caches were not complete in time.
     #[error("controller {controller}: not synced within {timeout:?}: {}", text_of(.unsynced))]
@@ -85,10 +92,21 @@ impl RunnableController {
     /// others in the same factory included; each stops when nobody uses it any more.
     ///
     /// # Errors
-    /// If a kind that is not optional does not sync in time, or an informer has been stopped.
+    /// If a kind that is not optional does not sync in time, an informer has been stopped, or a period is zero.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
         // Never cancelled: other controllers may use the same informers, or find theirs started here.
         self.run_with_caches(shutdown, &CancellationToken::new()).await
+    }
+
+    /// Whether it can run as it was configured.
+    ///
+    /// # Errors
+    /// If a period is zero.
+    pub(crate) fn validate(&self) -> Result<(), ControllerError> {
+        if self.has_zero_period {
+            return Err(ControllerError::ZeroPeriod { controller: self.shared.name.clone() });
+        }
+        Ok(())
     }
 
     /// Reconciles only keys that are this replica's.
@@ -136,7 +154,8 @@ impl RunnableController {
         shutdown: &CancellationToken,
         caches: &CancellationToken,
     ) -> Result<(), ControllerError> {
-        let RunnableController { shared, factory, watches, listed_keys, feeds, workers, sync_timeout, plan } = self;
+        self.validate()?;
+        let RunnableController { shared, factory, watches, listed_keys, feeds, workers, sync_timeout, plan, .. } = self;
         let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
         // There before the first is attached, so that none stays if one of the next cannot be.
         let mut attached = Detach { shared: shared.clone(), relations: Vec::new() };

@@ -8,9 +8,11 @@ use std::time::Duration;
 use kubewright_cache::SharedInformerFactory;
 use kubewright_core::{ObjectKey, Str};
 use kubewright_workqueue::limiter::ItemExponential;
-use kubewright_workqueue::{Ageing, Options, PriorityQueue, RateLimiter};
+use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, Options, PriorityQueue, RateLimiter};
+use tokio::time::{Instant, sleep_until};
 
 use super::metrics::ControllerMetrics;
+use super::reason::{Change, Reason};
 use super::relation::{AllKeys, Watch};
 use super::run::Places;
 use super::running::RunnableController;
@@ -73,6 +75,7 @@ impl Settings {
             options = options.metrics(&metrics.queues);
         }
         let queue = PriorityQueue::new(self.limiter, self.ageing, options);
+        let has_zero_period = self.periods.iter().any(Duration::is_zero);
         let timers =
             self.periods.into_iter().map(|period| (Str::from_static("timer"), timer(period, listed_keys.clone())));
         let plan =
@@ -88,6 +91,7 @@ impl Settings {
             listed_keys,
             workers: self.workers,
             sync_timeout: self.sync_timeout,
+            has_zero_period,
             plan: Arc::new(plan),
         };
         if let Some(sharding) = &self.sharding {
@@ -97,13 +101,25 @@ impl Settings {
     }
 }
 
-/// Asks for all of these keys once each `period`.
+/// Asks for all of these keys once each `period`, at low priority.
+///
+/// Each key has its share of the period, at a random moment of which it is added: otherwise all keys would come at once,
+/// and those of several replicas or controllers at the same moment.
 fn timer(period: Duration, keys: AllKeys) -> Feed {
     Box::new(move |handle| {
         Box::pin(async move {
+            let mut round = Instant::now();
             loop {
-                tokio::time::sleep(period).await;
-                keys().into_iter().for_each(|key| handle.request(key, "timer"));
+                let keys = keys();
+                let share = period.div_f64(keys.len().max(1) as f64);
+                for (index, key) in keys.into_iter().enumerate() {
+                    let moment = share.mul_f64(index as f64 + handle.shared.random.unit());
+                    sleep_until(round + moment.min(period)).await;
+                    let reason = Reason { source: Str::from_static("timer"), object: None, change: Change::Requested };
+                    handle.shared.enqueue(key, reason, AddOptions::new().priority(LOW_PRIORITY));
+                }
+                round += period;
+                sleep_until(round).await;
             }
         })
     })

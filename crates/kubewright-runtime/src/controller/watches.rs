@@ -149,6 +149,9 @@ impl<T: Object> Controller<T> {
     }
 
     /// Reconciles all objects of the main kind once each `period`, as far as the filter lets a list of them pass.
+    ///
+    /// The keys are spread over the period with jitter, and added at low priority. A period of zero is an error of the
+    /// controller's start.
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.settings.periods.push(period);

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::candidate::{Aim, Candidate, Held};
 use super::leadership::{FencingToken, Leadership, Term};
 use super::lock::{LeaseLock, Lock};
+use super::metrics::ElectionMetrics;
 use super::options::{InvalidElection, JITTER_FACTOR, LeaderElectionOptions};
 use crate::random::Random;
 
@@ -100,12 +101,13 @@ impl LeaderElector {
         options: LeaderElectionOptions,
     ) -> Result<Self, InvalidElection> {
         options.validate()?;
+        let options = options.apart();
         let identity = identity.into();
         if identity.is_empty() {
             return Err(InvalidElection::NoIdentity);
         }
         let name = lock.describe();
-        if let Some(metrics) = &options.metrics {
+        if let Some(metrics) = options.metrics.get() {
             metrics.set_leading(&name, false);
         }
         let random = Random::new(options.seed);
@@ -118,6 +120,15 @@ impl LeaderElector {
             shared: Arc::new(Shared { identity, name, options, random, seen }),
             previous,
         })
+    }
+
+    /// Shows who leads in these metrics, unless there are others already.
+    #[inline]
+    pub(crate) fn default_metrics(&self, metrics: &ElectionMetrics) {
+        self.shared.options.metrics.get_or_init(|| {
+            metrics.set_leading(&self.shared.name, self.is_leader());
+            metrics.clone()
+        });
     }
 
     /// The identity of this candidate.
@@ -215,7 +226,7 @@ impl Shared {
         let is_on_purpose = term.over.is_cancelled();
         term.over.cancel();
         let is_released = term.is_released.load(Ordering::SeqCst);
-        if let Some(metrics) = &self.options.metrics {
+        if let Some(metrics) = self.options.metrics.get() {
             metrics.set_leading(&self.name, false);
         }
         tracing::info!(lease = self.name, identity = %self.identity, is_on_purpose, "no longer leader");
@@ -282,7 +293,7 @@ impl Shared {
     fn renewed(&self, term: &Term, held: Held) {
         term.extend(held.since + self.options.whole_seconds());
         self.seen.send_modify(|seen| seen.renewed_at = Some(Instant::now()));
-        if let Some(metrics) = &self.options.metrics {
+        if let Some(metrics) = self.options.metrics.get() {
             metrics.set_leading(&self.name, true);
         }
     }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use kubewright_cache::{AddIndexersError, Indexers, SharedInformerFactory};
 use kubewright_client::Client;
 use kubewright_client::discovery::RestMapping;
+use kubewright_client::rest::PrometheusMetrics;
 use kubewright_core::{DynamicObject, GroupResource, Kind, Object, Str};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +75,9 @@ pub struct Manager {
 
 impl Manager {
     /// A manager that runs nothing yet.
+    ///
+    /// Its metrics include the requests of its [`client`](Self::client), unless `client` has metrics already or the options
+    /// bring a factory.
     #[doc(alias = "NewManager")]
     #[inline]
     pub fn new(client: &Client, options: ManagerOptions) -> Self {
@@ -83,7 +87,8 @@ impl Manager {
         let is_factory_shared = options.factory.is_some();
         let factory = options.factory.take().unwrap_or_else(|| {
             let caches = std::mem::take(&mut options.caches);
-            SharedInformerFactory::new(client, caches.default_metrics(&metrics.caches))
+            let client = observed(client, &mut registry);
+            SharedInformerFactory::new(&client, caches.default_metrics(&metrics.caches))
         });
         Manager {
             factory,
@@ -212,11 +217,13 @@ impl Manager {
     /// Runs a controller, while this process leads if there is an election.
     ///
     /// # Errors
-    /// If there is one of the same name, with which it would be confused in metrics and logs.
+    /// If there is one of the same name, with which it would be confused in metrics and logs, or if it cannot run.
     #[inline]
     pub fn add(&mut self, controller: RunnableController) -> Result<&mut Self, ManagerError> {
         let handle = controller.handle();
-        self.claim(handle.name().into())?;
+        let name = Str::from(handle.name());
+        controller.validate().map_err(|error| ManagerError::Failed { name: name.clone(), source: error.into() })?;
+        self.claim(name)?;
         self.checks.watch(handle);
         self.controllers.push(controller);
         Ok(self)
@@ -297,20 +304,35 @@ impl Manager {
     }
 
     /// Runs controllers only while this candidate leads. Without, they run at once.
+    ///
+    /// The election is shown in the manager's metrics, unless the candidate has metrics already.
     #[doc(alias = "LeaderElectionID")]
     #[doc(alias = "LeaderElection")]
     #[inline]
     pub fn elect(&mut self, elector: LeaderElector) -> &mut Self {
+        elector.default_metrics(&self.metrics.elections);
         self.elector = Some(elector);
         self
     }
 
     /// Shares the keys of all controllers with other replicas, instead of letting one process lead.
+    ///
+    /// The elections of its shards are shown in the manager's metrics, unless the sharding has metrics already.
     #[inline]
     pub fn share(&mut self, sharding: &Sharding) -> &mut Self {
+        sharding.default_metrics(&self.metrics.elections);
         self.sharding = Some(sharding.clone());
         self
     }
+}
+
+/// The client with its requests shown in `registry`, unless they are shown somewhere already.
+fn observed(client: &Client, registry: &mut Registry) -> Client {
+    if client.has_metrics() {
+        return client.clone();
+    }
+    let host = client.transport().host().unwrap_or_default();
+    client.clone().metrics(PrometheusMetrics::register(registry, host))
 }
 
 impl fmt::Debug for Manager {

@@ -81,7 +81,7 @@ impl ManagerOptions {
         self
     }
 
-    /// Shows these metrics as well. Only the manager's own by default.
+    /// Adds the manager's metrics to these. Only its own are shown by default.
     #[must_use]
     #[inline]
     pub fn registry(mut self, registry: Registry) -> Self {

@@ -131,7 +131,7 @@ async fn what_a_reconciler_returns_decides_what_happens_next() {
         r#"controller_runtime_reconcile_timeouts_total{controller="maps"} 1"#,
         r#"controller_runtime_max_concurrent_reconciles{controller="maps"} 1"#,
         r#"controller_runtime_active_workers{controller="maps"} 0"#,
-        r#"workqueue_depth{name="maps",controller="maps"} 0"#,
+        r#"workqueue_depth{name="maps",controller="maps",priority="0"} 0"#,
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }

@@ -166,6 +166,8 @@ async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
     sleep(seconds(61.0)).await;
     let before = count.load(Ordering::Relaxed);
     sleep(seconds(121.0)).await;
-    assert_eq!(count.load(Ordering::Relaxed), before + 2);
+    // Once in each period, at any moment of it.
+    let reconciles = count.load(Ordering::Relaxed) - before;
+    assert!((1..=3).contains(&reconciles), "{reconciles}");
     running.stopped().await.unwrap();
 }

@@ -17,6 +17,7 @@ mod own_writes;
 mod partial_caches;
 mod relations;
 mod sharding;
+mod signals;
 mod silent_peers;
 mod start_up;
 mod storm;
