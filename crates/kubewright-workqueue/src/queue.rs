@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::ageing::Ageing;
+use crate::clock;
 use crate::fairness::Order;
 use crate::get::Get;
 use crate::metrics::{Labels, Stats};
@@ -92,7 +93,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             }),
             drained: Notify::new(),
             hasher: RandomState::default(),
-            epoch: Instant::now(),
+            epoch: clock::now(),
             is_timed,
             labels: Labels { name: options.name, controller },
         });
@@ -261,7 +262,7 @@ impl<T> Locked<T> {
 impl<T> Shared<T> {
     /// Nanoseconds since the queue was made.
     pub(crate) fn now(&self) -> u64 {
-        Instant::now().saturating_duration_since(self.epoch).as_nanos() as u64
+        clock::now().saturating_duration_since(self.epoch).as_nanos() as u64
     }
 
     /// Does something under the lock, and wakes the chosen workers after it.
