@@ -129,7 +129,7 @@ impl Client {
         self.set(|settings| settings.metrics = Some(Arc::new(metrics)))
     }
 
-    /// Whether somebody is told of each request.
+    /// Whether requests are reported to metrics.
     #[must_use]
     pub fn has_metrics(&self) -> bool {
         self.settings().metrics.is_some()

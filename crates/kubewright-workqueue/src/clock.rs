@@ -19,8 +19,8 @@ pub(crate) fn now() -> Instant {
     simulated::now()
 }
 
-/// A clock that moves only when a test advances it. Shuttle runs all threads of a test on one thread of the system, which
-/// therefore has a clock of its own.
+/// A clock that moves only when a test advances it. Shuttle runs all threads of a test on one
+/// thread of the system, which therefore has a clock of its own.
 #[cfg(shuttle)]
 pub mod simulated {
     use std::cell::RefCell;

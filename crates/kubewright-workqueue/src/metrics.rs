@@ -33,9 +33,10 @@ const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 
 /// The metrics of all queues that are shown in one registry.
 ///
-/// Made once for each registry and given to queues by [`Options::metrics`](crate::Options::metrics). Queues with the
-/// same labels are shown as one. The depth of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at
-/// most 25 values; further priorities share the value `exceeded_cardinality_limit`.
+/// Made once for each registry and given to queues by
+/// [`Options::metrics`](crate::Options::metrics). Queues with the same labels are shown as one. The
+/// depth of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at most 25
+/// values; further priorities share the value `exceeded_cardinality_limit`.
 ///
 /// ```
 /// use kubewright_workqueue::{Metrics, Options, WorkQueue};

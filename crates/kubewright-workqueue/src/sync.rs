@@ -1,6 +1,8 @@
-//! The lock of the queue: that of the standard library, or shuttle's where a test explores interleavings.
+//! The lock of the queue: that of the standard library, or shuttle's where a test explores
+//! interleavings.
 //!
-//! Holders do a few map operations and never wait, so that a blocking lock does not hold up an executor.
+//! Holders do a few map operations and never wait, so that a blocking lock does not hold up an
+//! executor.
 
 use std::sync::PoisonError;
 
@@ -23,8 +25,8 @@ impl<T> Lock<T> {
         Self(Mutex::new(value))
     }
 
-    /// Locks even after a panic of another holder: a user's `Clone` or `Eq` may panic, and the state is consistent at each
-    /// such call.
+    /// Locks even after a panic of another holder: a user's `Clone` or `Eq` may panic, and the
+    /// state is consistent at each such call.
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

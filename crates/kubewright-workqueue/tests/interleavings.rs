@@ -1,7 +1,7 @@
 //! The concurrent core under a scheduler that tries many interleavings of its threads.
 //!
-//! The code under test is the one that is shipped: shuttle's lock stands in for that of the standard library, and a
-//! simulated clock for tokio's.
+//! The code under test is the one that is shipped: shuttle's lock stands in for that of the
+//! standard library, and a simulated clock for tokio's.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p kubewright-workqueue --test interleavings`.
 #![cfg(shuttle)]
@@ -121,7 +121,8 @@ fn a_worker_that_gives_up_passes_its_wake_up_on() {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-// WQ-9, WQ-11: nothing but the clock wakes the workers here, and one of them has to watch it for all.
+// WQ-9, WQ-11: nothing but the clock wakes the workers here, and one of them has to watch it for
+// all.
 #[test]
 fn every_delayed_key_is_handed_out_when_its_time_has_come() {
     shuttle::check_random(
@@ -181,7 +182,8 @@ fn of_several_delays_of_one_key_the_earliest_counts() {
     );
 }
 
-// WQ-10: a delay does not see a key that waits or is in work already, and such a key comes again.
+// WQ-10: a delay is independent of an immediate add of the same key, so that the key is processed
+// twice.
 #[test]
 fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
     shuttle::check_random(
@@ -210,7 +212,8 @@ fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
             });
             queue.add("foo");
             delayed.join().unwrap();
-            // The first is out of the queue before the clock moves, so that the second is another one.
+            // The first is out of the queue before the clock moves, so that the second is another
+            // one.
             while queue.len() > 0 {
                 thread::yield_now();
             }
@@ -223,7 +226,8 @@ fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
     );
 }
 
-// WQ-9, WQ-11: a delayed key is dropped by a shutdown or handed out before it, and nobody waits for ever.
+// WQ-9, WQ-11: a delayed key is dropped by a shutdown or handed out before it, and nobody waits for
+// ever.
 #[test]
 fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
     for drains in [false, true] {
@@ -270,7 +274,8 @@ fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
     }
 }
 
-// WQ-11: the worker that watches the clock may be dropped, or get another key, and another takes its place.
+// WQ-11: the worker that watches the clock may be dropped, or get another key, and another takes
+// its place.
 #[test]
 fn somebody_else_watches_the_clock_when_a_worker_gives_up() {
     shuttle::check_random(

@@ -75,7 +75,8 @@ impl<T: Object> InformerHandle<T> {
         &self.lease.field_selector
     }
 
-    /// Whether it lists and watches [through](crate::Scoped::through) something that may leave objects out.
+    /// Whether it lists and watches [through](crate::Scoped::through) something that may leave
+    /// objects out.
     pub fn is_filtered(&self) -> bool {
         self.lease.is_filtered
     }

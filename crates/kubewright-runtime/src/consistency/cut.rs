@@ -1,7 +1,8 @@
-//! Which objects of a resource a cache keeps.
+//! The part of a resource that a cache keeps.
 //!
-//! A cache can be limited by selectors, by namespaces, or to the shards of a replica. An object that it does not have may
-//! still exist, and no event tells of a write to it. Readers ask the server then.
+//! A cache can be limited by selectors, by namespaces, or to the shards of a replica. An object
+//! that it does not have may still exist, and no event tells of a write to it. Readers ask the
+//! server then.
 
 use kubewright_cache::InformerHandle;
 use kubewright_core::{FieldSelector, Map, Object, Selector, Str, Value};

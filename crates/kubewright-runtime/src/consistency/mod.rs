@@ -4,8 +4,8 @@
 //! cache of the kind shows them, without holding a worker; other keys go on. Reads say how fresh they have to be
 //! ([`Freshness`]). As in KEP-5647, versions that cannot be compared are not waited for.
 //!
-//! A cache that keeps only a part of a resource is known to do so: reads outside of that part ask the server, and writes
-//! outside of it are not waited for.
+//! A cache that keeps only a part of a resource is known to do so: reads outside of that part ask
+//! the server, and writes outside of it are not waited for.
 
 mod create_or_update;
 mod cut;

@@ -79,9 +79,11 @@ impl<K: Object> OwnApi<K> {
 
     /// The object of this name; `None` if there is none.
     ///
-    /// What the controller's caches do not keep is read from the server: types that it does not watch, other namespaces, and
-    /// objects that a selector or the shards of other replicas leave out. So is a type whose cache is not complete.
-    /// With [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) this also holds for a cache that no longer follows the server.
+    /// Objects outside of the controller's caches are read from the server: types that it does not
+    /// watch, other namespaces, and objects that a selector or the shards of other replicas leave
+    /// out. So is a type whose cache is not complete. With
+    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) this also holds for a cache that no longer
+    /// follows the server.
     ///
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
@@ -101,9 +103,10 @@ impl<K: Object> OwnApi<K> {
 
     /// The objects of the namespace that the selector selects, in the order of their names.
     ///
-    /// Read from the server where [`get`](Self::get) is. A cache that is limited to a label selector is read only if
-    /// `selector` has the same requirements. With [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) the cache has everything
-    /// that this key has written of the type.
+    /// Read from the server where [`get`](Self::get) is. A cache that is limited to a label
+    /// selector is read only if `selector` has the same requirements. With
+    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) the cache has everything that this key has
+    /// written of the type.
     ///
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
@@ -129,12 +132,12 @@ impl<K: Object> OwnApi<K> {
     /// The objects with this value in an index of the cache, in the order of their names, as fresh as for
     /// [`list`](Self::list): of the namespace, if there is one.
     ///
-    /// Where the cache does not have all of them, they are listed from the server, and the function of the index is
-    /// called for each.
+    /// Where the cache does not have all of them, they are listed from the server, and the function
+    /// of the index is called for each.
     ///
     /// # Errors
-    /// If no cache of the controller has such an index, the server cannot be asked, or the cache stays behind what was
-    /// written.
+    /// If no cache of the controller has such an index, the server cannot be asked, or the cache
+    /// stays behind what was written.
     #[doc(alias = "MatchingFields")]
     pub async fn by_index(
         &self,
@@ -191,7 +194,8 @@ impl<K: Object> OwnApi<K> {
         Ok(objects)
     }
 
-    /// The cache of whole objects to read with this freshness, if the controller has one that is complete.
+    /// The cache of whole objects to read with this freshness, if the controller has one that is
+    /// complete.
     fn informer(&self, freshness: Freshness) -> Option<InformerHandle<K>> {
         if freshness == Freshness::Live {
             return None;

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 pub struct ControllerHealth {
     /// The name of the controller.
     pub name: Str,
-    /// Whether its workers run: all relations that are not optional have synced, and it has not been stopped.
+    /// Whether its workers run: all relations that are not optional have synced, and it has not
+    /// been stopped.
     pub is_working: bool,
     /// The health of each watch, the main kind first. Empty after the controller has stopped.
     pub relations: Vec<RelationHealth>,
@@ -88,7 +89,8 @@ impl ControllerHealth {
         self.is_working && self.broken_feeds.is_empty() && self.relations.iter().all(RelationHealth::is_healthy)
     }
 
-    /// Whether it reconciles with complete caches: each relation that is not optional has synced and not stopped.
+    /// Whether it reconciles with complete caches: each relation that is not optional has synced
+    /// and not stopped.
     ///
     /// A watch that fails after it has synced does not count: its cache stays, and it tries again.
     #[inline]

@@ -183,7 +183,8 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// How long all kinds together may take to sync before the controller fails. 2 minutes by default.
+    /// How long all kinds together may take to sync before the controller fails. 2 minutes by
+    /// default.
     ///
     /// The error names the kinds that have not synced and their last failures. Kinds that are
     /// [`optional`](Self::optional) do not count.

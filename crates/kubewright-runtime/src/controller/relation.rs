@@ -29,7 +29,8 @@ pub(crate) type AllKeys = Arc<dyn Fn() -> Vec<ObjectKey> + Send + Sync>;
 pub(crate) trait Relation: Send + Sync {
     fn health(&self, is_main: bool) -> RelationHealth;
     fn has_synced(&self) -> bool;
-    /// Resolves when the handler has been given the first list; false if the informer stopped before.
+    /// Resolves when the handler has been given the first list; false if the informer stopped
+    /// before.
     fn synced(&self) -> BoxFuture<'_, bool>;
     /// Whether the controller starts without waiting for it.
     fn is_optional(&self) -> bool;
@@ -44,7 +45,8 @@ pub(crate) trait Relation: Send + Sync {
     fn is_share(&self, sharding: &Sharding) -> bool;
     /// The limits of its cache.
     fn cut(&self) -> Cut;
-    /// Whether its cache does not follow the server: the resource is absent, or the reflector has stopped.
+    /// Whether its cache does not follow the server: the resource is absent, or the reflector has
+    /// stopped.
     fn is_adrift(&self) -> bool;
     /// Whether it has objects of this namespace, the empty one standing for all or for the cluster.
     fn covers(&self, namespace: &str) -> bool;

@@ -70,7 +70,8 @@ pub enum ControllerError {
     },
 }
 
-/// Kinds that have not synced with their last failures, as `secrets (403, cannot list: secrets is forbidden)`.
+/// Kinds that have not synced with their last failures, as `secrets (403, cannot list: secrets is
+/// forbidden)`.
 pub(crate) fn text_of(unsynced: &[Unsynced]) -> String {
     let of_one = |unsynced: &Unsynced| {
         let Some(health) = &unsynced.health else { return format!("{} (not started)", unsynced.name) };
@@ -92,7 +93,8 @@ impl RunnableController {
     /// others in the same factory included; each stops when nobody uses it any more.
     ///
     /// # Errors
-    /// If a kind that is not optional does not sync in time, an informer has been stopped, or a period is zero.
+    /// If a kind that is not optional does not sync in time, an informer has been stopped, or a
+    /// period is zero.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
         // Never cancelled: other controllers may use the same informers, or find theirs started here.
         self.run_with_caches(shutdown, &CancellationToken::new()).await
@@ -115,7 +117,8 @@ impl RunnableController {
         let _ = self.shared.sharding.set(sharding.clone());
     }
 
-    /// Waits until the caches of all relations that are not optional are complete, without attaching to them.
+    /// Waits until the caches of all relations that are not optional are complete, without
+    /// attaching to them.
     pub(crate) fn caches_synced(&self) -> BoxFuture<'static, Result<(), ControllerError>> {
         let required = self.watches.iter().filter(|watch| !watch.is_optional);
         let sources: Vec<Arc<dyn Source>> = required.map(|watch| watch.source.clone()).collect();
@@ -247,7 +250,8 @@ impl Drop for Detach {
     }
 }
 
-/// Waits until each relation has synced. An optional one is not waited for once it fails: it catches up on its own.
+/// Waits until each relation has synced. An optional one is not waited for once it fails: it
+/// catches up on its own.
 async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Duration) -> Result<(), ControllerError> {
     let began = Instant::now();
     let (optional, required): (Vec<_>, Vec<_>) = relations.iter().partition(|relation| relation.is_optional());

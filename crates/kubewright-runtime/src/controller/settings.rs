@@ -103,8 +103,8 @@ impl Settings {
 
 /// Asks for all of these keys once each `period`, at low priority.
 ///
-/// Each key has its share of the period, at a random moment of which it is added: otherwise all keys would come at once,
-/// and those of several replicas or controllers at the same moment.
+/// Each key has its share of the period, at a random moment of which it is added: otherwise all
+/// keys would come at once, and those of several replicas or controllers at the same moment.
 fn timer(period: Duration, keys: AllKeys) -> Feed {
     Box::new(move |handle| {
         Box::pin(async move {

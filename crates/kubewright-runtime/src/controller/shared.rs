@@ -35,7 +35,8 @@ pub(crate) struct Shared {
     pub(crate) is_working: AtomicBool,
     /// The watches, the main one first; empty unless the controller runs.
     pub(crate) relations: RwLock<Vec<Arc<dyn Relation>>>,
-    /// Watches before they are attached, and whether they are optional. Gone once the controller runs.
+    /// Watches before they are attached, and whether they are optional. Gone once the controller
+    /// runs.
     planned: Vec<(Weak<dyn Source>, bool)>,
     /// Which keys are this replica's, if there are others.
     pub(crate) sharding: OnceLock<Sharding>,

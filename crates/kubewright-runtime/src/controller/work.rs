@@ -82,7 +82,8 @@ impl Plan {
         }
         let relations = shared.relations();
         let has_seen = |write: &crate::consistency::Write| {
-            // A cache that does not follow the server may never show it; fresh reads ask the server then.
+            // A cache that does not follow the server may never show it; fresh reads ask the server
+            // then.
             let is_seen = |relation: &Arc<dyn Relation>| relation.is_adrift() || relation.has_seen(write);
             let is_seen = relations.get(write.relation).is_none_or(is_seen);
             if !is_seen && write.at.elapsed() > self.patience {

@@ -72,8 +72,8 @@ impl Drop for Finally {
 impl LeaderElector {
     /// Tries to lead, leads, and returns when leadership has ended: on purpose by `stop`, or by losing it.
     ///
-    /// When `stop` is cancelled, the work is told so, and the lease is released when the work has ended. Work that takes
-    /// longer than the lease lasts is dropped, and the lease left to expire.
+    /// When `stop` is cancelled, the work is told so, and the lease is released when the work has
+    /// ended. Work that takes longer than the lease lasts is dropped, and the lease left to expire.
     ///
     /// # Errors
     /// If leadership was lost. The process is best ended then, as in Go: what it began elsewhere may not know.

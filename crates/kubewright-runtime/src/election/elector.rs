@@ -151,7 +151,8 @@ impl LeaderElector {
         self.leader() == self.shared.identity
     }
 
-    /// Tries until it leads; `None` if `stop` was cancelled first. Without a leadership the caller must not act as leader.
+    /// Tries until it leads; `None` if `stop` was cancelled first. Without a leadership the caller
+    /// must not act as leader.
     ///
     /// Cancel safe.
     ///
@@ -185,8 +186,8 @@ impl LeaderElector {
         self.previous = ended.clone();
         let leadership = Leadership { term: term.clone(), token, ended: ended.clone() };
         tokio::spawn(async move {
-            // Dropped in reverse, also by a panic of the lock: leadership ends, the candidate goes back, and then the next
-            // `acquire` may look for it.
+            // Dropped in reverse, also by a panic of the lock: leadership ends, the candidate goes
+            // back, and then the next `acquire` may look for it.
             let _ended = ended.drop_guard();
             let mut borrowed = borrowed;
             let _over = term.over.clone().drop_guard();
@@ -211,8 +212,8 @@ impl Drop for Borrowed {
 }
 
 impl Shared {
-    /// Renews until that fails for too long, somebody else has the lease, or the term is over. Frees the lease only if its
-    /// holder has released it: otherwise work may still run.
+    /// Renews until that fails for too long, somebody else has the lease, or the term is over.
+    /// Frees the lease only if its holder has released it: otherwise work may still run.
     #[inline]
     async fn keep(&self, candidate: &mut Candidate, term: &Term) {
         while !term.over.is_cancelled() {

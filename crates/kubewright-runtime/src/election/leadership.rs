@@ -25,8 +25,8 @@ pub struct FencingToken {
 /// Renewals go on by themselves. When they fail for too long [`lost`](Self::lost) resolves, before anybody else can lead. When
 /// the lease is seen to be another's or nobody's, because somebody has changed it, it resolves at once.
 ///
-/// Dropping it ends leadership and lets the lease expire, since the work of the leader may still run.
-/// [`release`](Self::release) frees the lease at once; call it when all work has ended.
+/// Dropping it ends leadership and lets the lease expire, since the work of the leader may still
+/// run. [`release`](Self::release) frees the lease at once; call it when all work has ended.
 #[must_use = "leadership ends when this is dropped"]
 pub struct Leadership {
     pub(super) term: Arc<Term>,

@@ -61,7 +61,8 @@ pub(super) enum To {
 impl EventRecorder {
     /// A recorder for tests, which sends texts such as `Normal Synced all is well` to a channel.
     ///
-    /// The channel holds `buffer` texts, at least one. Further events are dropped, since a recorder never waits.
+    /// The channel holds `buffer` texts, at least one. Further events are dropped, since a recorder
+    /// never waits.
     #[doc(alias = "NewFakeRecorder")]
     #[doc(alias = "FakeRecorder")]
     #[inline]
@@ -73,8 +74,9 @@ impl EventRecorder {
 
     /// A recorder of the same component that writes to another API.
     ///
-    /// It adapts a recorder in either direction: code that was written for events of one API records in the other. The
-    /// older API has no place for [`NewEvent::action`] and [`NewEvent::related`].
+    /// It adapts a recorder in either direction: code that was written for events of one API
+    /// records in the other. The older API has no place for [`NewEvent::action`] and
+    /// [`NewEvent::related`].
     #[doc(alias = "NewEventRecorderAdapter")]
     #[doc(alias = "EventRecorderAdapter")]
     #[doc(alias = "DeprecatedNewLegacyRecorder")]

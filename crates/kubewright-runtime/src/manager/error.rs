@@ -36,10 +36,12 @@ pub enum ManagerError {
         /// The kinds that have not synced, each with its last failure.
         unsynced: Vec<Unsynced>,
     },
-    /// The election ended without making this process the leader, so that no controller was started.
+    /// The election ended without making this process the leader, so that no controller was
+    /// started.
     #[error("leader election ended without a leader")]
     NotElected,
-    /// The lease could not be renewed. Unfinished work was dropped, since another process may lead by now.
+    /// The lease could not be renewed. Unfinished work was dropped, since another process may lead
+    /// by now.
     #[error("leader election lost")]
     LeadershipLost,
     /// Not everything had stopped within the grace period; the rest was dropped.

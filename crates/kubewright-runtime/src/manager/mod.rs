@@ -76,8 +76,8 @@ pub struct Manager {
 impl Manager {
     /// A manager that runs nothing yet.
     ///
-    /// Its metrics include the requests of its [`client`](Self::client), unless `client` has metrics already or the options
-    /// bring a factory.
+    /// Its metrics include the requests of its [`client`](Self::client), unless `client` has
+    /// metrics already or the options bring a factory.
     #[doc(alias = "NewManager")]
     #[inline]
     pub fn new(client: &Client, options: ManagerOptions) -> Self {
@@ -119,7 +119,8 @@ impl Manager {
 
     /// Gives the cache of a type an index, to be read by [`OwnApi::by_index`](crate::OwnApi::by_index) and by listers.
     ///
-    /// The type is cached from then on, whether a controller watches it or not. The manager waits for it at the start.
+    /// The type is cached from then on, whether a controller watches it or not. The manager waits
+    /// for it at the start.
     ///
     /// ```
     /// # use kubewright_api::core::v1::{ConfigMap, Pod};
@@ -217,7 +218,8 @@ impl Manager {
     /// Runs a controller, while this process leads if there is an election.
     ///
     /// # Errors
-    /// If there is one of the same name, with which it would be confused in metrics and logs, or if it cannot run.
+    /// If there is one of the same name, with which it would be confused in metrics and logs, or if
+    /// it cannot run.
     #[inline]
     pub fn add(&mut self, controller: RunnableController) -> Result<&mut Self, ManagerError> {
         let handle = controller.handle();
@@ -317,7 +319,8 @@ impl Manager {
 
     /// Shares the keys of all controllers with other replicas, instead of letting one process lead.
     ///
-    /// The elections of its shards are shown in the manager's metrics, unless the sharding has metrics already.
+    /// The elections of its shards are shown in the manager's metrics, unless the sharding has
+    /// metrics already.
     #[inline]
     pub fn share(&mut self, sharding: &Sharding) -> &mut Self {
         sharding.default_metrics(&self.metrics.elections);

@@ -58,9 +58,11 @@ impl ManagerOptions {
         self
     }
 
-    /// How long everything together may take to stop; `None` for as long as it likes. 30 s by default.
+    /// How long everything together may take to stop; `None` for as long as it likes. 30 s by
+    /// default.
     ///
-    /// Work that has not ended by then is dropped. Zero drops it at once, and the manager does not report it as an error.
+    /// Work that has not ended by then is dropped. Zero drops it at once, and the manager does not
+    /// report it as an error.
     #[doc(alias = "GracefulShutdownTimeout")]
     #[must_use]
     #[inline]
@@ -69,7 +71,8 @@ impl ManagerOptions {
         self
     }
 
-    /// How long caches may take to sync at the start before the manager fails. 2 minutes by default.
+    /// How long caches may take to sync at the start before the manager fails. 2 minutes by
+    /// default.
     ///
     /// The default of all controllers made by the manager; each may have
     /// [its own](crate::Controller::cache_sync_timeout).

@@ -1,15 +1,16 @@
 //! How a manager starts and stops.
 //!
-//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks that need not lead, and once this process leads
-//! the controllers and the tasks of the leader. Webhooks precede caches because the server may need a conversion to
-//! answer a list.
+//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks that need not lead, and
+//! once this process leads the controllers and the tasks of the leader. Webhooks precede caches
+//! because the server may need a conversion to answer a list.
 //!
-//! Stop: tasks that need not lead, controllers and tasks of the leader, caches, webhooks, HTTP endpoints. Each group is
-//! awaited before the next is stopped, all of them within one grace period. Leases are released last, when nothing can
-//! act any more. A failure stops the manager in the same order.
+//! Stop: tasks that need not lead, controllers and tasks of the leader, caches, webhooks, HTTP
+//! endpoints. Each group is awaited before the next is stopped, all of them within one grace
+//! period. Leases are released last, when nothing can act any more. A failure stops the manager in
+//! the same order.
 //!
-//! Leases are not released if work had to be dropped, or if the future of [`Manager::run`] is dropped: that work may take
-//! a moment to be gone, so that the leases have to expire.
+//! Leases are not released if work had to be dropped, or if the future of [`Manager::run`] is
+//! dropped: that work may take a moment to be gone, so that the leases have to expire.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,8 +47,8 @@ impl Manager {
     /// Dropping the future aborts all tasks and lets leases expire.
     ///
     /// # Errors
-    /// If something fails or panics, caches do not sync in time, leadership is lost, or work is not finished within the
-    /// grace period.
+    /// If something fails or panics, caches do not sync in time, leadership is lost, or work is not
+    /// finished within the grace period.
     #[inline]
     pub async fn run(mut self, shutdown: &CancellationToken) -> Result<(), ManagerError> {
         let checks = Arc::new(std::mem::take(&mut self.checks));

@@ -4,8 +4,8 @@ use tokio_util::sync::CancellationToken;
 
 /// A token that SIGTERM or SIGINT cancels; a second one ends the process at once, with code 1.
 ///
-/// The handlers are installed when this returns, so that a signal during the start of the process is not lost. Call it
-/// first, within a tokio runtime. Elsewhere than on Unix, only Ctrl-C counts.
+/// The handlers are installed when this returns, so that a signal during the start of the process
+/// is not lost. Call it first, within a tokio runtime. Elsewhere than on Unix, only Ctrl-C counts.
 #[doc(alias = "SetupSignalHandler")]
 #[inline]
 pub fn shutdown_on_signals() -> CancellationToken {

@@ -128,7 +128,7 @@ impl Sharding {
         Ok(Sharding { inner: Arc::new(inner) })
     }
 
-    /// Shows who has which shard in these metrics, unless there are others already.
+    /// Shows the elections of its shards in these metrics, unless the options name others.
     #[inline]
     pub(crate) fn default_metrics(&self, metrics: &ElectionMetrics) {
         self.inner.metrics.get_or_init(|| metrics.clone());

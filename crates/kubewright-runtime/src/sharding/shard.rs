@@ -57,7 +57,8 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderEle
         let Some(leadership) = leadership else { return };
         let owned = Owned { leadership: Arc::new(leadership), runs: Tasks::default(), term: inner.next_term() };
         inner.own(shard, Some(owned.clone()));
-        // Also when this future is dropped: nobody would hand the shard over otherwise, and its lease would be renewed for ever.
+        // Also when this future is dropped: nobody would hand the shard over otherwise, and its
+        // lease would be renewed for ever.
         let disown = Disown { inner: &inner, shard };
         tokio::select! {
             biased;

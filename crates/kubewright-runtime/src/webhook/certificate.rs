@@ -101,7 +101,7 @@ async fn read(files: &[PathBuf; 2]) -> Result<[Vec<u8>; 2], CertificateError> {
 async fn read_one(file: PathBuf) -> Result<Vec<u8>, CertificateError> {
     let path = file.clone();
     let read = spawn_blocking(move || std::fs::read(path)).await;
-    read.map_err(io::Error::other).flatten().map_err(|source| CertificateError::Read { file, source })
+    read.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|source| CertificateError::Read { file, source })
 }
 
 fn parse(files: &[PathBuf; 2], texts: [Vec<u8>; 2]) -> Result<Loaded, CertificateError> {

@@ -243,7 +243,7 @@ async fn a_recorder_of_one_api_is_adapted_to_the_other() {
         }
         recorder.record(event());
         broadcaster.shutdown(seconds(5.0)).await;
-        // Both are one resource, which the server shows in either API. The form tells who has written it.
+        // The server shows an event in both APIs. Its form tells which recorder has written it.
         let found = core_events(&server).await;
         assert_eq!(found.len(), 2);
         let counted: Vec<_> = found.iter().filter(|event| event.count.is_some()).collect();

@@ -1,4 +1,5 @@
-//! No leadership, no work: however an election ends, controllers run only under a lease, and no lease is freed under work.
+//! No leadership, no work: however an election ends, controllers run only under a lease, and no
+//! lease is freed under work.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -106,7 +107,8 @@ async fn for_an_hour<F: Future<Output = Result<(), ManagerError>> + Send + 'stat
 async fn nothing_runs_without_leadership_however_the_election_ends() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
-    // Every write takes longer than the lease lasts, so that each lease has expired when it is there.
+    // Every write takes longer than the lease lasts, so that each lease has expired when it is
+    // there.
     let slow = Odd { takes: seconds(20.0), ..Odd::default() };
     // The lock panics at once.
     let broken = Odd { panics_at: Some(0), ..Odd::default() };

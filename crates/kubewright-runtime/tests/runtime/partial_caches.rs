@@ -1,4 +1,5 @@
-//! Caches that keep only a part of a resource: what they leave out is read from the server, and not waited for.
+//! Caches that keep only a part of a resource: what they leave out is read from the server, and not
+//! waited for.
 
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ async fn paint_all(map: &ConfigMap, context: &Context, names: &[&str], journal: 
     Ok(())
 }
 
-/// Runs a controller that paints, and gives what it notes for each colour in turn, with the time that each took at most.
+/// Runs a controller that paints, and gives what it notes for each colour in turn, with the time
+/// that each took at most.
 async fn painted(server: &RunningServer, controller: Controller<ConfigMap>, names: &'static [&str]) -> Vec<String> {
     let journal = Journal::default();
     let mut map = config_map("a");
@@ -62,7 +64,8 @@ async fn painted(server: &RunningServer, controller: Controller<ConfigMap>, name
         let (before, start) = (journal.len(), Instant::now());
         touch(server, "a", colour).await;
         eventually("it is reconciled again", async || journal.len() >= before + names.len()).await;
-        // A key that waited for an event that cannot come would wait for a bookmark, about a minute.
+        // A key that waited for an event that cannot come would wait for a bookmark, about a
+        // minute.
         assert!(start.elapsed() < seconds(5.0), "{colour}: {:?} {:?}", start.elapsed(), journal.take());
     }
     running.stopped().await.unwrap();
@@ -157,7 +160,7 @@ async fn lists_and_indices_of_a_part_ask_the_server_for_the_whole() {
         .namespaces(["default", "kube-system"])
         .indexers_of::<Secret>(Indexers::new().with("length", |secret: &Secret| [secret.name().len().to_string()]));
     let factory = SharedInformerFactory::new(&server.client(), options);
-    // Who may look into these namespaces only may not list all.
+    // A manager with permissions in these namespaces alone may not list the whole cluster.
     server.faults().inject(Fault::answer(403).resource("secrets").namespace(""));
     let journal = Journal::default();
     let noted = journal.clone();
@@ -211,7 +214,8 @@ async fn a_read_that_promises_freshness_does_not_trust_the_cache_of_an_absent_re
     let running = running.working().await;
     running.idle().await;
     assert_eq!(journal.take()[0], "blue");
-    // As after the definition of a custom resource was deleted, or while an aggregated server is away.
+    // As after the definition of a custom resource was deleted, or while an aggregated server is
+    // away.
     server.faults().inject(Fault::answer(404).resource("secrets").verb("watch"));
     server.faults().inject(Fault::answer(404).resource("secrets").verb("list"));
     server.faults().cut_watches();

@@ -13,7 +13,8 @@ fn terminate_self() {
     assert!(status.is_ok_and(|status| status.success()));
 }
 
-// The handlers are there when the token is: a signal before anything is polled neither ends the process nor is lost.
+// The handlers are there when the token is: a signal before anything is polled neither ends the
+// process nor is lost.
 #[test]
 fn a_signal_at_the_very_beginning_cancels_the_token() {
     if std::env::var_os(CHILD).is_some() {

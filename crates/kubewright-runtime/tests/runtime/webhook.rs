@@ -277,7 +277,7 @@ async fn a_new_certificate_is_taken_when_it_is_whole() {
     assert!(matches!(refused, Err(WebhookError::Certificate(_))), "{refused:?}");
 }
 
-/// Puts a pipe in place of a file. Whoever reads it waits until it is written, after `time`.
+/// Puts a pipe in place of a file. A reader waits until the pipe is written, after `time`.
 fn make_slow(file: &std::path::Path, time: Duration) -> std::thread::JoinHandle<()> {
     let (path, text) = (file.to_owned(), std::fs::read(file).unwrap());
     std::fs::remove_file(&path).unwrap();
