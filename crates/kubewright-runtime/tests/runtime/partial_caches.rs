@@ -98,6 +98,36 @@ async fn objects_outside_a_label_selector_are_updated_and_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_two_caches_of_a_kind_the_whole_one_is_read() {
+    let server = server().await;
+    secret(&server, "inside", "blue").await;
+    secret(&server, "outside", "yellow").await;
+    let mut map = config_map("a");
+    map.data.insert("value", "x".into());
+    config_maps(&server).create(&map).await.unwrap();
+    let factory = SharedInformerFactory::new(&server.client(), FactoryOptions::default());
+    let part = factory.informer_with::<Secret>(Scoped::default().labels("colour=blue".parse().unwrap()));
+    let journal = Journal::default();
+    let noted = journal.clone();
+    let controller = Controller::<ConfigMap>::new("maps", &factory).owns_informer("secrets", part).owns::<Secret>();
+    let controller = controller.filter(Predicate::objects(|map: &ConfigMap| map.name() == "a"));
+    let running = Running::start(controller.reconciling(move |_, context: Context| {
+        let journal = noted.clone();
+        async move {
+            let found = context.api::<Secret>("default").get("outside", Freshness::Cached).await?;
+            journal.note(colour(found));
+            Ok(Outcome::Done)
+        }
+    }));
+    // Only the cache can answer.
+    server.faults().inject(Fault::answer(500).resource("secrets").verb("get"));
+    let running = running.working().await;
+    eventually("it is reconciled", async || journal.len() > 0).await;
+    assert_eq!(journal.take()[0], "yellow");
+    running.stopped().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn objects_outside_a_field_selector_are_updated_and_not_waited_for() {
     let server = server().await;
     secret(&server, "inside", "blue").await;
