@@ -24,6 +24,8 @@ struct Candidate {
 #[tokio::main]
 async fn main() -> Outcome {
     let candidate = Candidate::parse();
+    // First, so that a signal during the start is not lost.
+    let shutdown = shutdown_on_signals();
     let connection = candidate.arguments.connect().await?;
     let options = LeaderElectionOptions::default()
         .lease_duration(Duration::from_secs_f64(candidate.lease))
@@ -46,6 +48,6 @@ async fn main() -> Outcome {
         true => println!("I am the leader: {leader}"),
         false => println!("new leader elected: {leader}"),
     });
-    elector.run(callbacks, &shutdown_on_signals()).await?;
+    elector.run(callbacks, &shutdown).await?;
     Ok(())
 }

@@ -183,7 +183,7 @@ impl Options {
         if self.leader_elect {
             let ((namespace, name), identity) = (&self.lease, unique_identity());
             tracing::info!(lease = %format_args!("{namespace}/{name}"), identity, "standing by until the lease is ours");
-            let of_election = LeaderElectionOptions::default().metrics(&manager.metrics().elections);
+            let of_election = LeaderElectionOptions::default();
             manager.elect(LeaderElector::new(client, namespace.as_str(), name.as_str(), identity, of_election)?);
         }
         Ok(manager)

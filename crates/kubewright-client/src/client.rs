@@ -130,6 +130,12 @@ impl Client {
         self.set(|settings| settings.metrics = Some(Arc::new(metrics)))
     }
 
+    /// Whether requests are reported to metrics.
+    #[must_use]
+    pub fn has_metrics(&self) -> bool {
+        self.settings().metrics.is_some()
+    }
+
     /// Sends a request again at most so often when the server asks for it. 10 by default.
     #[doc(alias = "MaxRetries")]
     #[must_use]

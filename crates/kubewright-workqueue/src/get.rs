@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::task::{coop, yield_now};
-use tokio::time::{Sleep, sleep_until};
 
 use crate::claim::Claim;
+use crate::clock::{Sleep, sleep_until};
 use crate::queue::{Locked, Shared, change};
 use crate::sync::Guard;
 

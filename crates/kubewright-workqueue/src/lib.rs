@@ -8,6 +8,11 @@
 
 mod ageing;
 mod claim;
+#[cfg(not(shuttle))]
+mod clock;
+/// The clock that tests of interleavings advance.
+#[cfg(shuttle)]
+pub mod clock;
 mod deadlines;
 mod delaying;
 mod fairness;

@@ -3,6 +3,7 @@
 //! A queue counts for itself under its own lock; numbers are read when metrics are scraped, so gauges are exact at that
 //! moment and nothing has to refresh them. A queue that is dropped is gone from the next scrape.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -24,10 +25,18 @@ const BOUNDS: [u64; 12] = {
     bounds
 };
 
+/// How many priorities have a series of their own, as in controller-runtime.
+const MAX_PRIORITIES: usize = 25;
+
+/// The priority of keys beyond [`MAX_PRIORITIES`].
+const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
+
 /// The metrics of all queues that are shown in one registry.
 ///
-/// Made once for each registry and given to queues by [`Options::metrics`](crate::Options::metrics). Queues with the
-/// same labels are shown as one.
+/// Made once for each registry and given to queues by
+/// [`Options::metrics`](crate::Options::metrics). Queues with the same labels are shown as one. The
+/// depth of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at most 25
+/// values; further priorities share the value `exceeded_cardinality_limit`.
 ///
 /// ```
 /// use kubewright_workqueue::{Metrics, Options, WorkQueue};
@@ -114,6 +123,46 @@ pub(crate) struct Stats {
     pub(crate) retries: u64,
     pub(crate) queue_duration: Durations,
     pub(crate) work_duration: Durations,
+    /// Of queues with priorities.
+    depths: Option<Depths>,
+}
+
+/// How many keys need processing, by priority.
+#[derive(Clone, Debug)]
+pub(crate) struct Depths {
+    /// The first priorities that were seen. One that has no keys any more stays, and shows 0.
+    of_priority: BTreeMap<i32, u64>,
+    others: u64,
+}
+
+impl Depths {
+    #[inline]
+    fn of(&mut self, priority: i32) -> &mut u64 {
+        let is_known = self.of_priority.len() < MAX_PRIORITIES || self.of_priority.contains_key(&priority);
+        if is_known { self.of_priority.entry(priority).or_default() } else { &mut self.others }
+    }
+}
+
+impl Stats {
+    pub(crate) fn new(has_priorities: bool) -> Self {
+        let depths = has_priorities.then(|| Depths { of_priority: BTreeMap::from([(0, 0)]), others: 0 });
+        Stats { depths, ..Stats::default() }
+    }
+
+    /// A key of this priority came to need processing.
+    pub(crate) fn came(&mut self, priority: i32) {
+        if let Some(depths) = &mut self.depths {
+            *depths.of(priority) += 1;
+        }
+    }
+
+    /// A key of this priority was handed out, or has another priority now.
+    pub(crate) fn left(&mut self, priority: i32) {
+        if let Some(depths) = &mut self.depths {
+            let depth = depths.of(priority);
+            *depth = depth.saturating_sub(1);
+        }
+    }
 }
 
 /// All numbers of a queue at one moment.
@@ -133,6 +182,10 @@ impl Sample {
         self.longest = self.longest.max(other.longest);
         self.stats.adds += other.stats.adds;
         self.stats.retries += other.stats.retries;
+        if let (Some(depths), Some(others)) = (&mut self.stats.depths, &other.stats.depths) {
+            others.of_priority.iter().for_each(|(priority, depth)| *depths.of(*priority) += depth);
+            depths.others += others.others;
+        }
         self.stats.queue_duration.merge(&other.stats.queue_duration);
         self.stats.work_duration.merge(&other.stats.work_duration);
     }
@@ -176,11 +229,23 @@ fn seconds(nanoseconds: u64) -> f64 {
 /// How one number of a sample is written.
 type Encode = fn(&Sample, &mut MetricEncoder<'_>) -> fmt::Result;
 
+/// Writes the depth of a queue, with one series for each priority if it has priorities.
+fn encode_depth(metric: &mut MetricEncoder<'_>, labels: &Labels, sample: &Sample) -> fmt::Result {
+    let (name, controller) = (labels.name.as_str(), labels.controller.as_str());
+    let Some(depths) = &sample.stats.depths else {
+        return metric.encode_family(&[("name", name), ("controller", controller)])?.encode_gauge(&sample.depth);
+    };
+    let known = depths.of_priority.iter().map(|(priority, depth)| (priority.to_string(), *depth));
+    let others = (depths.others > 0).then(|| (OTHER_PRIORITIES.to_owned(), depths.others));
+    for (priority, depth) in known.chain(others) {
+        let labels = [("name", name), ("controller", controller), ("priority", priority.as_str())];
+        metric.encode_family(&labels)?.encode_gauge(&depth)?;
+    }
+    Ok(())
+}
+
 /// Name, help, type and value of each metric; the format adds `_total` to counters.
-const METRICS: [(&str, &str, MetricType, Encode); 7] = [
-    ("workqueue_depth", "Keys that need processing", MetricType::Gauge, |sample, encoder| {
-        encoder.encode_gauge(&sample.depth)
-    }),
+const METRICS: [(&str, &str, MetricType, Encode); 6] = [
     ("workqueue_adds", "Keys that came to need processing", MetricType::Counter, |sample, encoder| {
         encoder.encode_counter::<[(&str, &str); 0], _, u64>(&sample.stats.adds, None)
     }),
@@ -216,6 +281,15 @@ impl Collector for Metrics {
         let samples = self.samples();
         if samples.is_empty() {
             return Ok(());
+        }
+        let mut depth = encoder.encode_descriptor(
+            "workqueue_depth",
+            "Keys that need processing, by queue and priority",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (labels, sample) in &samples {
+            encode_depth(&mut depth, labels, sample)?;
         }
         for (name, help, kind, encode) in METRICS {
             let mut metric = encoder.encode_descriptor(name, help, None, kind)?;

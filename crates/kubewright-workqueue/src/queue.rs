@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::ageing::Ageing;
+use crate::clock;
 use crate::fairness::Order;
 use crate::get::Get;
 use crate::metrics::{Labels, Stats};
@@ -82,7 +83,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
 
     pub(crate) fn ordered(options: Options<T>, ageing: Option<Ageing>) -> Self {
         let metrics = options.metrics.filter(|_| !options.name.is_empty());
-        let stats = metrics.as_ref().map(|_| Box::<Stats>::default());
+        let stats = metrics.as_ref().map(|_| Box::new(Stats::new(ageing.is_some())));
         let is_timed = !options.name.is_empty() || ageing.is_some() || options.group_of.is_some();
         let controller = options.controller.unwrap_or_else(|| options.name.clone());
         let shared = Arc::new(Shared {
@@ -92,7 +93,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             }),
             drained: Notify::new(),
             hasher: RandomState::default(),
-            epoch: Instant::now(),
+            epoch: clock::now(),
             is_timed,
             labels: Labels { name: options.name, controller },
         });
@@ -261,7 +262,7 @@ impl<T> Locked<T> {
 impl<T> Shared<T> {
     /// Nanoseconds since the queue was made.
     pub(crate) fn now(&self) -> u64 {
-        Instant::now().saturating_duration_since(self.epoch).as_nanos() as u64
+        clock::now().saturating_duration_since(self.epoch).as_nanos() as u64
     }
 
     /// Does something under the lock, and wakes the chosen workers after it.

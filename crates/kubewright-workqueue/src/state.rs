@@ -144,6 +144,7 @@ impl<T: Clone + Eq> State<T> {
             }
             if let Some(stats) = &mut self.stats {
                 stats.queue_duration.observe(now.saturating_sub(details.since));
+                stats.left(priority);
             }
         }
         // Last, so that a clone that panics leaves a key in work and not half a state.
@@ -300,11 +301,14 @@ impl<T> State<T> {
             return false;
         }
         let status = entry.status();
+        let mut priority = 0;
         if let Some(details) = self.table.details_mut(number) {
             details.since = now();
+            priority = details.priority;
         }
         if let Some(stats) = &mut self.stats {
             stats.adds += 1;
+            stats.came(priority);
         }
         if status == Status::Processing {
             self.table[number].set_status(Status::ProcessingDirty);
@@ -329,6 +333,13 @@ impl<T> State<T> {
     }
 
     fn change_priority(&mut self, number: u32, priority: i32) {
+        if self.table[number].is_dirty()
+            && let Some(stats) = &mut self.stats
+            && let Some(details) = self.table.details(number)
+        {
+            stats.left(details.priority);
+            stats.came(priority);
+        }
         if self.table[number].status() == Status::Queued {
             self.order.change_priority(number, &mut self.table, priority);
         } else if let Some(details) = self.table.details_mut(number) {

@@ -1,5 +1,8 @@
 //! The concurrent core under a scheduler that tries many interleavings of its threads.
 //!
+//! The code under test is the one that is shipped: shuttle's lock stands in for that of the
+//! standard library, and a simulated clock for tokio's.
+//!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p kubewright-workqueue --test interleavings`.
 #![cfg(shuttle)]
 
@@ -8,7 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use kubewright_workqueue::WorkQueue;
+use std::time::Duration;
+
+use kubewright_workqueue::clock::simulated::advance;
+use kubewright_workqueue::{AddOptions, Ageing, DelayingQueue, Options, PriorityQueue, WorkQueue, limiter};
 use shuttle::future::block_on;
 use shuttle::thread;
 
@@ -106,6 +112,195 @@ fn a_worker_that_gives_up_passes_its_wake_up_on() {
                 move || block_on(queue.get()).map(|claim| *claim)
             });
             queue.add("foo");
+            impatient.join().unwrap();
+            assert_eq!(patient.join().unwrap(), Some("foo"));
+        },
+        SCHEDULES,
+    );
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+// WQ-9, WQ-11: nothing but the clock wakes the workers here, and one of them has to watch it for
+// all.
+#[test]
+fn every_delayed_key_is_handed_out_when_its_time_has_come() {
+    shuttle::check_random(
+        || {
+            let queue = DelayingQueue::new(Options::new());
+            let workers: Vec<_> = (0..2)
+                .map(|_| {
+                    let queue = queue.clone();
+                    thread::spawn(move || block_on(queue.get()).map(|claim| *claim))
+                })
+                .collect();
+            let producer = thread::spawn({
+                let queue = queue.clone();
+                move || queue.add_after("late", 2 * SECOND)
+            });
+            queue.add_after("soon", SECOND);
+            producer.join().unwrap();
+            let clock = thread::spawn(|| {
+                advance(SECOND);
+                thread::yield_now();
+                advance(SECOND);
+            });
+            let mut got: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap().unwrap()).collect();
+            got.sort_unstable();
+            assert_eq!(got, ["late", "soon"]);
+            clock.join().unwrap();
+        },
+        SCHEDULES,
+    );
+}
+
+// WQ-10: the earliest time counts, in whatever order the delays are added, and the key comes once.
+#[test]
+fn of_several_delays_of_one_key_the_earliest_counts() {
+    shuttle::check_random(
+        || {
+            let queue = DelayingQueue::new(Options::new());
+            let worker = thread::spawn({
+                let queue = queue.clone();
+                move || block_on(queue.get()).map(|claim| *claim)
+            });
+            let producers: Vec<_> = [3, 1, 2]
+                .into_iter()
+                .map(|seconds| {
+                    let queue = queue.clone();
+                    thread::spawn(move || queue.add_after("foo", seconds * SECOND))
+                })
+                .collect();
+            producers.into_iter().for_each(|producer| producer.join().unwrap());
+            // The worker is woken by the first second alone.
+            advance(SECOND);
+            assert_eq!(worker.join().unwrap(), Some("foo"));
+            advance(10 * SECOND);
+            assert!(queue.is_empty(), "the later times are forgotten");
+        },
+        SCHEDULES,
+    );
+}
+
+// WQ-10: a delay is independent of an immediate add of the same key, so that the key is processed
+// twice.
+#[test]
+fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
+    shuttle::check_random(
+        || {
+            let queue = DelayingQueue::new(Options::new());
+            let in_work = Arc::new(AtomicBool::new(false));
+            let workers: Vec<_> = (0..2)
+                .map(|_| {
+                    let (queue, in_work) = (queue.clone(), in_work.clone());
+                    thread::spawn(move || {
+                        let mut count = 0;
+                        while let Some(claim) = block_on(queue.get()) {
+                            assert!(!in_work.swap(true, Ordering::SeqCst), "WQ-5");
+                            thread::yield_now();
+                            in_work.store(false, Ordering::SeqCst);
+                            drop(claim);
+                            count += 1;
+                        }
+                        count
+                    })
+                })
+                .collect();
+            let delayed = thread::spawn({
+                let queue = queue.clone();
+                move || queue.add_after("foo", SECOND)
+            });
+            queue.add("foo");
+            delayed.join().unwrap();
+            // The first is out of the queue before the clock moves, so that the second is another
+            // one.
+            while queue.len() > 0 {
+                thread::yield_now();
+            }
+            advance(SECOND);
+            block_on(queue.shut_down_with_drain());
+            let count: usize = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+            assert_eq!(count, 2);
+        },
+        SCHEDULES,
+    );
+}
+
+// WQ-9, WQ-11: a delayed key is dropped by a shutdown or handed out before it, and nobody waits for
+// ever.
+#[test]
+fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
+    for drains in [false, true] {
+        shuttle::check_random(
+            move || {
+                let queue = DelayingQueue::new(Options::new());
+                let workers: Vec<_> = (0..2)
+                    .map(|_| {
+                        let queue = queue.clone();
+                        thread::spawn(move || {
+                            let mut got = Vec::new();
+                            while let Some(claim) = block_on(queue.get()) {
+                                got.push(*claim);
+                            }
+                            got
+                        })
+                    })
+                    .collect();
+                let producer = thread::spawn({
+                    let queue = queue.clone();
+                    move || {
+                        queue.add_after("never", 3600 * SECOND);
+                        queue.add_after("perhaps", SECOND);
+                        queue.add_after("now", Duration::ZERO);
+                    }
+                });
+                let clock = thread::spawn(|| advance(SECOND));
+                if drains {
+                    block_on(queue.shut_down_with_drain());
+                } else {
+                    queue.shut_down();
+                }
+                producer.join().unwrap();
+                clock.join().unwrap();
+                let got: Vec<_> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+                assert!(!got.contains(&"never") && got.iter().filter(|key| **key == "perhaps").count() <= 1, "{got:?}");
+                queue.add_after("after", Duration::ZERO);
+                queue.add_after("after", SECOND);
+                advance(SECOND);
+                assert!(queue.is_empty());
+            },
+            SCHEDULES / 2,
+        );
+    }
+}
+
+// WQ-11: the worker that watches the clock may be dropped, or get another key, and another takes
+// its place.
+#[test]
+fn somebody_else_watches_the_clock_when_a_worker_gives_up() {
+    shuttle::check_random(
+        || {
+            let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), Options::new());
+            let impatient = thread::spawn({
+                let queue = queue.clone();
+                move || {
+                    let mut get = queue.get();
+                    let asked = Pin::new(&mut get).poll(&mut Context::from_waker(Waker::noop()));
+                    thread::yield_now();
+                    drop(get);
+                    if let Poll::Ready(Some(claim)) = asked {
+                        queue.add(*claim);
+                    }
+                }
+            });
+            let patient = thread::spawn({
+                let queue = queue.clone();
+                move || block_on(queue.get()).map(|claim| *claim)
+            });
+            queue.add_with("foo", AddOptions::new().after(2 * SECOND));
+            queue.add_with("foo", AddOptions::new().after(SECOND).priority(1));
+            thread::yield_now();
+            advance(SECOND);
             impatient.join().unwrap();
             assert_eq!(patient.join().unwrap(), Some("foo"));
         },

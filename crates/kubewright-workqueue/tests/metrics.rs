@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubewright_workqueue::{DelayingQueue, Metrics, Options, WorkQueue};
+use kubewright_workqueue::{AddOptions, Ageing, DelayingQueue, Metrics, Options, PriorityQueue, WorkQueue, limiter};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::time::sleep;
 
@@ -24,6 +24,63 @@ fn value(registry: &Registry, name: &str) -> f64 {
 
 fn options<T>(metrics: &Metrics) -> Options<T> {
     Options::new().name("pods").controller("pod-watcher").metrics(metrics)
+}
+
+fn depths(registry: &Registry) -> Vec<String> {
+    let text = scrape(registry);
+    let lines =
+        text.lines().filter_map(|line| line.strip_prefix(r#"workqueue_depth{name="pods",controller="pod-watcher","#));
+    lines.map(ToOwned::to_owned).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_depth_of_a_priority_queue_is_told_by_priority() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), options(&metrics));
+    assert_eq!(depths(&registry), [r#"priority="0"} 0"#]);
+    queue.add_initial(1);
+    queue.add_initial(2);
+    queue.add(3);
+    assert_eq!(depths(&registry), [r#"priority="-100"} 2"#, r#"priority="0"} 1"#]);
+    // A key that is raised counts where it is now.
+    queue.add(1);
+    assert_eq!(depths(&registry), [r#"priority="-100"} 1"#, r#"priority="0"} 2"#]);
+    assert!(queue.set_priority(&2, 7));
+    assert_eq!(depths(&registry), [r#"priority="-100"} 0"#, r#"priority="0"} 2"#, r#"priority="7"} 1"#]);
+    let claim = queue.get().await.unwrap();
+    assert_eq!(depths(&registry)[2], r#"priority="7"} 0"#);
+    // Added again in work, and raised there.
+    queue.add_with(*claim, AddOptions::new().priority(-100));
+    queue.add(*claim);
+    assert_eq!(depths(&registry), [r#"priority="-100"} 0"#, r#"priority="0"} 3"#, r#"priority="7"} 0"#]);
+    drop(claim);
+    for _ in 0..3 {
+        drop(queue.get().await.unwrap());
+    }
+    assert_eq!(depths(&registry), [r#"priority="-100"} 0"#, r#"priority="0"} 0"#, r#"priority="7"} 0"#]);
+    // A delayed key counts when its time has come.
+    queue.add_with(9, AddOptions::new().priority(7).after(Duration::from_secs(1)));
+    assert_eq!(depths(&registry)[2], r#"priority="7"} 0"#);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(depths(&registry)[2], r#"priority="7"} 1"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_25_priorities_share_one_series() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), options(&metrics));
+    for priority in 1..=30 {
+        queue.add_with(priority, AddOptions::new().priority(priority));
+    }
+    let shown = depths(&registry);
+    assert_eq!(shown.len(), 26);
+    assert_eq!(shown[25], r#"priority="exceeded_cardinality_limit"} 6"#);
+    while !queue.is_empty() {
+        drop(queue.get().await.unwrap());
+    }
+    assert!(depths(&registry).iter().all(|line| line.ends_with(" 0")));
 }
 
 // WQ-8: Go's TestMetrics.

@@ -134,10 +134,17 @@ impl Shared {
         if state.entry_of.values().any(|entry| entry.name == name) {
             name.extend([" as ", type_name]);
         }
-        let informer =
-            make(Specification { name: name.clone(), resource, namespaces: namespaces.clone(), labels, fields });
         let stop = self.stop.child_token();
-        let lease = Arc::new(Lease { stop: stop.clone(), is_all: namespaces == options.namespaces, namespaces });
+        let lease = Arc::new(Lease {
+            stop: stop.clone(),
+            namespaces: namespaces.clone(),
+            is_all: namespaces == options.namespaces,
+            label_selector: labels.clone(),
+            field_selector: fields.clone(),
+            // Where there are several namespaces, nothing stands between.
+            is_filtered: !key.through.is_empty() && namespaces.len() < 2,
+        });
+        let informer = make(Specification { name: name.clone(), resource, namespaces, labels, fields });
         let entry = Entry { informer: informer.clone(), lease: Arc::downgrade(&lease), name, stop, is_started: false };
         state.entry_of.insert(key, entry);
         (informer, lease)

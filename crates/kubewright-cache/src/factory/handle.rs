@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kubewright_core::{Object, Str};
+use kubewright_core::{FieldSelector, Object, Selector, Str};
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::{EventHandler, HandlerOptions, HandlerRegistration, InformerStopped, SharedIndexInformer};
@@ -25,6 +25,10 @@ pub(super) struct Lease {
     pub(super) namespaces: Vec<Str>,
     /// Whether that is wherever the factory looks.
     pub(super) is_all: bool,
+    pub(super) label_selector: Selector,
+    pub(super) field_selector: FieldSelector,
+    /// Whether it lists through something that may leave objects out.
+    pub(super) is_filtered: bool,
 }
 
 impl Drop for Lease {
@@ -59,6 +63,22 @@ impl<T: Object> InformerHandle<T> {
     pub fn covers(&self, namespace: &str) -> bool {
         let Lease { namespaces, is_all, .. } = &*self.lease;
         namespaces.is_empty() || namespaces.iter().any(|one| *one == *namespace) || namespace.is_empty() && *is_all
+    }
+
+    /// The labels that objects must have to be in the cache.
+    pub fn label_selector(&self) -> &Selector {
+        &self.lease.label_selector
+    }
+
+    /// The fields that objects must have to be in the cache.
+    pub fn field_selector(&self) -> &FieldSelector {
+        &self.lease.field_selector
+    }
+
+    /// Whether it lists and watches [through](crate::Scoped::through) something that may leave
+    /// objects out.
+    pub fn is_filtered(&self) -> bool {
+        self.lease.is_filtered
     }
 
     /// What reads the cache; keeps the informer running.

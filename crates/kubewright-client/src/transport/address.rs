@@ -25,6 +25,11 @@ pub(super) struct Address {
 }
 
 impl Address {
+    /// The host and port.
+    pub(super) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
         let authority = config.server.authority().cloned();
         let authority = authority.ok_or_else(|| ConfigError::Invalid("the server has no host".to_owned()))?;

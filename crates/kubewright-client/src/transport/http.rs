@@ -164,6 +164,10 @@ impl HttpTransport {
 }
 
 impl Transport for HttpTransport {
+    fn host(&self) -> Option<String> {
+        Some(self.shared.address.authority().to_string())
+    }
+
     fn send(&self, request: Request<Bytes>) -> ResponseFuture {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.send(request).await })

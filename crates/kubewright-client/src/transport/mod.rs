@@ -49,6 +49,11 @@ pub trait Transport: Send + Sync + 'static {
     /// Sends a request. Resolves when the head of the answer has come.
     fn send(&self, request: Request<Bytes>) -> ResponseFuture;
 
+    /// The host and port of the server, where there is one; the label `host` of metrics.
+    fn host(&self) -> Option<String> {
+        None
+    }
+
     /// Sends a request that asks to speak another protocol on its connection, such as WebSocket.
     ///
     /// A transport without connections cannot do so, which is the default.

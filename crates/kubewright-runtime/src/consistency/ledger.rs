@@ -122,9 +122,11 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::consistency::cut::Kept;
 
     fn write(relation: usize, object: &str) -> Write {
-        Write { relation, object: ObjectKey::cluster(object), effect: Effect::Gone("uid".into()), at: Instant::now() }
+        let (object, effect) = (ObjectKey::cluster(object), Effect::Gone("uid".into()));
+        Write { relation, object, effect, kept: Kept::Yes, at: Instant::now() }
     }
 
     #[test]

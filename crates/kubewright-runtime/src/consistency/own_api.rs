@@ -10,6 +10,7 @@ use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch};
 use kubewright_core::{DynamicObject, Object, ObjectKey, ResourceVersion, Selector, Str, Value};
 use tokio::time::{Instant, sleep};
 
+use super::cut::{Cut, Kept};
 use super::write::{Effect, Write};
 use crate::controller::{Context, Relation};
 
@@ -61,11 +62,15 @@ impl<K: Object> OwnApi<K> {
             |relation: &Arc<dyn Relation>| relation.covers(&namespace) && relation.informer().is::<InformerHandle<K>>();
         let is_named =
             |relation: &Arc<dyn Relation>| relation.covers(&namespace) && relation.health(false).name == name.as_str();
-        // One that keeps whole objects of the resource, or else its metadata. Dynamic objects of different kinds are of one
-        // type, so that the type alone says something only where nothing has the name.
+        let is_whole = |relation: &Arc<dyn Relation>| relation.cut().is_whole();
+        let is_exact = |relation: &Arc<dyn Relation>| is_of_type(relation) && is_named(relation);
+        // A relation with whole objects of the resource, and all of them, is preferred to one with a
+        // part of them, and that to one with metadata. Dynamic objects of different kinds have one
+        // type, so that the type alone counts only where no relation has the name.
         let relation = relations
             .iter()
-            .position(|relation| is_of_type(relation) && is_named(relation))
+            .position(|relation| is_exact(relation) && is_whole(relation))
+            .or_else(|| relations.iter().position(is_exact))
             .or_else(|| relations.iter().position(is_named))
             .or_else(|| relations.iter().position(is_of_type).filter(|_| !is_dynamic::<K>()));
         OwnApi { api, context, relation }
@@ -78,35 +83,43 @@ impl<K: Object> OwnApi<K> {
 
     /// The object of this name; `None` if there is none.
     ///
-    /// What the controller does not watch is always read from the server: types, and namespaces that its caches leave out. So is
-    /// a type whose cache is not complete, since what is missing there may exist.
+    /// Objects outside of the controller's caches are read from the server: types that it does not
+    /// watch, other namespaces, and objects that a selector or the shards of other replicas leave
+    /// out. So is a type whose cache is not complete. With
+    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) this also holds for a cache that no longer
+    /// follows the server.
     ///
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
     pub async fn get(&self, name: &str, freshness: Freshness) -> Result<Option<Arc<K>>, crate::BoxError> {
-        let Some(informer) = self.informer(freshness) else {
-            return Ok(self.api.get_opt(name).await?.map(Arc::new));
-        };
-        let key = ObjectKey::namespaced(self.namespace(), name);
-        if freshness == Freshness::AtLeastMyWrites {
-            self.seen(&informer, &key).await?;
+        if let Some(informer) = self.informer(freshness) {
+            let key = ObjectKey::namespaced(self.namespace(), name);
+            if freshness == Freshness::AtLeastMyWrites {
+                self.seen(&informer, &key).await?;
+            }
+            let found = informer.store().get_by_key(&key);
+            if found.is_some() || has_every_object(&informer) {
+                return Ok(found);
+            }
         }
-        Ok(informer.store().get_by_key(&key))
+        Ok(self.api.get_opt(name).await?.map(Arc::new))
     }
 
     /// The objects of the namespace that the selector selects, in the order of their names.
     ///
-    /// Read from the server where [`get`](Self::get) is. With
-    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) the cache has everything that this key has written of the type.
+    /// Read from the server where [`get`](Self::get) is. A cache that is limited to a label
+    /// selector is read only if `selector` has the same requirements. With
+    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) the cache has everything that this key has
+    /// written of the type.
     ///
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
     #[doc(alias = "MatchingLabels")]
     #[doc(alias = "InNamespace")]
     pub async fn list(&self, selector: &Selector, freshness: Freshness) -> Result<Vec<Arc<K>>, crate::BoxError> {
-        let Some(informer) = self.informer(freshness) else {
-            let options = ListOptions::default().labels(selector.clone());
-            return Ok(self.api.list(&options).await?.into_iter().map(Arc::new).collect());
+        let informer = self.informer(freshness);
+        let Some(informer) = informer.filter(|informer| Cut::of(informer).has_all_of(selector)) else {
+            return self.list_live(&ListOptions::default().labels(selector.clone())).await;
         };
         if freshness == Freshness::AtLeastMyWrites {
             self.shows_own_writes(&informer).await?;
@@ -123,8 +136,12 @@ impl<K: Object> OwnApi<K> {
     /// The objects with this value in an index of the cache, in the order of their names, as fresh as for
     /// [`list`](Self::list): of the namespace, if there is one.
     ///
+    /// Where the cache does not have all of them, they are listed from the server, and the function
+    /// of the index is called for each.
+    ///
     /// # Errors
-    /// If the controller does not watch them, there is no such index, or the cache is not complete.
+    /// If no cache of the controller has such an index, the server cannot be asked, or the cache
+    /// stays behind what was written.
     #[doc(alias = "MatchingFields")]
     pub async fn by_index(
         &self,
@@ -132,12 +149,8 @@ impl<K: Object> OwnApi<K> {
         value: &str,
         freshness: Freshness,
     ) -> Result<Vec<Arc<K>>, crate::BoxError> {
-        let Some(informer) = self.informer(freshness) else {
-            let resource = self.api.resource().group_resource();
-            return Err(
-                format!("the index {index} of {resource} is asked for, of which there is no complete cache").into()
-            );
-        };
+        let informer = self.informer(freshness).filter(|informer| Cut::of(informer).is_whole());
+        let Some(informer) = informer else { return self.by_index_live(index, value).await };
         if freshness == Freshness::AtLeastMyWrites {
             self.shows_own_writes(&informer).await?;
         }
@@ -149,13 +162,54 @@ impl<K: Object> OwnApi<K> {
         Ok(objects)
     }
 
-    /// The cache of these objects to read them so fresh from, if the controller has a complete one of whole objects.
+    async fn by_index_live(&self, index: &str, value: &str) -> Result<Vec<Arc<K>>, crate::BoxError> {
+        let resource = self.api.resource().group_resource();
+        let relations = self.context.shared().relations();
+        let named = relations.iter().filter(|relation| relation.health(false).name == resource.to_string().as_str());
+        let informer = named.filter_map(|relation| relation.informer().downcast_ref::<InformerHandle<K>>()).next();
+        let snapshot = informer.map(|informer| informer.store().snapshot());
+        let Some(snapshot) = snapshot else {
+            return Err(format!("no cache of {resource} has an index {index}").into());
+        };
+        let mut selected = Vec::new();
+        for object in self.list_live(&ListOptions::default()).await? {
+            if snapshot.values(index, &object)?.iter().any(|other| *other == *value) {
+                selected.push(object);
+            }
+        }
+        Ok(selected)
+    }
+
+    /// Lists from the server: of the namespace, or of all that the cache of the controller covers.
+    async fn list_live(&self, options: &ListOptions) -> Result<Vec<Arc<K>>, crate::BoxError> {
+        let relations = self.context.shared().relations();
+        let informer = self.relation.and_then(|relation| relations.get(relation)?.informer().downcast_ref());
+        let namespaces = informer.map(|informer: &InformerHandle<K>| informer.namespaces().to_vec());
+        let namespaces = namespaces.filter(|_| self.namespace().is_empty()).unwrap_or_default();
+        let mut objects: Vec<Arc<K>> = Vec::new();
+        if namespaces.is_empty() {
+            objects.extend(self.api.list(options).await?.into_iter().map(Arc::new));
+        }
+        for namespace in namespaces {
+            let api = self.api.clone().namespace(namespace);
+            objects.extend(api.list(options).await?.into_iter().map(Arc::new));
+        }
+        objects.sort_by_key(|object| object.key());
+        Ok(objects)
+    }
+
+    /// The cache of whole objects to read with this freshness, if the controller has one that is
+    /// complete.
     fn informer(&self, freshness: Freshness) -> Option<InformerHandle<K>> {
         if freshness == Freshness::Live {
             return None;
         }
         let relations = self.context.shared().relations();
-        let informer = relations.get(self.relation?)?.informer().downcast_ref::<InformerHandle<K>>()?;
+        let relation = relations.get(self.relation?)?;
+        if freshness == Freshness::AtLeastMyWrites && relation.is_adrift() {
+            return None;
+        }
+        let informer = relation.informer().downcast_ref::<InformerHandle<K>>()?;
         informer.has_synced().then(|| informer.clone())
     }
 
@@ -230,14 +284,14 @@ impl<K: Object> OwnApi<K> {
             Deleted::Object(object) if deleted.is_pending() => Effect::Version(object.resource_version().into()),
             deleted => Effect::Gone(deleted.uid().unwrap_or_default().into()),
         };
-        self.note(ObjectKey::namespaced(self.namespace(), name), effect);
+        self.note(ObjectKey::namespaced(self.namespace(), name), effect, None);
         Ok(deleted)
     }
 
     /// Notes a write of the object of this name that was made by other means: through its scale or another subresource, or
     /// [`untracked`](Self::untracked). `version` is the version of the object in the answer.
     pub fn record(&self, name: &str, version: impl Into<ResourceVersion>) {
-        self.note(ObjectKey::namespaced(self.namespace(), name), Effect::Version(version.into()));
+        self.note(ObjectKey::namespaced(self.namespace(), name), Effect::Version(version.into()), None);
     }
 
     pub(super) fn namespace(&self) -> Str {
@@ -250,17 +304,33 @@ impl<K: Object> OwnApi<K> {
                 true => Effect::Gone(object.uid().into()),
                 false => Effect::Version(object.resource_version().into()),
             };
-            self.note(object.key(), effect);
+            self.note(object.key(), effect, Some(object));
         }
         result
     }
 
-    fn note(&self, object: ObjectKey, effect: Effect) {
-        if let Some(relation) = self.relation {
-            let write = Write { relation, object, effect, at: Instant::now() };
-            self.context.shared().writes.note(self.context.key(), write);
-        }
+    /// Notes a write; `state` is the object as it was written, where it is known.
+    fn note(&self, object: ObjectKey, effect: Effect, state: Option<&K>) {
+        let relations = self.context.shared().relations();
+        let Some(number) = self.relation else { return };
+        let Some(relation) = relations.get(number).filter(|relation| relation.covers(object.namespace())) else {
+            return;
+        };
+        let cut = relation.cut();
+        let kept = match state {
+            Some(state) => cut.keeps(state),
+            None if cut.is_whole() => Kept::Yes,
+            None => Kept::Unknown,
+        };
+        let write = Write { relation: number, object, effect, kept, at: Instant::now() };
+        self.context.shared().writes.note(self.context.key(), write);
     }
+}
+
+/// Whether an object that the cache does not have does not exist, as far as the cache knows.
+fn has_every_object<K: Object>(informer: &InformerHandle<K>) -> bool {
+    let has_skipped = informer.health().is_some_and(|health| health.skipped > 0);
+    Cut::of(informer).is_whole() && !has_skipped
 }
 
 fn is_dynamic<K: Object>() -> bool {

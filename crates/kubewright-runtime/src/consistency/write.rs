@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 use tokio::time::Instant;
 
+use super::cut::Kept;
+
 /// Something that was written.
 #[derive(Debug, Clone)]
 pub(crate) struct Write {
@@ -13,6 +15,8 @@ pub(crate) struct Write {
     /// The object that was written.
     pub(crate) object: ObjectKey,
     pub(crate) effect: Effect,
+    /// Whether the cache keeps the object as it was written.
+    pub(crate) kept: Kept,
     pub(crate) at: Instant,
 }
 
@@ -30,7 +34,8 @@ impl Write {
     pub(crate) fn is_in<K: Object>(&self, object: Option<&K>, version: &ResourceVersion) -> bool {
         match (&self.effect, object) {
             (Effect::Version(written), Some(object)) => reaches(&object.resource_version().into(), written),
-            (Effect::Version(written), None) => reaches(version, written),
+            // No event tells of an object that the cache does not keep.
+            (Effect::Version(written), None) => self.kept != Kept::Yes || reaches(version, written),
             (Effect::Gone(uid), Some(object)) => object.uid() != &**uid,
             (Effect::Gone(_), None) => true,
         }
@@ -58,7 +63,13 @@ mod tests {
     #[test]
     fn a_write_is_seen_at_its_version_or_later_and_unknown_versions_are_let_pass() {
         // RS-6
-        let write = |effect| Write { relation: 0, object: ObjectKey::cluster("web"), effect, at: Instant::now() };
+        let write = |effect| Write {
+            relation: 0,
+            object: ObjectKey::cluster("web"),
+            effect,
+            kept: Kept::Yes,
+            at: Instant::now(),
+        };
         let written = write(Effect::Version("10".into()));
         let object = object;
         for (object, cache, seen) in [
@@ -72,6 +83,9 @@ mod tests {
         ] {
             assert_eq!(written.is_in(object.as_ref(), &cache.into()), seen, "{cache}");
         }
+        // An object that left the cache's selector is seen when the cache no longer has it.
+        let left = Write { kept: Kept::No, ..written };
+        assert!(left.is_in::<DynamicObject>(None, &"9".into()) && !left.is_in(Some(&object("9")), &"50".into()));
         let gone = write(Effect::Gone("one".into()));
         assert!(!gone.is_in(Some(&object("10")), &"99".into()) && gone.is_in::<DynamicObject>(None, &"1".into()));
         assert!(write(Effect::Gone("two".into())).is_in(Some(&object("10")), &"99".into()));

@@ -12,9 +12,10 @@ use tokio::time::Instant;
 pub struct ControllerHealth {
     /// The name of the controller.
     pub name: Str,
-    /// Whether its workers work: the main kind has been listed, and nobody has told it to stop.
+    /// Whether its workers run: all relations that are not optional have synced, and it has not
+    /// been stopped.
     pub is_working: bool,
-    /// How its watches are doing, the main kind first. None unless the controller runs.
+    /// The health of each watch, the main kind first. Empty after the controller has stopped.
     pub relations: Vec<RelationHealth>,
     /// How many reconciles run.
     pub active: usize,
@@ -38,6 +39,8 @@ pub struct RelationHealth {
     pub name: Str,
     /// Whether it is the kind that is reconciled.
     pub is_main: bool,
+    /// Whether the controller starts without it.
+    pub is_optional: bool,
     /// Whether its first list is complete and has been handled.
     pub has_synced: bool,
     /// How its reflector is doing; absent before it has started.
@@ -86,12 +89,15 @@ impl ControllerHealth {
         self.is_working && self.broken_feeds.is_empty() && self.relations.iter().all(RelationHealth::is_healthy)
     }
 
-    /// Whether it reconciles its main kind by a complete cache that is kept up. Other relations that fail do not count.
+    /// Whether it reconciles with complete caches: each relation that is not optional has synced
+    /// and not stopped.
+    ///
+    /// A watch that fails after it has synced does not count: its cache stays, and it tries again.
     #[inline]
     pub fn is_ready(&self) -> bool {
         let has_stopped = |health: &Health| health.state == HealthState::Stopped;
         let is_kept =
             |relation: &RelationHealth| relation.has_synced && !relation.watch.as_ref().is_some_and(has_stopped);
-        self.is_working && self.relations.iter().filter(|relation| relation.is_main).all(is_kept)
+        self.is_working && self.relations.iter().filter(|relation| !relation.is_optional).all(is_kept)
     }
 }

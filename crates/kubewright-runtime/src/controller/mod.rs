@@ -34,14 +34,15 @@ pub use metrics::ControllerMetrics;
 pub use outcome::{BoxError, Outcome};
 pub use predicate::Predicate;
 pub use reason::{Change, Reason, Reasons};
-pub(crate) use relation::Relation;
-pub(crate) use running::chain;
+pub(crate) use relation::{Named, Relation, Source, unsynced};
 pub use running::{ControllerError, RunnableController};
+pub(crate) use running::{chain, text_of};
 pub use shared::ControllerHandle;
 
 use crate::sharding::Sharding;
 use crate::unwind::caught;
 use relation::{AllKeys, scoped};
+pub(crate) use settings::SYNC_TIMEOUT;
 use settings::Settings;
 
 /// A controller of objects of type `T`, to be configured and run.
@@ -182,7 +183,11 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// How long the main kind may take to be listed before the controller fails. 2 minutes by default.
+    /// How long all kinds together may take to sync before the controller fails. 2 minutes by
+    /// default.
+    ///
+    /// The error names the kinds that have not synced and their last failures. Kinds that are
+    /// [`optional`](Self::optional) do not count.
     #[doc(alias = "CacheSyncTimeout")]
     #[must_use]
     pub fn cache_sync_timeout(mut self, timeout: Duration) -> Self {
@@ -217,7 +222,7 @@ impl<T: Object> Controller<T> {
     /// Objects that are gone are not given: nothing is left to be done that a finalizer would not have done.
     ///
     /// # Errors
-    /// If the main kind is not listed in time, or its informer has been stopped.
+    /// If a kind that is not optional does not sync in time, or an informer has been stopped.
     pub async fn run<F, R>(self, reconcile: F, shutdown: &CancellationToken) -> Result<(), ControllerError>
     where
         F: Fn(Arc<T>, Context) -> R + Send + Sync + 'static,

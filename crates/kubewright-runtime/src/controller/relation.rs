@@ -1,11 +1,13 @@
 //! One kind that a controller watches, and how its events become keys of the main kind.
+//!
+//! A controller starts when all its relations have synced, except those that are optional.
 
 use std::any::Any;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use kubewright_cache::{Event, HandlerRegistration, InformerHandle, InformerStopped, Scoped};
+use kubewright_cache::{
+    BoxFuture, Event, HandlerRegistration, Health, HealthState, InformerHandle, InformerStopped, Scoped, Unsynced,
+};
 use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::{GroupKind, Object, ObjectKey, Str};
 
@@ -13,7 +15,7 @@ use super::health::RelationHealth;
 use super::predicate::Predicate;
 use super::reason::{Change, Reason};
 use super::shared::Shared;
-use crate::consistency::Write;
+use crate::consistency::{Cut, Write};
 use crate::sharding::{Right, Sharding};
 use crate::unwind::caught;
 
@@ -27,8 +29,12 @@ pub(crate) type AllKeys = Arc<dyn Fn() -> Vec<ObjectKey> + Send + Sync>;
 pub(crate) trait Relation: Send + Sync {
     fn health(&self, is_main: bool) -> RelationHealth;
     fn has_synced(&self) -> bool;
-    fn synced(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
-    /// Whether it has failed since it last succeeded, so that nobody should wait for it.
+    /// Resolves when the handler has been given the first list; false if the informer stopped
+    /// before.
+    fn synced(&self) -> BoxFuture<'_, bool>;
+    /// Whether the controller starts without waiting for it.
+    fn is_optional(&self) -> bool;
+    /// Whether its reflector has failed since it last succeeded.
     fn is_failing(&self) -> bool;
     fn lag(&self) -> usize;
     /// Whether the cache has what was written.
@@ -37,6 +43,11 @@ pub(crate) trait Relation: Send + Sync {
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right;
     /// Whether it watches only the share of this replica.
     fn is_share(&self, sharding: &Sharding) -> bool;
+    /// The limits of its cache.
+    fn cut(&self) -> Cut;
+    /// Whether its cache does not follow the server: the resource is absent, or the reflector has
+    /// stopped.
+    fn is_adrift(&self) -> bool;
     /// Whether it has objects of this namespace, the empty one standing for all or for the cluster.
     fn covers(&self, namespace: &str) -> bool;
     /// The informer, to be found by type.
@@ -44,11 +55,67 @@ pub(crate) trait Relation: Send + Sync {
     fn detach(&self);
 }
 
+/// The cache of a relation, known before the relation is attached.
+pub(crate) trait Source: Send + Sync {
+    fn name(&self) -> &Str;
+    fn has_synced(&self) -> bool;
+    /// Resolves when the cache is complete; false if the informer stopped before.
+    fn synced(&self) -> BoxFuture<'_, bool>;
+    fn health(&self) -> Option<Health>;
+}
+
 /// A watch before it is attached.
-pub(crate) type Attach = Box<dyn FnOnce(&Arc<Shared>, AllKeys) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
+pub(crate) struct Watch {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) is_optional: bool,
+    attach: Attach,
+}
+
+type Attach = Box<dyn FnOnce(&Arc<Shared>, AllKeys, bool) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
+
+impl Watch {
+    /// Adds the handler to the informer.
+    ///
+    /// # Errors
+    /// If the informer has stopped.
+    pub(super) fn attach(self, shared: &Arc<Shared>, all_keys: AllKeys) -> Result<Arc<dyn Relation>, InformerStopped> {
+        (self.attach)(shared, all_keys, self.is_optional)
+    }
+}
+
+/// An informer under the name of its resource.
+pub(crate) struct Named<K> {
+    pub(crate) name: Str,
+    pub(crate) informer: InformerHandle<K>,
+}
+
+impl<K: Object> Source for Named<K> {
+    fn name(&self) -> &Str {
+        &self.name
+    }
+
+    fn has_synced(&self) -> bool {
+        self.informer.has_synced()
+    }
+
+    fn synced(&self) -> BoxFuture<'_, bool> {
+        Box::pin(self.informer.synced())
+    }
+
+    fn health(&self) -> Option<Health> {
+        self.informer.health()
+    }
+}
+
+/// The sources that have not synced, each with its last failure.
+pub(crate) fn unsynced<'a>(sources: impl IntoIterator<Item = &'a Arc<dyn Source>>) -> Vec<Unsynced> {
+    let missing = sources.into_iter().filter(|source| !source.has_synced());
+    missing.map(|source| Unsynced { name: source.name().to_string(), health: source.health() }).collect()
+}
 
 struct Attached<K> {
     name: Str,
+    is_optional: bool,
     informer: InformerHandle<K>,
     registration: HandlerRegistration,
 }
@@ -59,8 +126,9 @@ pub(crate) fn watch<K: Object>(
     informer: InformerHandle<K>,
     predicate: Option<Predicate<K>>,
     mapping: Mapping<K>,
-) -> Attach {
-    Box::new(move |shared, all_keys| {
+) -> Watch {
+    let source = Arc::new(Named { name: name.clone(), informer: informer.clone() });
+    let attach: Attach = Box::new(move |shared, all_keys, is_optional| {
         let route = Route { shared: shared.clone(), source: name.clone(), all_keys };
         let registration = informer.add_handler(move |event: &Event<K>| {
             if route.shared.writes.is_anybody_waiting() {
@@ -81,8 +149,9 @@ pub(crate) fn watch<K: Object>(
                 route.tell(object, change(event), keys, before);
             }
         })?;
-        Ok(Arc::new(Attached { name, informer, registration }) as Arc<dyn Relation>)
-    })
+        Ok(Arc::new(Attached { name, is_optional, informer, registration }) as Arc<dyn Relation>)
+    });
+    Watch { source, is_optional: false, attach }
 }
 
 /// Wherever the factory looks; but objects of the cluster are in none of its namespaces.
@@ -160,16 +229,25 @@ impl Route {
 
 impl<K: Object> Relation for Attached<K> {
     fn health(&self, is_main: bool) -> RelationHealth {
-        let watch = self.informer.health();
-        RelationHealth { name: self.name.clone(), is_main, has_synced: self.has_synced(), watch }
+        RelationHealth {
+            name: self.name.clone(),
+            is_main,
+            is_optional: self.is_optional,
+            has_synced: self.has_synced(),
+            watch: self.informer.health(),
+        }
     }
 
     fn has_synced(&self) -> bool {
         self.registration.has_synced()
     }
 
-    fn synced(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+    fn synced(&self) -> BoxFuture<'_, bool> {
         Box::pin(self.registration.synced())
+    }
+
+    fn is_optional(&self) -> bool {
+        self.is_optional
     }
 
     fn is_failing(&self) -> bool {
@@ -196,6 +274,15 @@ impl<K: Object> Relation for Attached<K> {
 
     fn is_share(&self, sharding: &Sharding) -> bool {
         sharding.watches_share(&self.informer)
+    }
+
+    fn cut(&self) -> Cut {
+        Cut::of(&self.informer)
+    }
+
+    fn is_adrift(&self) -> bool {
+        let health = self.informer.health();
+        health.is_some_and(|health| matches!(health.state, HealthState::Absent | HealthState::Stopped))
     }
 
     fn covers(&self, namespace: &str) -> bool {

@@ -1,36 +1,41 @@
 //! A controller from its start to its end.
+//!
+//! It starts closed: no key is reconciled before each relation that is not optional has synced.
 
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kubewright_cache::{BoxFuture, InformerStopped, SharedInformerFactory};
+use kubewright_cache::{BoxFuture, InformerStopped, SharedInformerFactory, Unsynced};
 use kubewright_core::{ObjectKey, Str};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::reason::{Change, Reason};
-use super::relation::{AllKeys, Attach, Relation};
+use super::relation::{AllKeys, Relation, Source, Watch, unsynced};
 use super::shared::{ControllerHandle, Shared};
 use super::work::{Feed, Plan};
 use crate::sharding::Sharding;
 
-/// How often it is looked whether a relation that does not sync has failed.
+/// How often an optional relation that has not synced is checked for failures.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A controller with its reconciler, ready to be run.
 pub struct RunnableController {
     pub(super) shared: Arc<Shared>,
     pub(super) factory: SharedInformerFactory,
-    pub(super) attach: Vec<Attach>,
+    /// The main kind first.
+    pub(super) watches: Vec<Watch>,
     /// Those that would be reconciled if the controller started now: what is meant where all objects are.
     pub(super) listed_keys: AllKeys,
     pub(super) feeds: Vec<(Str, Feed)>,
     pub(super) workers: usize,
     pub(super) sync_timeout: Duration,
+    pub(super) has_zero_period: bool,
     pub(super) plan: Arc<Plan>,
 }
 
@@ -47,18 +52,35 @@ pub enum ControllerError {
         #[source]
         source: InformerStopped,
     },
-    /// The main kind was not listed in time.
-    #[error("controller {controller}: {resource} not synced within {timeout:?}{}", .last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default())]
+    /// A period of [`every`](crate::Controller::every) is zero.
+    #[error("controller {controller}: the period of a periodic reconcile is zero")]
+    ZeroPeriod {
+        /// The controller.
+        controller: Str,
+    },
+    /// Some caches were not complete in time.
+    #[error("controller {controller}: not synced within {timeout:?}: {}", text_of(.unsynced))]
     NotSynced {
         /// The controller.
         controller: Str,
-        /// The main kind.
-        resource: Str,
         /// How long was waited.
         timeout: Duration,
-        /// What went wrong last.
-        last_error: Option<String>,
+        /// The kinds that have not synced, each with its last failure.
+        unsynced: Vec<Unsynced>,
     },
+}
+
+/// Kinds that have not synced with their last failures, as `secrets (403, cannot list: secrets is
+/// forbidden)`.
+pub(crate) fn text_of(unsynced: &[Unsynced]) -> String {
+    let of_one = |unsynced: &Unsynced| {
+        let Some(health) = &unsynced.health else { return format!("{} (not started)", unsynced.name) };
+        let Some((error, _)) = &health.last_error else { return format!("{} ({:?})", unsynced.name, health.state) };
+        let status = error.source().and_then(|source| source.downcast_ref::<kubewright_client::Error>()?.status());
+        let code = status.and_then(|status| status.code).map(|code| format!("{code}, ")).unwrap_or_default();
+        format!("{} ({code}{})", unsynced.name, chain(&**error))
+    };
+    unsynced.iter().map(of_one).collect::<Vec<_>>().join("; ")
 }
 
 impl RunnableController {
@@ -71,16 +93,53 @@ impl RunnableController {
     /// others in the same factory included; each stops when nobody uses it any more.
     ///
     /// # Errors
-    /// If the main kind is not listed in time, or its informer has been stopped.
+    /// If a kind that is not optional does not sync in time, an informer has been stopped, or a
+    /// period is zero.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
         // Never cancelled: other controllers may use the same informers, or find theirs started here.
         self.run_with_caches(shutdown, &CancellationToken::new()).await
+    }
+
+    /// Whether it can run as it was configured.
+    ///
+    /// # Errors
+    /// If a period is zero.
+    pub(crate) fn validate(&self) -> Result<(), ControllerError> {
+        if self.has_zero_period {
+            return Err(ControllerError::ZeroPeriod { controller: self.shared.name.clone() });
+        }
+        Ok(())
     }
 
     /// Reconciles only keys that are this replica's.
     pub(crate) fn share(&self, sharding: &Sharding) {
         // Whoever configured the controller itself comes first.
         let _ = self.shared.sharding.set(sharding.clone());
+    }
+
+    /// Waits until the caches of all relations that are not optional are complete, without
+    /// attaching to them.
+    pub(crate) fn caches_synced(&self) -> BoxFuture<'static, Result<(), ControllerError>> {
+        let required = self.watches.iter().filter(|watch| !watch.is_optional);
+        let sources: Vec<Arc<dyn Source>> = required.map(|watch| watch.source.clone()).collect();
+        let (controller, patience) = (self.shared.name.clone(), self.sync_timeout);
+        Box::pin(async move {
+            let all = async {
+                for source in &sources {
+                    if !source.synced().await {
+                        return false;
+                    }
+                }
+                true
+            };
+            match timeout(patience, all).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(ControllerError::Stopped { controller, source: InformerStopped }),
+                Err(_) => {
+                    Err(ControllerError::NotSynced { controller, timeout: patience, unsynced: unsynced(&sources) })
+                }
+            }
+        })
     }
 
     /// The same with caches that stop when `caches` says so, after the controllers.
@@ -98,12 +157,13 @@ impl RunnableController {
         shutdown: &CancellationToken,
         caches: &CancellationToken,
     ) -> Result<(), ControllerError> {
-        let RunnableController { shared, factory, attach, listed_keys, feeds, workers, sync_timeout, plan } = self;
+        self.validate()?;
+        let RunnableController { shared, factory, watches, listed_keys, feeds, workers, sync_timeout, plan, .. } = self;
         let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
         // There before the first is attached, so that none stays if one of the next cannot be.
         let mut attached = Detach { shared: shared.clone(), relations: Vec::new() };
-        for attach in attach {
-            attached.relations.push(attach(&shared, listed_keys.clone()).map_err(stopped)?);
+        for watch in watches {
+            attached.relations.push(watch.attach(&shared, listed_keys.clone()).map_err(stopped)?);
         }
         let relations = &attached.relations;
         shared.set_relations(relations.clone());
@@ -190,22 +250,29 @@ impl Drop for Detach {
     }
 }
 
-/// Waits for the main kind, and for other relations unless they fail: those catch up on their own.
+/// Waits until each relation has synced. An optional one is not waited for once it fails: it
+/// catches up on its own.
 async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Duration) -> Result<(), ControllerError> {
     let began = Instant::now();
-    let not_synced = || {
-        let health = shared.health().relations.into_iter().next();
-        ControllerError::NotSynced {
-            controller: shared.name.clone(),
-            resource: health.as_ref().map(|health| health.name.clone()).unwrap_or_default(),
-            timeout: patience,
-            last_error: health.and_then(|health| health.watch?.last_error).map(|(error, _)| chain(&*error)),
+    let (optional, required): (Vec<_>, Vec<_>) = relations.iter().partition(|relation| relation.is_optional());
+    for relation in required {
+        match timeout(patience.saturating_sub(began.elapsed()), relation.synced()).await {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(ControllerError::Stopped { controller: shared.name.clone(), source: InformerStopped });
+            }
+            Err(_) => {
+                return Err(ControllerError::NotSynced {
+                    controller: shared.name.clone(),
+                    timeout: patience,
+                    unsynced: unsynced_relations(relations),
+                });
+            }
         }
-    };
-    for (index, relation) in relations.iter().enumerate() {
-        let is_main = index == 0;
+    }
+    for relation in optional {
         let failing = async {
-            while is_main || !relation.is_failing() {
+            while !relation.is_failing() {
                 sleep(LOOK).await;
             }
         };
@@ -216,16 +283,18 @@ async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Durati
                 () = failing => false,
             }
         });
-        let is_synced = timeout(patience.saturating_sub(began.elapsed()), waiting).await.unwrap_or(false);
-        if !is_synced && is_main {
-            return Err(not_synced());
-        }
-        if !is_synced {
+        if !timeout(patience.saturating_sub(began.elapsed()), waiting).await.unwrap_or(false) {
             let relation = relation.health(false).name;
-            tracing::warn!(controller = %shared.name, %relation, "working without a complete cache of a relation");
+            tracing::warn!(controller = %shared.name, %relation, "starting before an optional relation has synced");
         }
     }
     Ok(())
+}
+
+fn unsynced_relations(relations: &[Arc<dyn Relation>]) -> Vec<Unsynced> {
+    let required = relations.iter().filter(|relation| !relation.is_optional() && !relation.has_synced());
+    let health = required.map(|relation| relation.health(false));
+    health.map(|health| Unsynced { name: health.name.to_string(), health: health.watch }).collect()
 }
 
 /// An error with its causes.

@@ -8,10 +8,12 @@ use std::time::Duration;
 use kubewright_cache::SharedInformerFactory;
 use kubewright_core::{ObjectKey, Str};
 use kubewright_workqueue::limiter::ItemExponential;
-use kubewright_workqueue::{Ageing, Options, PriorityQueue, RateLimiter};
+use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, Options, PriorityQueue, RateLimiter};
+use tokio::time::{Instant, sleep_until};
 
 use super::metrics::ControllerMetrics;
-use super::relation::{AllKeys, Attach};
+use super::reason::{Change, Reason};
+use super::relation::{AllKeys, Watch};
 use super::run::Places;
 use super::running::RunnableController;
 use super::shared::Shared;
@@ -21,10 +23,15 @@ use crate::sharding::Sharding;
 /// How long a failing key waits at first, and at the most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 
+/// How long caches may take to sync before a controller fails.
+pub(crate) const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
+
 pub(super) struct Settings {
     pub(super) name: Str,
     pub(super) factory: SharedInformerFactory,
-    pub(super) relations: Vec<Attach>,
+    pub(super) relations: Vec<Watch>,
+    /// Whether the controller starts without the main kind.
+    pub(super) is_main_optional: bool,
     pub(super) feeds: Vec<(Str, Feed)>,
     pub(super) periods: Vec<Duration>,
     pub(super) workers: usize,
@@ -43,13 +50,14 @@ impl Settings {
             name,
             factory,
             relations: Vec::new(),
+            is_main_optional: false,
             feeds: Vec::new(),
             periods: Vec::new(),
             workers: 1,
             limiter: Box::new(ItemExponential::new(BACK_OFF.0, BACK_OFF.1)),
             ageing: Ageing::default(),
             timeout: None,
-            sync_timeout: Duration::from_secs(120),
+            sync_timeout: SYNC_TIMEOUT,
             patience: Duration::from_secs(60),
             metrics: None,
             sharding: None,
@@ -57,7 +65,7 @@ impl Settings {
     }
 
     /// The controller that watches `main` and gives keys to the reconciler of `places`.
-    pub(super) fn runnable(self, main: Attach, listed_keys: AllKeys, places: Places) -> RunnableController {
+    pub(super) fn runnable(self, mut main: Watch, listed_keys: AllKeys, places: Places) -> RunnableController {
         let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name));
         if let Some(numbers) = &numbers {
             numbers.set_workers(self.workers);
@@ -67,18 +75,23 @@ impl Settings {
             options = options.metrics(&metrics.queues);
         }
         let queue = PriorityQueue::new(self.limiter, self.ageing, options);
+        let has_zero_period = self.periods.iter().any(Duration::is_zero);
         let timers =
             self.periods.into_iter().map(|period| (Str::from_static("timer"), timer(period, listed_keys.clone())));
         let plan =
             Plan { client: self.factory.client().clone(), places, timeout: self.timeout, patience: self.patience };
+        main.is_optional = self.is_main_optional;
+        let watches: Vec<Watch> = std::iter::once(main).chain(self.relations).collect();
+        let planned = watches.iter().map(|watch| (Arc::downgrade(&watch.source), watch.is_optional)).collect();
         let controller = RunnableController {
-            shared: Arc::new(Shared::new(self.name, queue, numbers)),
+            shared: Arc::new(Shared::new(self.name, queue, numbers, planned)),
             factory: self.factory,
-            attach: std::iter::once(main).chain(self.relations).collect(),
+            watches,
             feeds: self.feeds.into_iter().chain(timers).collect(),
             listed_keys,
             workers: self.workers,
             sync_timeout: self.sync_timeout,
+            has_zero_period,
             plan: Arc::new(plan),
         };
         if let Some(sharding) = &self.sharding {
@@ -88,13 +101,25 @@ impl Settings {
     }
 }
 
-/// Asks for all of these keys once each `period`.
+/// Asks for all of these keys once each `period`, at low priority.
+///
+/// Each key has its share of the period, at a random moment of which it is added: otherwise all
+/// keys would come at once, and those of several replicas or controllers at the same moment.
 fn timer(period: Duration, keys: AllKeys) -> Feed {
     Box::new(move |handle| {
         Box::pin(async move {
+            let mut round = Instant::now();
             loop {
-                tokio::time::sleep(period).await;
-                keys().into_iter().for_each(|key| handle.request(key, "timer"));
+                let keys = keys();
+                let share = period.div_f64(keys.len().max(1) as f64);
+                for (index, key) in keys.into_iter().enumerate() {
+                    let moment = share.mul_f64(index as f64 + handle.shared.random.unit());
+                    sleep_until(round + moment.min(period)).await;
+                    let reason = Reason { source: Str::from_static("timer"), object: None, change: Change::Requested };
+                    handle.shared.enqueue(key, reason, AddOptions::new().priority(LOW_PRIORITY));
+                }
+                round += period;
+                sleep_until(round).await;
             }
         })
     })

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use kubewright_core::{ObjectKey, Str};
 use kubewright_workqueue::{AddOptions, LOW_PRIORITY, PriorityQueue, View};
 
-use super::health::{ControllerHealth, Failing, GivenUp};
+use super::health::{ControllerHealth, Failing, GivenUp, RelationHealth};
 use super::metrics::Numbers;
 use super::reason::{Change, Pending, Reason};
-use super::relation::Relation;
+use super::relation::{Relation, Source};
 use crate::consistency::Ledger;
 use crate::random::Random;
 use crate::sharding::Sharding;
@@ -35,6 +35,9 @@ pub(crate) struct Shared {
     pub(crate) is_working: AtomicBool,
     /// The watches, the main one first; empty unless the controller runs.
     pub(crate) relations: RwLock<Vec<Arc<dyn Relation>>>,
+    /// Watches before they are attached, and whether they are optional. Gone once the controller
+    /// runs.
+    planned: Vec<(Weak<dyn Source>, bool)>,
     /// Which keys are this replica's, if there are others.
     pub(crate) sharding: OnceLock<Sharding>,
     trouble: Mutex<Trouble>,
@@ -64,10 +67,16 @@ impl Trouble {
 }
 
 impl Shared {
-    pub(crate) fn new(name: Str, queue: PriorityQueue<ObjectKey>, numbers: Option<Numbers>) -> Self {
+    pub(crate) fn new(
+        name: Str,
+        queue: PriorityQueue<ObjectKey>,
+        numbers: Option<Numbers>,
+        planned: Vec<(Weak<dyn Source>, bool)>,
+    ) -> Self {
         Shared {
             name,
             queue,
+            planned,
             pending: Pending::default(),
             writes: Ledger::default(),
             numbers,
@@ -167,8 +176,11 @@ impl Shared {
     }
 
     pub(crate) fn health(&self) -> ControllerHealth {
-        let relations =
+        let mut relations: Vec<RelationHealth> =
             self.relations().iter().enumerate().map(|(index, relation)| relation.health(index == 0)).collect();
+        if relations.is_empty() {
+            relations = self.planned_health();
+        }
         let view = self.queue.view(1);
         let trouble = self.trouble();
         ControllerHealth {
@@ -190,6 +202,21 @@ impl Shared {
                 })
                 .collect(),
         }
+    }
+
+    /// The health of caches that wait for the controller to start.
+    fn planned_health(&self) -> Vec<RelationHealth> {
+        let planned = self.planned.iter().enumerate().filter_map(|(index, (source, is_optional))| {
+            let source = source.upgrade()?;
+            Some(RelationHealth {
+                name: source.name().clone(),
+                is_main: index == 0,
+                is_optional: *is_optional,
+                has_synced: source.has_synced(),
+                watch: source.health(),
+            })
+        });
+        planned.collect()
     }
 
     fn change_trouble(&self, change: impl FnOnce(&mut Trouble)) {

@@ -111,6 +111,21 @@ impl<T: Object> Controller<T> {
         self.related(name.into(), informer, Some(predicate), mapping)
     }
 
+    /// Lets the controller start without the relation that was added last, or without the main kind
+    /// if there is none.
+    ///
+    /// For a custom resource whose definition may not be installed. The relation is still watched:
+    /// it catches up when its list succeeds. Without this, a kind that cannot be listed keeps the
+    /// controller from starting.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        match self.settings.relations.last_mut() {
+            Some(relation) => relation.is_optional = true,
+            None => self.settings.is_main_optional = true,
+        }
+        self
+    }
+
     fn related<K: Object>(
         mut self,
         name: Str,
@@ -136,6 +151,9 @@ impl<T: Object> Controller<T> {
     }
 
     /// Reconciles all objects of the main kind once each `period`, as far as the filter lets a list of them pass.
+    ///
+    /// The keys are spread over the period with jitter, and added at low priority. A period of zero
+    /// is an error of the controller's start.
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.settings.periods.push(period);

@@ -16,6 +16,7 @@ use tracing::{Level, Span};
 use super::context::{Context, Inner, Means};
 use super::outcome::{Failure, Outcome};
 use super::reason::{Change, Reason};
+use super::relation::Relation;
 use super::run::{Ended, Place, Places, Run};
 use super::running::chain;
 use super::shared::{ControllerHandle, Shared};
@@ -81,7 +82,10 @@ impl Plan {
         }
         let relations = shared.relations();
         let has_seen = |write: &crate::consistency::Write| {
-            let is_seen = relations.get(write.relation).is_none_or(|relation| relation.has_seen(write));
+            // A cache that does not follow the server may never show it; fresh reads ask the server
+            // then.
+            let is_seen = |relation: &Arc<dyn Relation>| relation.is_adrift() || relation.has_seen(write);
+            let is_seen = relations.get(write.relation).is_none_or(is_seen);
             if !is_seen && write.at.elapsed() > self.patience {
                 tracing::warn!(controller = %shared.name, %key, object = %write.object, "the cache never showed a write");
                 return true;

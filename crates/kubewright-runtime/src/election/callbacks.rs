@@ -72,8 +72,8 @@ impl Drop for Finally {
 impl LeaderElector {
     /// Tries to lead, leads, and returns when leadership has ended: on purpose by `stop`, or by losing it.
     ///
-    /// When `stop` is cancelled, the work is told and may take its time as long as the lease lasts; then it is dropped, and the
-    /// lease released.
+    /// When `stop` is cancelled, the work is told so, and the lease is released when the work has
+    /// ended. Work that takes longer than the lease lasts is dropped, and the lease left to expire.
     ///
     /// # Errors
     /// If leadership was lost. The process is best ended then, as in Go: what it began elsewhere may not know.
@@ -97,10 +97,18 @@ impl LeaderElector {
             }
         });
         let Some(leadership) = self.acquire(stop).await else { return Ok(()) };
+        if stop.is_cancelled() {
+            leadership.release().await;
+            return Ok(());
+        }
+        if !leadership.is_leading() {
+            return Err(LeadershipLost);
+        }
         let stop_work = CancellationToken::new();
         let mut work = JoinSet::new();
         work.spawn(started(stop_work.clone()));
-        let mut panicked = tokio::select! {
+        let panicked = tokio::select! {
+            biased;
             () = leadership.lost() => {
                 stop_work.cancel();
                 return Err(LeadershipLost);
@@ -109,14 +117,22 @@ impl LeaderElector {
             payload = panic_in(&mut work) => Some(payload),
         };
         stop_work.cancel();
-        if panicked.is_none() {
-            // Renewals go on meanwhile, but work that does not end must not keep the lease for ever.
-            let ended = timeout_at(leadership.valid_until(), work.join_next()).await;
-            panicked = ended.ok().flatten().and_then(payload_of);
+        if let Some(payload) = panicked {
+            leadership.release().await;
+            resume_unwind(payload);
         }
-        work.shutdown().await;
+        // Renewals go on meanwhile, but work that does not end must not keep the lease for ever.
+        let ended = tokio::select! {
+            biased;
+            () = leadership.lost() => return Err(LeadershipLost),
+            ended = timeout_at(leadership.valid_until(), work.join_next()) => ended,
+        };
+        let Ok(ended) = ended else {
+            work.shutdown().await;
+            return Ok(());
+        };
         leadership.release().await;
-        match panicked {
+        match ended.and_then(payload_of) {
             Some(payload) => resume_unwind(payload),
             None => Ok(()),
         }

@@ -102,7 +102,7 @@ impl Candidate {
                 Err(error) => tracing::debug!(lease = self.lock.describe(), %error, "lease not renewed at once"),
             }
         }
-        if let Some(metrics) = &self.options.metrics {
+        if let Some(metrics) = self.options.metrics.get() {
             metrics.slow_path(&self.lock.describe());
         }
         let found = match self.lock.get().await {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::candidate::{Aim, Candidate, Held};
 use super::leadership::{FencingToken, Leadership, Term};
 use super::lock::{LeaseLock, Lock};
+use super::metrics::ElectionMetrics;
 use super::options::{InvalidElection, JITTER_FACTOR, LeaderElectionOptions};
 use crate::random::Random;
 
@@ -100,12 +101,13 @@ impl LeaderElector {
         options: LeaderElectionOptions,
     ) -> Result<Self, InvalidElection> {
         options.validate()?;
+        let options = options.apart();
         let identity = identity.into();
         if identity.is_empty() {
             return Err(InvalidElection::NoIdentity);
         }
         let name = lock.describe();
-        if let Some(metrics) = &options.metrics {
+        if let Some(metrics) = options.metrics.get() {
             metrics.set_leading(&name, false);
         }
         let random = Random::new(options.seed);
@@ -118,6 +120,15 @@ impl LeaderElector {
             shared: Arc::new(Shared { identity, name, options, random, seen }),
             previous,
         })
+    }
+
+    /// Shows who leads in these metrics, unless there are others already.
+    #[inline]
+    pub(crate) fn default_metrics(&self, metrics: &ElectionMetrics) {
+        self.shared.options.metrics.get_or_init(|| {
+            metrics.set_leading(&self.shared.name, self.is_leader());
+            metrics.clone()
+        });
     }
 
     /// The identity of this candidate.
@@ -140,7 +151,10 @@ impl LeaderElector {
         self.leader() == self.shared.identity
     }
 
-    /// Tries until it leads; `None` if `stop` is cancelled first. Cancel safe.
+    /// Tries until it leads; `None` if `stop` was cancelled first. Without a leadership the caller
+    /// must not act as leader.
+    ///
+    /// Cancel safe.
     ///
     /// The first try is made at once. Waits until an earlier leadership has ended, if there is one.
     #[inline]
@@ -155,7 +169,10 @@ impl LeaderElector {
         let held = loop {
             let held = stop.run_until_cancelled(candidate.try_once(Aim::Acquire)).await?;
             shared.observed(candidate);
-            if let Some(held) = held {
+            // A lease that expired while the request was under way may be another's by now.
+            if let Some(held) = held
+                && Instant::now() < held.since + shared.options.whole_seconds()
+            {
                 break held;
             }
             let pause = shared.options.retry_period.mul_f64(1.0 + JITTER_FACTOR * shared.random.unit());
@@ -169,10 +186,13 @@ impl LeaderElector {
         self.previous = ended.clone();
         let leadership = Leadership { term: term.clone(), token, ended: ended.clone() };
         tokio::spawn(async move {
+            // Dropped in reverse, also by a panic of the lock: leadership ends, the candidate goes
+            // back, and then the next `acquire` may look for it.
             let _ended = ended.drop_guard();
+            let mut borrowed = borrowed;
+            let _over = term.over.clone().drop_guard();
             let candidate = borrowed.candidate.as_mut().expect("taken above");
             shared.keep(candidate, &term).await;
-            drop(borrowed);
         });
         Some(leadership)
     }
@@ -192,7 +212,8 @@ impl Drop for Borrowed {
 }
 
 impl Shared {
-    /// Renews until that fails for too long, somebody else has the lease, or the term is over, and releases the lease then.
+    /// Renews until that fails for too long, somebody else has the lease, or the term is over.
+    /// Frees the lease only if its holder has released it: otherwise work may still run.
     #[inline]
     async fn keep(&self, candidate: &mut Candidate, term: &Term) {
         while !term.over.is_cancelled() {
@@ -205,12 +226,12 @@ impl Shared {
         }
         let is_on_purpose = term.over.is_cancelled();
         term.over.cancel();
-        if let Some(metrics) = &self.options.metrics {
+        let is_released = term.is_released.load(Ordering::SeqCst);
+        if let Some(metrics) = self.options.metrics.get() {
             metrics.set_leading(&self.name, false);
         }
         tracing::info!(lease = self.name, identity = %self.identity, is_on_purpose, "no longer leader");
-        // A leader that lost the lease may still have work under way, which is why it lets the lease run out.
-        if is_on_purpose && self.options.releases && !term.is_abandoned.load(Ordering::SeqCst) {
+        if is_on_purpose && is_released && self.options.releases {
             self.release(candidate).await;
         }
         self.observed(candidate);
@@ -273,7 +294,7 @@ impl Shared {
     fn renewed(&self, term: &Term, held: Held) {
         term.extend(held.since + self.options.whole_seconds());
         self.seen.send_modify(|seen| seen.renewed_at = Some(Instant::now()));
-        if let Some(metrics) = &self.options.metrics {
+        if let Some(metrics) = self.options.metrics.get() {
             metrics.set_leading(&self.name, true);
         }
     }

@@ -20,10 +20,13 @@ pub struct FencingToken {
     pub version: ResourceVersion,
 }
 
-/// The right to act, as long as the lease is held. Dropping it ends leadership.
+/// The right to act, as long as the lease is held.
 ///
 /// Renewals go on by themselves. When they fail for too long [`lost`](Self::lost) resolves, before anybody else can lead. When
 /// the lease is seen to be another's or nobody's, because somebody has changed it, it resolves at once.
+///
+/// Dropping it ends leadership and lets the lease expire, since the work of the leader may still
+/// run. [`release`](Self::release) frees the lease at once; call it when all work has ended.
 #[must_use = "leadership ends when this is dropped"]
 pub struct Leadership {
     pub(super) term: Arc<Term>,
@@ -37,8 +40,8 @@ pub struct Leadership {
 pub(super) struct Term {
     /// Cancelled when leadership is lost, or given up.
     pub(super) over: CancellationToken,
-    /// Whether the lease is to run out, instead of being freed.
-    pub(super) is_abandoned: AtomicBool,
+    /// Whether the holder has said that its work has ended, so that the lease may be freed.
+    pub(super) is_released: AtomicBool,
     epoch: Instant,
     /// Until when it is certain that nobody else leads, in nanoseconds since the epoch.
     valid_until: AtomicU64,
@@ -49,7 +52,7 @@ impl Term {
     pub(super) fn new() -> Self {
         Term {
             over: CancellationToken::new(),
-            is_abandoned: AtomicBool::new(false),
+            is_released: AtomicBool::new(false),
             epoch: Instant::now(),
             valid_until: AtomicU64::new(0),
         }
@@ -118,18 +121,13 @@ impl Leadership {
         }
     }
 
-    /// Ends leadership and waits until the lease is free, if it is to be freed at all.
+    /// Ends leadership and frees the lease, unless the options say that it expires. Returns when
+    /// that is done. For a leader all of whose work has ended.
     #[inline]
     pub async fn release(self) {
+        self.term.is_released.store(true, Ordering::SeqCst);
         self.term.over.cancel();
         self.ended.cancelled().await;
-    }
-
-    /// Ends leadership and lets the lease run out, for one who cannot tell whether all work has ended.
-    #[inline]
-    pub(crate) fn abandon(self) {
-        self.term.is_abandoned.store(true, Ordering::SeqCst);
-        self.term.over.cancel();
     }
 }
 

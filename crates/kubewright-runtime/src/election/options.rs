@@ -1,5 +1,6 @@
 //! How long a lease lasts, how often it is renewed, and what else can be chosen.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::metrics::ElectionMetrics;
@@ -17,7 +18,8 @@ pub struct LeaderElectionOptions {
     pub(super) releases: bool,
     pub(super) is_coordinated: bool,
     pub(super) seed: Option<u64>,
-    pub(super) metrics: Option<ElectionMetrics>,
+    /// Set by the options, or later by a manager.
+    pub(super) metrics: Arc<OnceLock<ElectionMetrics>>,
 }
 
 impl Default for LeaderElectionOptions {
@@ -30,7 +32,7 @@ impl Default for LeaderElectionOptions {
             releases: true,
             is_coordinated: false,
             seed: None,
-            metrics: None,
+            metrics: Arc::default(),
         }
     }
 }
@@ -95,7 +97,14 @@ impl LeaderElectionOptions {
     #[must_use]
     #[inline]
     pub fn metrics(mut self, metrics: &ElectionMetrics) -> Self {
-        self.metrics = Some(metrics.clone());
+        self.metrics = Arc::new(OnceLock::from(metrics.clone()));
+        self
+    }
+
+    /// The same options, whose metrics are set apart from those of others.
+    #[inline]
+    pub(super) fn apart(mut self) -> Self {
+        self.metrics = Arc::new(OnceLock::clone(&self.metrics));
         self
     }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kubewright_core::{Object, Str};
+use kubewright_client::Client;
+use kubewright_core::{GroupVersion, Object, Str};
 use tokio::sync::mpsc;
 
 use super::new_event::{EventType, NewEvent};
@@ -17,6 +18,23 @@ pub enum EventApi {
     Core,
     /// `events.k8s.io/v1`, which makes a series of it.
     Events,
+}
+
+impl EventApi {
+    /// The newer API if the server has it, or else the older.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    #[doc(alias = "NewEventBroadcasterAdapter")]
+    #[inline]
+    pub async fn detect(client: &Client) -> kubewright_client::Result<Self> {
+        let newer = GroupVersion::new("events.k8s.io", "v1");
+        match client.discovery().version(&newer).await {
+            Ok(_) => Ok(EventApi::Events),
+            Err(error) if error.is_not_found() => Ok(EventApi::Core),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Records events in the name of one component. Clones are the same.
@@ -41,13 +59,37 @@ pub(super) enum To {
 }
 
 impl EventRecorder {
-    /// A recorder for tests, which gives texts such as `Normal Synced all is well`.
+    /// A recorder for tests, which sends texts such as `Normal Synced all is well` to a channel.
+    ///
+    /// The channel holds `buffer` texts, at least one. Further events are dropped, since a recorder
+    /// never waits.
     #[doc(alias = "NewFakeRecorder")]
+    #[doc(alias = "FakeRecorder")]
     #[inline]
     pub fn fake(buffer: usize) -> (Self, mpsc::Receiver<String>) {
         let (sender, receiver) = mpsc::channel(buffer.max(1));
         let who = Who { component: Str::from_static("fake"), instance: Str::new(), api: EventApi::Core };
         (EventRecorder { who: Arc::new(who), to: To::Fake(sender) }, receiver)
+    }
+
+    /// A recorder of the same component that writes to another API.
+    ///
+    /// It adapts a recorder in either direction: code that was written for events of one API
+    /// records in the other. The older API has no place for [`NewEvent::action`] and
+    /// [`NewEvent::related`].
+    #[doc(alias = "NewEventRecorderAdapter")]
+    #[doc(alias = "EventRecorderAdapter")]
+    #[doc(alias = "DeprecatedNewLegacyRecorder")]
+    #[must_use]
+    #[inline]
+    pub fn with_api(&self, api: EventApi) -> Self {
+        EventRecorder { who: Arc::new(Who { api, ..Who::clone(&self.who) }), to: self.to.clone() }
+    }
+
+    /// The API that it writes to.
+    #[inline]
+    pub fn api(&self) -> EventApi {
+        self.who.api
     }
 
     /// Something happened that is as expected.
@@ -73,7 +115,9 @@ impl EventRecorder {
         }
         match &self.to {
             To::Fake(sender) => {
-                let _ = sender.try_send(format!("{} {} {}", event.event_type, event.reason, event.note));
+                if sender.try_send(format!("{} {} {}", event.event_type, event.reason, event.note)).is_err() {
+                    tracing::warn!(reason = %event.reason, note = %event.note, "a fake recorder dropped an event");
+                }
             }
             To::Broadcaster { sender, dropped } => {
                 if let Err(error) = sender.try_send((self.who.clone(), event)) {

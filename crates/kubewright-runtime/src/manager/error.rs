@@ -1,12 +1,13 @@
-//! Why a manager ended without being told to.
+//! Errors of a manager.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kubewright_cache::Unsynced;
 use kubewright_core::Str;
 
-use crate::controller::BoxError;
+use crate::controller::{BoxError, text_of};
 
 /// Why a manager ended, or could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -27,13 +28,26 @@ pub enum ManagerError {
         #[source]
         source: BoxError,
     },
-    /// The lease could not be renewed. What was in hand was dropped, since somebody else may act by now.
+    /// Caches that have indices were not complete in time.
+    #[error("not synced within {timeout:?}: {}", text_of(.unsynced))]
+    NotSynced {
+        /// How long was waited.
+        timeout: Duration,
+        /// The kinds that have not synced, each with its last failure.
+        unsynced: Vec<Unsynced>,
+    },
+    /// The election ended without making this process the leader, so that no controller was
+    /// started.
+    #[error("leader election ended without a leader")]
+    NotElected,
+    /// The lease could not be renewed. Unfinished work was dropped, since another process may lead
+    /// by now.
     #[error("leader election lost")]
     LeadershipLost,
-    /// What was in hand was not finished in time, and dropped.
-    #[error("not all work had ended {grace:?} after the shutdown")]
+    /// Not everything had stopped within the grace period; the rest was dropped.
+    #[error("not everything had stopped {grace:?} after the shutdown")]
     GracePeriodOver {
-        /// How long was waited.
+        /// The grace period.
         grace: Duration,
     },
     /// Webhooks cannot be served.

@@ -5,20 +5,22 @@
 mod checks;
 mod endpoints;
 mod error;
+mod group;
 mod options;
 mod run;
 mod signals;
 
-use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use kubewright_cache::{AddIndexersError, Indexers, SharedInformerFactory};
 use kubewright_client::Client;
 use kubewright_client::discovery::RestMapping;
-use kubewright_core::{DynamicObject, Kind, Str};
+use kubewright_client::rest::PrometheusMetrics;
+use kubewright_core::{DynamicObject, GroupResource, Kind, Object, Str};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +29,7 @@ pub use error::ManagerError;
 pub use options::{ManagerOptions, RuntimeMetrics};
 pub use signals::shutdown_on_signals;
 
-use crate::controller::{BoxError, Controller, ControllerHandle, RunnableController};
+use crate::controller::{BoxError, Controller, ControllerHandle, Named, RunnableController, Source};
 use crate::election::{LeaderElector, host_name};
 use crate::events::{EventApi, EventBroadcaster, EventRecorder};
 use crate::sharding::Sharding;
@@ -66,13 +68,16 @@ pub struct Manager {
     checks: Checks,
     events: Option<EventBroadcaster>,
     /// Informers that have indices, which they would lose if nobody used them for a while.
-    indexed: Vec<Box<dyn Any + Send + Sync>>,
+    indexed: Vec<Arc<dyn Source>>,
     #[cfg(feature = "webhook")]
-    webhooks: Vec<crate::webhook::WebhookServer>,
+    webhooks: Vec<(Str, crate::webhook::WebhookServer)>,
 }
 
 impl Manager {
     /// A manager that runs nothing yet.
+    ///
+    /// Its metrics include the requests of its [`client`](Self::client), unless `client` has
+    /// metrics already or the options bring a factory.
     #[doc(alias = "NewManager")]
     #[inline]
     pub fn new(client: &Client, options: ManagerOptions) -> Self {
@@ -82,7 +87,8 @@ impl Manager {
         let is_factory_shared = options.factory.is_some();
         let factory = options.factory.take().unwrap_or_else(|| {
             let caches = std::mem::take(&mut options.caches);
-            SharedInformerFactory::new(client, caches.default_metrics(&metrics.caches))
+            let client = observed(client, &mut registry);
+            SharedInformerFactory::new(&client, caches.default_metrics(&metrics.caches))
         });
         Manager {
             factory,
@@ -113,7 +119,8 @@ impl Manager {
 
     /// Gives the cache of a type an index, to be read by [`OwnApi::by_index`](crate::OwnApi::by_index) and by listers.
     ///
-    /// The type is cached from then on, whether a controller watches it or not.
+    /// The type is cached from then on, whether a controller watches it or not. The manager waits
+    /// for it at the start.
     ///
     /// ```
     /// # use kubewright_api::core::v1::{ConfigMap, Pod};
@@ -153,7 +160,8 @@ impl Manager {
     {
         let informer = self.factory.informer::<T>();
         informer.add_indexers(Indexers::new().with(name, values))?;
-        self.indexed.push(Box::new(informer));
+        let resource = GroupResource::new(T::RESOURCE.kind.group, T::RESOURCE.plural);
+        self.indexed.push(Arc::new(Named { name: resource.to_string().into(), informer }));
         Ok(self)
     }
 
@@ -193,23 +201,31 @@ impl Manager {
     /// A controller over the manager's caches and metrics, to be configured and [added](Self::add).
     #[inline]
     pub fn controller<T: Kind>(&self, name: impl Into<Str>) -> Controller<T> {
-        Controller::new(name, &self.factory).metrics(&self.metrics.controllers)
+        self.configured(Controller::new(name, &self.factory))
     }
 
     /// The same of a kind that is known only at run time.
     #[inline]
     pub fn dynamic_controller(&self, name: impl Into<Str>, mapping: &RestMapping) -> Controller<DynamicObject> {
-        Controller::mapped(name, &self.factory, mapping).metrics(&self.metrics.controllers)
+        self.configured(Controller::mapped(name, &self.factory, mapping))
+    }
+
+    #[inline]
+    fn configured<T: Object>(&self, controller: Controller<T>) -> Controller<T> {
+        controller.metrics(&self.metrics.controllers).cache_sync_timeout(self.options.sync_timeout)
     }
 
     /// Runs a controller, while this process leads if there is an election.
     ///
     /// # Errors
-    /// If there is one of the same name, with which it would be confused in metrics and logs.
+    /// If there is one of the same name, with which it would be confused in metrics and logs, or if
+    /// it cannot run.
     #[inline]
     pub fn add(&mut self, controller: RunnableController) -> Result<&mut Self, ManagerError> {
         let handle = controller.handle();
-        self.claim(handle.name().into())?;
+        let name = Str::from(handle.name());
+        controller.validate().map_err(|error| ManagerError::Failed { name: name.clone(), source: error.into() })?;
+        self.claim(name)?;
         self.checks.watch(handle);
         self.controllers.push(controller);
         Ok(self)
@@ -222,6 +238,8 @@ impl Manager {
     }
 
     /// Runs a task whether this process leads or not; if it fails, everything stops.
+    ///
+    /// It starts when all caches have synced, and is stopped before the controllers are.
     ///
     /// # Errors
     /// If there is something of the same name.
@@ -273,8 +291,9 @@ impl Manager {
     ) -> Result<&mut Self, ManagerError> {
         let name = name.into();
         self.claim(name.clone())?;
-        self.checks.readiness(name, server.started_checker());
-        self.webhooks.push(if server.has_metrics() { server } else { server.metrics(&self.metrics.webhooks) });
+        self.checks.readiness(name.clone(), server.started_checker());
+        let server = if server.has_metrics() { server } else { server.metrics(&self.metrics.webhooks) };
+        self.webhooks.push((name, server));
         Ok(self)
     }
 
@@ -287,20 +306,36 @@ impl Manager {
     }
 
     /// Runs controllers only while this candidate leads. Without, they run at once.
+    ///
+    /// The election is shown in the manager's metrics, unless the candidate has metrics already.
     #[doc(alias = "LeaderElectionID")]
     #[doc(alias = "LeaderElection")]
     #[inline]
     pub fn elect(&mut self, elector: LeaderElector) -> &mut Self {
+        elector.default_metrics(&self.metrics.elections);
         self.elector = Some(elector);
         self
     }
 
     /// Shares the keys of all controllers with other replicas, instead of letting one process lead.
+    ///
+    /// The elections of its shards are shown in the manager's metrics, unless the sharding has
+    /// metrics already.
     #[inline]
     pub fn share(&mut self, sharding: &Sharding) -> &mut Self {
+        sharding.default_metrics(&self.metrics.elections);
         self.sharding = Some(sharding.clone());
         self
     }
+}
+
+/// The client with its requests shown in `registry`, unless they are shown somewhere already.
+fn observed(client: &Client, registry: &mut Registry) -> Client {
+    if client.has_metrics() {
+        return client.clone();
+    }
+    let host = client.transport().host().unwrap_or_default();
+    client.clone().metrics(PrometheusMetrics::register(registry, host))
 }
 
 impl fmt::Debug for Manager {

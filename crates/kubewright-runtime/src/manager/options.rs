@@ -9,7 +9,7 @@ use kubewright_core::Str;
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 
-use crate::controller::ControllerMetrics;
+use crate::controller::{ControllerMetrics, SYNC_TIMEOUT};
 use crate::election::ElectionMetrics;
 
 /// How a manager behaves. By default it serves no endpoints and gives work 30 s to end.
@@ -17,6 +17,7 @@ pub struct ManagerOptions {
     pub(super) listen: Option<SocketAddr>,
     pub(super) bound: Option<oneshot::Sender<SocketAddr>>,
     pub(super) grace: Option<Duration>,
+    pub(super) sync_timeout: Duration,
     pub(super) registry: Option<Registry>,
     pub(super) factory: Option<SharedInformerFactory>,
     pub(super) caches: FactoryOptions,
@@ -29,6 +30,7 @@ impl Default for ManagerOptions {
             listen: None,
             bound: None,
             grace: Some(Duration::from_secs(30)),
+            sync_timeout: SYNC_TIMEOUT,
             registry: None,
             factory: None,
             caches: FactoryOptions::default(),
@@ -56,7 +58,11 @@ impl ManagerOptions {
         self
     }
 
-    /// How long work may take to end; `None` for as long as it likes. 30 s by default.
+    /// How long everything together may take to stop; `None` for as long as it likes. 30 s by
+    /// default.
+    ///
+    /// Work that has not ended by then is dropped. Zero drops it at once, and the manager does not
+    /// report it as an error.
     #[doc(alias = "GracefulShutdownTimeout")]
     #[must_use]
     #[inline]
@@ -65,7 +71,20 @@ impl ManagerOptions {
         self
     }
 
-    /// Shows these metrics as well. Only the manager's own by default.
+    /// How long caches may take to sync at the start before the manager fails. 2 minutes by
+    /// default.
+    ///
+    /// The default of all controllers made by the manager; each may have
+    /// [its own](crate::Controller::cache_sync_timeout).
+    #[doc(alias = "CacheSyncTimeout")]
+    #[must_use]
+    #[inline]
+    pub fn cache_sync_timeout(mut self, timeout: Duration) -> Self {
+        self.sync_timeout = timeout;
+        self
+    }
+
+    /// Adds the manager's metrics to these. Only its own are shown by default.
     #[must_use]
     #[inline]
     pub fn registry(mut self, registry: Registry) -> Self {

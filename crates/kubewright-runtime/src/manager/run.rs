@@ -1,171 +1,266 @@
-//! How a manager runs.
+//! How a manager starts and stops.
 //!
-//! Order of the start: the HTTP endpoints, webhooks, caches, tasks that need not lead, and once this process leads the controllers. The
-//! end goes the other way round: controllers and tasks finish what they have in hand, then the caches stop, then the
-//! endpoints, and the lease is freed last, when nothing can act any more. So it goes as well when something fails. Where work had to be
-//! dropped, the lease is left to run out: what was dropped may take a moment to be gone.
+//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks that need not lead, and
+//! once this process leads the controllers and the tasks of the leader. Webhooks precede caches
+//! because the server may need a conversion to answer a list.
+//!
+//! Stop: tasks that need not lead, controllers and tasks of the leader, caches, webhooks, HTTP
+//! endpoints. Each group is awaited before the next is stopped, all of them within one grace
+//! period. Leases are released last, when nothing can act any more. A failure stops the manager in
+//! the same order.
+//!
+//! Leases are not released if work had to be dropped, or if the future of [`Manager::run`] is
+//! dropped: that work may take a moment to be gone, so that the leases have to expire.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kubewright_core::Str;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::group::Group;
 use super::{Checks, Manager, ManagerError, endpoints};
-use crate::controller::{BoxError, ControllerHandle};
+use crate::controller::{BoxError, ControllerHandle, Source, unsynced};
 use crate::election::Leadership;
 
 /// How long events that still wait may take to be written at the end.
 const LAST_EVENTS: Duration = Duration::from_secs(5);
 
-/// So many keys of a controller are named that were not finished in time.
+/// How many unfinished keys of a controller are logged when they are dropped.
 const SHOWN: usize = 10;
+
+/// Everything that acts on the cluster. Dropping it aborts the tasks and lets the leases expire.
+#[derive(Default)]
+struct Work {
+    others: Group,
+    leading: Group,
+    sharding: Group,
+    leadership: Option<Leadership>,
+}
 
 impl Manager {
     /// Runs everything until `shutdown` is cancelled, something fails, or leadership is lost.
     ///
+    /// Dropping the future aborts all tasks and lets leases expire.
+    ///
     /// # Errors
-    /// If something fails, leadership is lost, or what was in hand is not finished in time.
+    /// If something fails or panics, caches do not sync in time, leadership is lost, or work is not
+    /// finished within the grace period.
     #[inline]
     pub async fn run(mut self, shutdown: &CancellationToken) -> Result<(), ManagerError> {
-        let (caches, serving) = (CancellationToken::new(), CancellationToken::new());
-        let _serving = serving.clone().drop_guard();
-        let own_caches = (!self.is_factory_shared).then(|| caches.clone().drop_guard());
         let checks = Arc::new(std::mem::take(&mut self.checks));
+        let mut http = self.start_http(&checks).await?;
+        let mut webhooks = self.start_webhooks().await?;
+        let caches = CancellationToken::new();
+        let own_caches = (!self.is_factory_shared).then(|| caches.clone().drop_guard());
+        if let Some(sharding) = &self.sharding {
+            self.controllers.iter().for_each(|controller| controller.share(sharding));
+        }
+        self.factory.start(&caches);
+        let handles = self.handles();
+        let mut work = Work::default();
+        let result = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => Ok(()),
+            error = http.first_failure() => Err(error),
+            error = webhooks.first_failure() => Err(error),
+            error = self.start_work(&mut work, &caches, &checks, shutdown) => Err(error),
+        };
+        let grace = self.options.grace;
+        let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
+        let leadership = work.leadership.take();
+        let ended = match &result {
+            // Another process may lead already, so that nothing is finished.
+            Err(ManagerError::LeadershipLost) => Err(ManagerError::LeadershipLost),
+            _ if grace == Some(Duration::ZERO) => Err(ManagerError::GracePeriodOver { grace: Duration::ZERO }),
+            _ => tokio::select! {
+                biased;
+                () = lost(leadership.as_ref()) => Err(ManagerError::LeadershipLost),
+                ended = work.end() => Ok(ended),
+                () = until(deadline) => Err(ManagerError::GracePeriodOver { grace: grace.unwrap_or_default() }),
+            },
+        };
+        let has_ended = ended.is_ok();
+        let mut result = match ended {
+            Ok(ended) => result.and(ended),
+            // A grace period of zero asks for this.
+            Err(ManagerError::GracePeriodOver { grace }) if grace.is_zero() => result,
+            Err(error) => {
+                tracing::error!(%error, dropped = unfinished(&handles), "dropping unfinished work");
+                result.and(Err(error))
+            }
+        };
+        if has_ended {
+            let stopping = async {
+                // A shared factory stops each informer when nobody uses it any more.
+                self.controllers.clear();
+                self.indexed.clear();
+                if own_caches.is_some() {
+                    self.factory.shutdown().await;
+                }
+                webhooks.end().await.and(http.end().await)
+            };
+            let stopped = tokio::select! {
+                biased;
+                stopped = stopping => stopped,
+                () = until(deadline) => Err(ManagerError::GracePeriodOver { grace: grace.unwrap_or_default() }),
+            };
+            result = result.and(stopped);
+        } else {
+            work.leading = Group::default();
+            work.others = Group::default();
+        }
+        drop((own_caches, webhooks, http));
+        if let Some(events) = self.events.take() {
+            events.shutdown(LAST_EVENTS).await;
+        }
+        if has_ended {
+            result = result.and(work.sharding.end().await);
+            if let Some(leadership) = leadership {
+                leadership.release().await;
+            }
+        }
+        result
+    }
+
+    /// Serves `/healthz`, `/readyz` and `/metrics`, if an address is configured.
+    #[inline]
+    async fn start_http(&mut self, checks: &Arc<Checks>) -> Result<Group, ManagerError> {
+        let mut http = Group::default();
         let registry = Arc::new(std::mem::take(&mut self.registry));
-        let mut endpoints = JoinSet::new();
         if let Some(address) = self.options.listen {
             let listener = endpoints::listen(address).await?;
             if let Some(tell) = self.options.bound.take() {
                 let _ = tell.send(listener.local_addr().unwrap_or(address));
             }
-            endpoints.spawn(endpoints::serve(listener, registry, checks.clone(), serving.clone()));
+            let checks = checks.clone();
+            http.spawn(Str::from_static("endpoints"), |stop| async move {
+                endpoints::serve(listener, registry, checks, stop).await;
+                Ok(())
+            });
         }
-        #[cfg(feature = "webhook")]
-        for server in self.webhooks.drain(..) {
-            let (bound, stop) = (server.bind().await?, serving.clone());
-            endpoints.spawn(async move { bound.serve(&stop).await });
-        }
-        // Caches are warm when this process comes to lead, and watches that nobody waits for can fail by themselves.
-        self.factory.start(&caches);
-        let shared_out = self.sharding.take().map(|sharding| {
-            self.controllers.iter().for_each(|controller| controller.share(&sharding));
-            let stop = CancellationToken::new();
-            let stopped = stop.clone();
-            // A task in a set ends with it.
-            let mut task = JoinSet::new();
-            task.spawn(async move { sharding.run(&stopped).await });
-            (task, stop)
-        });
-        let (result, leadership) = self.run_work(shutdown, &caches, &checks).await;
-        // Controllers have ended, so that shards have nothing in hand and can be given to others at once. If they could not
-        // be ended they are dropped by now, too.
-        if let Some((mut sharding, stop)) = shared_out {
-            stop.cancel();
-            let _ = sharding.join_next().await;
-        }
-        drop(own_caches);
-        serving.cancel();
-        while endpoints.join_next().await.is_some() {}
-        if let Some(leadership) = leadership {
-            leadership.release().await;
-        }
-        // Nobody else waits for these.
-        if let Some(events) = self.events.take() {
-            events.shutdown(LAST_EVENTS).await;
-        }
-        result
+        Ok(http)
     }
 
-    /// Runs controllers and tasks, and gives back the leadership that they had if none of them can act any more.
+    #[cfg(feature = "webhook")]
     #[inline]
-    async fn run_work(
+    async fn start_webhooks(&mut self) -> Result<Group, ManagerError> {
+        let mut webhooks = Group::default();
+        for (name, server) in self.webhooks.drain(..) {
+            let bound = server.bind().await?;
+            webhooks.spawn(name, |stop| async move {
+                bound.serve(&stop).await;
+                Ok(())
+            });
+        }
+        Ok(webhooks)
+    }
+
+    #[cfg(not(feature = "webhook"))]
+    #[inline]
+    async fn start_webhooks(&mut self) -> Result<Group, ManagerError> {
+        Ok(Group::default())
+    }
+
+    /// Starts everything that acts, each group in its turn. Resolves when something fails.
+    #[inline]
+    async fn start_work(
         &mut self,
-        shutdown: &CancellationToken,
+        work: &mut Work,
         caches: &CancellationToken,
         checks: &Checks,
-    ) -> (Result<(), ManagerError>, Option<Leadership>) {
-        let stop = shutdown.child_token();
-        let mut work = Work { running: JoinSet::new(), stop: stop.clone() };
-        let mut handles = Vec::new();
+        shutdown: &CancellationToken,
+    ) -> ManagerError {
+        if let Err(error) = self.caches_synced().await {
+            return error;
+        }
         for (name, task) in self.tasks.drain(..) {
-            work.spawn(name, task(stop.clone()));
+            work.others.spawn(name, task);
         }
-        let (leadership, mut failure) = match &mut self.elector {
-            None => (None, None),
-            Some(elector) => {
-                checks.is_standing_by.store(true, Ordering::Release);
-                tokio::select! {
-                    biased;
-                    leadership = elector.acquire(&stop) => (leadership, None),
-                    error = work.first_failure() => (None, Some(error)),
-                }
-            }
-        };
-        checks.is_standing_by.store(false, Ordering::Release);
-        if failure.is_none() && !stop.is_cancelled() {
-            for (name, task) in self.leading_tasks.drain(..) {
-                work.spawn(name, task(stop.clone()));
-            }
-            handles = self.handles();
-            for controller in self.controllers.drain(..) {
-                let (stop, caches) = (stop.clone(), caches.clone());
-                let name = Str::from(controller.handle().name());
-                let run = async move { controller.run_with_caches(&stop, &caches).await.map_err(BoxError::from) };
-                work.spawn(name, run);
-            }
-        }
-        let mut is_lost = false;
-        if failure.is_none() {
-            failure = tokio::select! {
+        if let Some(elector) = &mut self.elector {
+            checks.is_standing_by.store(true, Ordering::Release);
+            let acquired = tokio::select! {
                 biased;
-                () = lost(leadership.as_ref()) => {
-                    is_lost = true;
-                    None
-                }
-                error = work.first_failure() => Some(error),
-                () = stop.cancelled() => None,
+                acquired = elector.acquire(shutdown) => acquired,
+                error = work.others.first_failure() => return error,
             };
-        }
-        stop.cancel();
-        let grace = self.options.grace;
-        // Somebody else may lead as soon as leadership is lost, so that nothing is finished then.
-        let ended = if is_lost {
-            Err(ManagerError::LeadershipLost)
-        } else {
-            let over = async {
-                match grace {
-                    Some(grace) => sleep(grace).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = lost(leadership.as_ref()) => Err(ManagerError::LeadershipLost),
-                result = work.end() => Ok(result),
-                () = over => Err(ManagerError::GracePeriodOver { grace: grace.unwrap_or_default() }),
-            }
-        };
-        match ended {
-            Ok(result) => (failure.map_or(result, Err), leadership),
-            Err(error) => {
-                tracing::error!(%error, dropped = in_hand(&handles), "what was in hand is dropped");
-                drop(work);
-                if let Some(leadership) = leadership {
-                    leadership.abandon();
-                }
-                (Err(failure.unwrap_or(error)), None)
+            checks.is_standing_by.store(false, Ordering::Release);
+            match acquired {
+                Some(leadership) if leadership.is_leading() => work.leadership = Some(leadership),
+                Some(_) => return ManagerError::LeadershipLost,
+                // The caller stops because of the same token.
+                None if shutdown.is_cancelled() => return std::future::pending().await,
+                None => return ManagerError::NotElected,
             }
         }
+        if let Some(sharding) = self.sharding.take() {
+            work.sharding.spawn(Str::from_static("sharding"), |stop| async move { Ok(sharding.run(&stop).await?) });
+        }
+        for (name, task) in self.leading_tasks.drain(..) {
+            work.leading.spawn(name, task);
+        }
+        for controller in self.controllers.drain(..) {
+            let caches = caches.clone();
+            work.leading.spawn(controller.handle().name().into(), |stop| async move {
+                controller.run_with_caches(&stop, &caches).await.map_err(BoxError::from)
+            });
+        }
+        tokio::select! {
+            biased;
+            () = lost(work.leadership.as_ref()) => ManagerError::LeadershipLost,
+            error = work.others.first_failure() => error,
+            error = work.leading.first_failure() => error,
+            error = work.sharding.first_failure() => error,
+        }
+    }
+
+    /// Waits for all caches that controllers and indices need.
+    #[inline]
+    async fn caches_synced(&mut self) -> Result<(), ManagerError> {
+        let mut waiting = JoinSet::new();
+        for controller in &self.controllers {
+            let (name, synced) = (Str::from(controller.handle().name()), controller.caches_synced());
+            waiting.spawn(
+                async move { synced.await.map_err(|error| ManagerError::Failed { name, source: error.into() }) },
+            );
+        }
+        let (indexed, patience) = (self.indexed.clone(), self.options.sync_timeout);
+        waiting.spawn(async move { indices_synced(&indexed, patience).await });
+        while let Some(ended) = waiting.join_next().await {
+            ended
+                .map_err(|error| ManagerError::Failed { name: Str::from_static("caches"), source: error.into() })??;
+        }
+        Ok(())
+    }
+}
+
+async fn indices_synced(indexed: &[Arc<dyn Source>], patience: Duration) -> Result<(), ManagerError> {
+    let all = async {
+        for source in indexed {
+            source.synced().await;
+        }
+    };
+    let _ = timeout(patience, all).await;
+    match unsynced(indexed) {
+        unsynced if unsynced.is_empty() => Ok(()),
+        unsynced => Err(ManagerError::NotSynced { timeout: patience, unsynced }),
+    }
+}
+
+impl Work {
+    /// Stops tasks that need not lead, then the controllers and the tasks of the leader.
+    #[inline]
+    async fn end(&mut self) -> Result<(), ManagerError> {
+        let others = self.others.end().await;
+        others.and(self.leading.end().await)
     }
 }
 
 /// The keys whose reconciles have not ended, as `maps default/a`.
-fn in_hand(handles: &[ControllerHandle]) -> String {
+fn unfinished(handles: &[ControllerHandle]) -> String {
     let of_one = |handle: &ControllerHandle| {
         let keys = handle.queue(SHOWN).processing;
         keys.into_iter().map(|one| format!("{} {}", handle.name(), one.key)).collect::<Vec<_>>()
@@ -173,7 +268,7 @@ fn in_hand(handles: &[ControllerHandle]) -> String {
     handles.iter().flat_map(of_one).collect::<Vec<_>>().join(", ")
 }
 
-/// Resolves when leadership is lost; never where nobody has to lead.
+/// Resolves when leadership is lost; never without an election.
 #[inline]
 async fn lost(leadership: Option<&Leadership>) {
     match leadership {
@@ -182,49 +277,10 @@ async fn lost(leadership: Option<&Leadership>) {
     }
 }
 
-/// What runs, each with its name.
-struct Work {
-    running: JoinSet<(Str, Result<(), BoxError>)>,
-    stop: CancellationToken,
-}
-
-impl Work {
-    #[inline]
-    fn spawn(&mut self, name: Str, work: impl Future<Output = Result<(), BoxError>> + Send + 'static) {
-        self.running.spawn(async move { (name, work.await) });
-    }
-
-    /// Resolves when something fails; never if nothing does.
-    #[inline]
-    async fn first_failure(&mut self) -> ManagerError {
-        while let Some(ended) = self.running.join_next().await {
-            if let Err(error) = self.judge(ended) {
-                return error;
-            }
-        }
-        std::future::pending().await
-    }
-
-    #[inline]
-    async fn end(&mut self) -> Result<(), ManagerError> {
-        let mut result = Ok(());
-        while let Some(ended) = self.running.join_next().await {
-            result = result.and(self.judge(ended));
-        }
-        result
-    }
-
-    #[inline]
-    fn judge(&self, ended: Result<(Str, Result<(), BoxError>), tokio::task::JoinError>) -> Result<(), ManagerError> {
-        match ended {
-            Ok((name, Ok(()))) => {
-                if !self.stop.is_cancelled() {
-                    tracing::debug!(%name, "has ended by itself");
-                }
-                Ok(())
-            }
-            Ok((name, Err(source))) => Err(ManagerError::Failed { name, source }),
-            Err(error) => Err(ManagerError::Failed { name: Str::from_static("a task"), source: error.into() }),
-        }
+#[inline]
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }

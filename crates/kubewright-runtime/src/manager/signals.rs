@@ -4,14 +4,15 @@ use tokio_util::sync::CancellationToken;
 
 /// A token that SIGTERM or SIGINT cancels; a second one ends the process at once, with code 1.
 ///
-/// To be called within a tokio runtime. Elsewhere than on Unix, only Ctrl-C counts.
+/// The handlers are installed when this returns, so that a signal during the start of the process
+/// is not lost. Call it first, within a tokio runtime. Elsewhere than on Unix, only Ctrl-C counts.
 #[doc(alias = "SetupSignalHandler")]
 #[inline]
 pub fn shutdown_on_signals() -> CancellationToken {
     let token = CancellationToken::new();
     let cancelled = token.clone();
+    let mut signals = Signals::new();
     tokio::spawn(async move {
-        let mut signals = Signals::new();
         signals.next().await;
         cancelled.cancel();
         signals.next().await;
@@ -32,8 +33,11 @@ impl Signals {
     #[inline]
     fn new() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
-        // Fails only where the process may not have handlers, which then has nothing to wait for.
-        Signals { terminate: signal(SignalKind::terminate()).ok(), interrupt: signal(SignalKind::interrupt()).ok() }
+        let install = |kind: SignalKind| {
+            let told = |error| tracing::warn!(%error, signal = kind.as_raw_value(), "no handler for a signal");
+            signal(kind).map_err(told).ok()
+        };
+        Signals { terminate: install(SignalKind::terminate()), interrupt: install(SignalKind::interrupt()) }
     }
 
     #[inline]
@@ -53,10 +57,33 @@ impl Signals {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
+struct Signals {
+    interrupt: Option<tokio::signal::windows::CtrlC>,
+}
+
+#[cfg(windows)]
+impl Signals {
+    #[inline]
+    fn new() -> Self {
+        Signals { interrupt: tokio::signal::windows::ctrl_c().ok() }
+    }
+
+    #[inline]
+    async fn next(&mut self) {
+        if let Some(interrupt) = &mut self.interrupt
+            && interrupt.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
+#[cfg(not(any(unix, windows)))]
 struct Signals;
 
-#[cfg(not(unix))]
+#[cfg(not(any(unix, windows)))]
 impl Signals {
     #[inline]
     fn new() -> Self {

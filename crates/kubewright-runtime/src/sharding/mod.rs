@@ -19,7 +19,7 @@ mod slice;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use kubewright_api::coordination::v1::Lease;
 use kubewright_cache::{InformerHandle, Scoped, SharedIndexInformer, SharedInformerFactory};
@@ -32,7 +32,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::election::{InvalidElection, LeaderElectionOptions, LeaderElector, Leadership};
+use crate::election::{ElectionMetrics, InvalidElection, LeaderElectionOptions, LeaderElector, Leadership};
 use members::Members;
 use shard::Owned;
 pub(crate) use shard::Permit;
@@ -58,6 +58,8 @@ struct Inner {
     /// Selects the leases of replicas.
     group: Selector,
     options: LeaderElectionOptions,
+    /// For electors whose options have none.
+    metrics: OnceLock<ElectionMetrics>,
     /// The shards that are this replica's, by their number.
     owned: RwLock<Vec<Option<Owned>>>,
     terms: AtomicU64,
@@ -114,6 +116,7 @@ impl Sharding {
             group: Selector::everything().with(of_group),
             identity: identity.into(),
             options,
+            metrics: OnceLock::new(),
             owned: RwLock::new((0..shards.max(1)).map(|_| None).collect()),
             terms: AtomicU64::new(0),
             changes: watch::Sender::new(0),
@@ -123,6 +126,12 @@ impl Sharding {
         // What is wrong with the options shows here, and not when it runs.
         inner.elector(&inner.replica())?;
         Ok(Sharding { inner: Arc::new(inner) })
+    }
+
+    /// Shows the elections of its shards in these metrics, unless the options name others.
+    #[inline]
+    pub(crate) fn default_metrics(&self, metrics: &ElectionMetrics) {
+        self.inner.metrics.get_or_init(|| metrics.clone());
     }
 
     /// The shard of a key: the same for all replicas.
@@ -285,7 +294,12 @@ impl Inner {
         let lease = ObjectKey::namespaced(self.namespace.clone(), format!("{}-{name}", self.name));
         let is_replica = name.starts_with("replica");
         let labels = if is_replica { Map::from([(GROUP_LABEL, self.name.clone())]) } else { Map::new() };
-        LeaderElector::labelled(&self.client, lease, self.identity.clone(), labels, self.options.clone())
+        let elector =
+            LeaderElector::labelled(&self.client, lease, self.identity.clone(), labels, self.options.clone())?;
+        if let Some(metrics) = self.metrics.get() {
+            elector.default_metrics(metrics);
+        }
+        Ok(elector)
     }
 
     /// Looks who takes part, and works out which shards should be this replica's.

@@ -57,6 +57,9 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderEle
         let Some(leadership) = leadership else { return };
         let owned = Owned { leadership: Arc::new(leadership), runs: Tasks::default(), term: inner.next_term() };
         inner.own(shard, Some(owned.clone()));
+        // Also when this future is dropped: nobody would hand the shard over otherwise, and its
+        // lease would be renewed for ever.
+        let disown = Disown { inner: &inner, shard };
         tokio::select! {
             biased;
             () = owned.leadership.lost() => {}
@@ -64,10 +67,23 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderEle
             () = stop.cancelled() => {}
         }
         // No run begins from here on; those in hand end by themselves, or with the lease.
-        inner.own(shard, None);
+        drop(disown);
         owned.runs.ended().await;
         if let Some(leadership) = Arc::into_inner(owned.leadership).filter(Leadership::is_leading) {
             leadership.release().await;
         }
+    }
+}
+
+/// Ends the ownership of a shard when dropped.
+struct Disown<'a> {
+    inner: &'a Inner,
+    shard: usize,
+}
+
+impl Drop for Disown<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.inner.own(self.shard, None);
     }
 }

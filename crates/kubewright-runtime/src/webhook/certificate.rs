@@ -1,4 +1,6 @@
 //! The certificate of a server, read again when its files change.
+//!
+//! Files are read on threads for blocking work, since a file system may be slow to answer.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -55,9 +58,9 @@ struct Loaded {
 
 impl Certificate {
     /// Reads the files, which have to be right at the start.
-    pub(super) fn load(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
+    pub(super) async fn load(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
         let files = [certificate.to_owned(), key.to_owned()];
-        let current = parse(&files, read(&files)?)?;
+        let current = parse(&files, read(&files).await?)?;
         Ok(Certificate { files, current: RwLock::new(current) })
     }
 
@@ -66,7 +69,8 @@ impl Certificate {
     pub(super) async fn watch(&self, period: Duration, metrics: Option<&WebhookMetrics>, stop: &CancellationToken) {
         while stop.run_until_cancelled(sleep(period)).await.is_some() {
             let is_news = |texts: &[Vec<u8>; 2]| *texts != self.current().texts;
-            let loaded = match read(&self.files) {
+            let Some(texts) = stop.run_until_cancelled(read(&self.files)).await else { return };
+            let loaded = match texts {
                 Ok(texts) if is_news(&texts) => parse(&self.files, texts),
                 Ok(_) => continue,
                 Err(error) => Err(error),
@@ -89,10 +93,15 @@ impl Certificate {
     }
 }
 
-fn read(files: &[PathBuf; 2]) -> Result<[Vec<u8>; 2], CertificateError> {
-    let one =
-        |file: &PathBuf| std::fs::read(file).map_err(|source| CertificateError::Read { file: file.clone(), source });
-    Ok([one(&files[0])?, one(&files[1])?])
+async fn read(files: &[PathBuf; 2]) -> Result<[Vec<u8>; 2], CertificateError> {
+    let [certificate, key] = files.clone();
+    Ok([read_one(certificate).await?, read_one(key).await?])
+}
+
+async fn read_one(file: PathBuf) -> Result<Vec<u8>, CertificateError> {
+    let path = file.clone();
+    let read = spawn_blocking(move || std::fs::read(path)).await;
+    read.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|source| CertificateError::Read { file, source })
 }
 
 fn parse(files: &[PathBuf; 2], texts: [Vec<u8>; 2]) -> Result<Loaded, CertificateError> {

@@ -167,7 +167,7 @@ impl WebhookServer {
 
     /// Reads the certificate and listens.
     pub(crate) async fn bind(mut self) -> Result<Bound, WebhookError> {
-        let certificate = Arc::new(Certificate::load(&self.files[0], &self.files[1])?);
+        let certificate = Arc::new(Certificate::load(&self.files[0], &self.files[1]).await?);
         let failed = |source| WebhookError::Listen { address: self.address, source };
         let listener = TcpListener::bind(self.address).await.map_err(failed)?;
         if let Some(tell) = self.bound.take() {

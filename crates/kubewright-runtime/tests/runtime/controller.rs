@@ -131,7 +131,7 @@ async fn what_a_reconciler_returns_decides_what_happens_next() {
         r#"controller_runtime_reconcile_timeouts_total{controller="maps"} 1"#,
         r#"controller_runtime_max_concurrent_reconciles{controller="maps"} 1"#,
         r#"controller_runtime_active_workers{controller="maps"} 0"#,
-        r#"workqueue_depth{name="maps",controller="maps"} 0"#,
+        r#"workqueue_depth{name="maps",controller="maps",priority="0"} 0"#,
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
@@ -203,7 +203,7 @@ async fn a_main_kind_that_cannot_be_listed_is_an_error_in_the_end() {
     let error = error.run(&Default::default()).await.unwrap_err();
     assert_eq!(start.elapsed(), Duration::from_secs(120));
     let text = error.to_string();
-    assert!(text.starts_with("controller maps: configmaps not synced within 120s: cannot list: "), "{text}");
+    assert!(text.starts_with("controller maps: not synced within 120s: configmaps (403, cannot list: "), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -211,13 +211,71 @@ async fn a_full_queue_drops_and_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fake_recorder_gives_texts() {
+async fn a_fake_recorder_sends_texts_to_a_bounded_channel() {
     // EV-8
-    let (recorder, mut texts) = EventRecorder::fake(1);
-    recorder.normal(&config_map("web"), "Synced", "all is well");
-    recorder.warning(&config_map("web"), "Dropped", "since the buffer is full");
-    assert_eq!(texts.recv().await.as_deref(), Some("Normal Synced all is well"));
-    assert!(texts.try_recv().is_err());
+    let (core, mut texts) = EventRecorder::fake(1);
+    for recorder in [core.clone(), core.with_api(EventApi::Events)] {
+        recorder.normal(&config_map("web"), "Synced", "all is well");
+        recorder.warning(&config_map("web"), "Dropped", "since the buffer is full");
+        assert_eq!(texts.recv().await.as_deref(), Some("Normal Synced all is well"));
+        assert!(texts.try_recv().is_err());
+    }
+    // A test that is not interested in the texts holds up nobody.
+    drop(texts);
+    core.normal(&config_map("web"), "Synced", "all is well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_of_one_api_is_adapted_to_the_other() {
+    // EV-8
+    for (from, to) in [(EventApi::Core, EventApi::Events), (EventApi::Events, EventApi::Core)] {
+        let server = server().await;
+        let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
+        let recorder = broadcaster.recorder("maps", "host-1", from);
+        let adapted = recorder.with_api(to);
+        assert_eq!((recorder.api(), adapted.api()), (from, to));
+        let event = || {
+            let event = NewEvent::new(&config_map("web"), EventType::Warning, "Broken", "a problem");
+            event.action("Repair").related(&config_map("other"))
+        };
+        for _ in 0..2 {
+            adapted.record(event());
+        }
+        recorder.record(event());
+        broadcaster.shutdown(seconds(5.0)).await;
+        // The server shows an event in both APIs. Its form tells which recorder has written it.
+        let found = core_events(&server).await;
+        assert_eq!(found.len(), 2);
+        let counted: Vec<_> = found.iter().filter(|event| event.count.is_some()).collect();
+        let series: Vec<_> = found.iter().filter(|event| event.count.is_none()).collect();
+        let ([counted], [series]) = (&counted[..], &series[..]) else { panic!("{found:?}") };
+        assert_eq!(counted.count, Some(if to == EventApi::Core { 2 } else { 1 }));
+        assert_eq!(series.series.is_some(), to == EventApi::Events, "{series:?}");
+        assert_eq!(series.action.as_deref(), Some("Repair"));
+        for event in [counted, series] {
+            assert_eq!(event.reporting_component.as_deref(), Some("maps"));
+            assert_eq!(event.message.as_deref(), Some("a problem"));
+            assert_eq!((event.reason.as_deref(), event.type_.as_deref()), (Some("Broken"), Some("Warning")));
+            assert_eq!(event.involved_object.name.as_deref(), Some("web"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newer_api_is_used_where_the_server_has_it() {
+    // EV-8
+    let server = server().await;
+    assert_eq!(EventApi::detect(&server.client()).await.unwrap(), EventApi::Events);
+    let without = |code: u16| {
+        Client::over(move |_: http::Request<bytes::Bytes>| -> ResponseFuture {
+            let body = format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","code":{code}}}"#);
+            let body = Body::new(futures_util::stream::once(std::future::ready(Ok(bytes::Bytes::from(body)))));
+            let response = http::Response::builder().status(code).body(body).unwrap();
+            Box::pin(std::future::ready(Ok(response)))
+        })
+    };
+    assert_eq!(EventApi::detect(&without(404)).await.unwrap(), EventApi::Core);
+    assert!(EventApi::detect(&without(403)).await.is_err(), "who may not ask does not know");
 }
 
 #[tokio::test(start_paused = true)]

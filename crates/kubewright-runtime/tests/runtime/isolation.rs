@@ -1,4 +1,4 @@
-//! One relation fails, and the main kind does not notice.
+//! An optional relation fails, and the main kind goes on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,12 +26,13 @@ async fn reconciles_within_a_minute(fault: Option<Fault>) -> usize {
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let controller = Controller::<ConfigMap>::new("maps", &factory).owns::<Deployment>().owns::<Secret>().reconciling(
-        move |_, _| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            async { Ok(Outcome::Done) }
-        },
-    );
+    let controller =
+        Controller::<ConfigMap>::new("maps", &factory).owns::<Deployment>().optional().owns::<Secret>().reconciling(
+            move |_, _| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                async { Ok(Outcome::Done) }
+            },
+        );
     let running = Running::start(controller).working().await;
     running.idle().await;
     count.store(0, Ordering::Relaxed);
@@ -55,7 +56,7 @@ async fn reconciles_within_a_minute(fault: Option<Fault>) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owned_kind_that_does_not_exist_slows_nothing_down() {
+async fn an_optional_kind_that_does_not_exist_slows_nothing_down() {
     let healthy = reconciles_within_a_minute(None).await;
     assert_eq!(healthy, 600);
     let absent = reconciles_within_a_minute(Some(Fault::answer(404).resource("deployments"))).await;
@@ -165,6 +166,8 @@ async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
     sleep(seconds(61.0)).await;
     let before = count.load(Ordering::Relaxed);
     sleep(seconds(121.0)).await;
-    assert_eq!(count.load(Ordering::Relaxed), before + 2);
+    // Once in each period, at any moment of it.
+    let reconciles = count.load(Ordering::Relaxed) - before;
+    assert!((1..=3).contains(&reconciles), "{reconciles}");
     running.stopped().await.unwrap();
 }

@@ -253,6 +253,25 @@ async fn a_standby_of_which_a_task_fails_lets_the_others_end() {
     assert_eq!(journal.take(), ["other"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_that_panics_is_named() {
+    let server = server().await;
+    for is_leading in [false, true] {
+        let mut manager = Manager::new(&server.client(), ManagerOptions::default());
+        let bomb = |_: CancellationToken| async { panic!("boom") };
+        // The function itself may panic as well as the future that it makes.
+        let made_badly = |_: CancellationToken| -> BoxFuture<'static, Result<(), BoxError>> { panic!("boom") };
+        match is_leading {
+            true => manager.add_leader_task("bomb", bomb).unwrap(),
+            false => manager.add_task("bomb", made_badly).unwrap(),
+        };
+        let error = start(manager).1.await.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "bomb failed");
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("boom"), "{source}");
+    }
+}
+
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -269,7 +288,9 @@ async fn the_endpoints_tell_the_truth_of_each_controller() {
     server.faults().inject(Fault::answer(403).resource("configmaps"));
     let (tell, told) = oneshot::channel();
     let options = ManagerOptions::default().listen("127.0.0.1:0".parse().unwrap()).tell_address(tell);
-    let (stop, running) = start(manager(&server, &Journal::default(), Duration::ZERO, options));
+    let mut manager = manager(&server, &Journal::default(), Duration::ZERO, options);
+    manager.elect(elector(&server, "one"));
+    let (stop, running) = start(manager);
     let address = told.await.unwrap();
     assert_eq!(get(address, "/healthz").await, (200, "[+]ping ok\n".to_owned()));
     assert_eq!(get(address, "/healthz/ping").await.0, 200);
@@ -283,7 +304,13 @@ async fn the_endpoints_tell_the_truth_of_each_controller() {
     eventually("ready", async || get(address, "/readyz/maps").await == (200, "[+]maps ok\n".to_owned())).await;
     let (code, metrics) = get(address, "/metrics").await;
     assert_eq!(code, 200);
-    for name in ["controller_runtime_reconcile_total", "workqueue_depth", "controller_runtime_active_workers"] {
+    for name in [
+        "controller_runtime_reconcile_total",
+        "controller_runtime_active_workers",
+        r#"workqueue_depth{name="maps",controller="maps",priority="0"}"#,
+        r#"leader_election_master_status{name="default/manager"} 1"#,
+        r#"rest_client_requests_total{code="200",method="GET",host="""#,
+    ] {
         assert!(metrics.contains(name), "{name} is not in\n{metrics}");
     }
     stop.cancel();

@@ -86,6 +86,11 @@ impl Running {
 
     pub async fn stopped(self) -> Result<(), ControllerError> {
         self.stop.cancel();
+        self.ended().await
+    }
+
+    /// How it ends by itself.
+    pub async fn ended(self) -> Result<(), ControllerError> {
         self.task.await.unwrap()
     }
 }

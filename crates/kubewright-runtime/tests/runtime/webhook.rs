@@ -103,7 +103,7 @@ pub async fn connect(address: SocketAddr, authority: &str) -> Result<TlsStream<T
 }
 
 /// Posts JSON to a server whose certificate is `authority`, and gives the code and the body of the answer.
-async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> Result<(u16, String), String> {
+pub async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> Result<(u16, String), String> {
     let mut stream = connect(address, authority).await?;
     let request = format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -275,6 +275,46 @@ async fn a_new_certificate_is_taken_when_it_is_whole() {
     std::fs::write(files.file("tls.crt"), "nothing").unwrap();
     let refused = files.server().run(&CancellationToken::new()).await;
     assert!(matches!(refused, Err(WebhookError::Certificate(_))), "{refused:?}");
+}
+
+/// Puts a pipe in place of a file. A reader waits until the pipe is written, after `time`.
+fn make_slow(file: &std::path::Path, time: Duration) -> std::thread::JoinHandle<()> {
+    let (path, text) = (file.to_owned(), std::fs::read(file).unwrap());
+    std::fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        std::fs::write(path, text).unwrap();
+    })
+}
+
+// One thread for everything: reading a file on it would hold up all tasks.
+#[tokio::test]
+async fn a_slow_file_system_holds_up_nobody() {
+    let files = Files::new("slow");
+    let ticks = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = || ticks.load(std::sync::atomic::Ordering::SeqCst);
+    let counting = ticks.clone();
+    let _ticking = AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(5)).await;
+            counting.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    }));
+    // At the start.
+    let written = make_slow(&files.file("tls.key"), Duration::from_millis(500));
+    let served = Served::start(files.server().reload_every(Duration::from_millis(50))).await;
+    written.join().unwrap();
+    assert!(count() >= 20, "{}", count());
+    // When it looks whether the file has changed: the pipe is still there, and read again.
+    let before = count();
+    sleep(Duration::from_millis(500)).await;
+    assert!(count() >= before + 20, "{}", count() - before);
+    served.stop.cancel();
+    tokio::time::timeout(Duration::from_secs(5), served.task).await.expect("it stops all the same").unwrap().unwrap();
+    // Lets the reader go, which would hold up the end of the runtime.
+    let key = files.file("tls.key");
+    std::fs::OpenOptions::new().read(true).write(true).open(key).unwrap();
 }
 
 #[tokio::test]

@@ -34,14 +34,21 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), BoxError> {
     // What happens is told through the crate `tracing`, and nobody hears it without a subscriber.
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    // First, so that a signal during the start is not lost.
+    let shutdown = shutdown_on_signals();
     let client = Client::try_default().await?;
     let mut manager = Manager::new(&client, ManagerOptions::default().listen("0.0.0.0:8080".parse()?));
-    let elections = LeaderElectionOptions::default().metrics(&manager.metrics().elections);
     let (namespace, identity) = (client.default_namespace(), unique_identity());
-    manager.elect(LeaderElector::new(&client, namespace, "widget-operator", identity, elections)?);
+    manager.elect(LeaderElector::new(
+        &client,
+        namespace,
+        "widget-operator",
+        identity,
+        LeaderElectionOptions::default(),
+    )?);
     reconciler::add_to(&mut manager)?;
     println!("running; health and metrics on port 8080");
-    Ok(manager.run(&shutdown_on_signals()).await?)
+    Ok(manager.run(&shutdown).await?)
 }
 
 /// The CustomResourceDefinition, as `manifests/crd.yaml` has it.
