@@ -1,0 +1,97 @@
+//! Random histories through the embedded server, real caches and a real operator of two replicas, on
+//! simulated time. After each quiet period what the operator sees and did agrees with the server.
+//!
+//! `KUBEWRIGHT_HISTORIES` asks for another number of histories than 1,000, and `KUBEWRIGHT_SEED` for
+//! the seed of the first one: a failure prints the seed and the steps of its history.
+
+mod check;
+mod network;
+mod process;
+mod truth;
+mod view;
+mod widget;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use truth::Truth;
+use widget::ON_PURPOSE;
+use world::World;
+
+/// How often each history becomes quiet.
+const PARTS: usize = 3;
+
+/// Within this time after the end of an outage every cache is fresh again.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Within this time everything has settled, whatever the fault was: a refusal may be repeated after
+/// up to a minute, and a lost lease takes a quarter of one.
+const SETTLED: Duration = Duration::from_secs(180);
+
+async fn play(seed: u64, truth: &Truth) {
+    let mut world = World::new(seed, truth).await;
+    for _ in 0..PARTS {
+        world.begin();
+        for _ in 0..5 + seed % 20 {
+            world.step().await;
+        }
+        world.heal().await;
+        if !world.may_wait_long {
+            sleep(FRESH).await;
+            let problems = check::caches(&world).await;
+            assert!(problems.is_empty(), "not fresh after {FRESH:?}: {problems:#?}");
+        }
+        let mut problems = check::everything(&world).await;
+        for _ in 0..SETTLED.as_secs() / 5 {
+            if problems.is_empty() {
+                break;
+            }
+            sleep(Duration::from_secs(5)).await;
+            problems = check::everything(&world).await;
+        }
+        assert!(problems.is_empty(), "not settled after {SETTLED:?}: {problems:#?}");
+        truth.trace("quiet, and all is well".to_owned());
+    }
+    for replica in world.replicas.drain(..) {
+        replica.end().await;
+    }
+    let violations = truth.violations();
+    assert!(violations.is_empty(), "{violations:#?}");
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+}
+
+/// Keeps panics that a history causes on purpose out of the output.
+fn hide_panics_on_purpose() {
+    let shown = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let is_on_purpose = panic.payload().downcast_ref::<String>().is_some_and(|text| text == ON_PURPOSE)
+            || panic.payload().downcast_ref::<&str>() == Some(&ON_PURPOSE);
+        if !is_on_purpose {
+            shown(panic);
+        }
+    }));
+}
+
+// SI-4, SI-11, RE-9, RE-12, RE-15, LE-8, LE-10
+#[test]
+fn caches_handlers_and_controllers_agree_with_the_server_after_every_history() {
+    hide_panics_on_purpose();
+    let first = number("KUBEWRIGHT_SEED", 1);
+    for seed in first..first + number("KUBEWRIGHT_HISTORIES", 1000) {
+        // The jitter of caches and electors comes from here.
+        fastrand::seed(seed);
+        let truth = Truth::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(seed, &truth))));
+        if let Err(panic) = played {
+            println!("KUBEWRIGHT_SEED={seed} KUBEWRIGHT_HISTORIES=1 fails after\n{}", truth.story());
+            resume_unwind(panic);
+        }
+    }
+}
