@@ -85,7 +85,7 @@ impl<K: Object> OwnApi<K> {
     ///
     /// Objects outside of the controller's caches are read from the server: types that it does not
     /// watch, other namespaces, and objects that a selector or the shards of other replicas leave
-    /// out. So is a type whose cache is not complete. With
+    /// out. So is a type whose cache is not complete, and an object that the cache could not decode. With
     /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) this also holds for a cache that no longer
     /// follows the server.
     ///
@@ -97,8 +97,9 @@ impl<K: Object> OwnApi<K> {
             if freshness == Freshness::AtLeastMyWrites {
                 self.seen(&informer, &key).await?;
             }
-            let found = informer.store().get_by_key(&key);
-            if found.is_some() || has_every_object(&informer) {
+            let snapshot = informer.store().snapshot();
+            let found = snapshot.get_by_key(&key).cloned();
+            if !snapshot.is_undecodable(&key) && (found.is_some() || has_every_object(&informer)) {
                 return Ok(found);
             }
         }
@@ -118,7 +119,9 @@ impl<K: Object> OwnApi<K> {
     #[doc(alias = "InNamespace")]
     pub async fn list(&self, selector: &Selector, freshness: Freshness) -> Result<Vec<Arc<K>>, crate::BoxError> {
         let informer = self.informer(freshness);
-        let Some(informer) = informer.filter(|informer| Cut::of(informer).has_all_of(selector)) else {
+        let has_all =
+            |informer: &InformerHandle<K>| Cut::of(informer).has_all_of(selector) && self.decodes_all(informer);
+        let Some(informer) = informer.filter(has_all) else {
             return self.list_live(&ListOptions::default().labels(selector.clone())).await;
         };
         if freshness == Freshness::AtLeastMyWrites {
@@ -149,7 +152,8 @@ impl<K: Object> OwnApi<K> {
         value: &str,
         freshness: Freshness,
     ) -> Result<Vec<Arc<K>>, crate::BoxError> {
-        let informer = self.informer(freshness).filter(|informer| Cut::of(informer).is_whole());
+        let has_all = |informer: &InformerHandle<K>| Cut::of(informer).is_whole() && self.decodes_all(informer);
+        let informer = self.informer(freshness).filter(has_all);
         let Some(informer) = informer else { return self.by_index_live(index, value).await };
         if freshness == Freshness::AtLeastMyWrites {
             self.shows_own_writes(&informer).await?;
@@ -211,6 +215,13 @@ impl<K: Object> OwnApi<K> {
         }
         let informer = relation.informer().downcast_ref::<InformerHandle<K>>()?;
         informer.has_synced().then(|| informer.clone())
+    }
+
+    /// Whether the cache could decode all objects of the namespace. Otherwise a list of it would lack some.
+    fn decodes_all(&self, informer: &InformerHandle<K>) -> bool {
+        let namespace = self.namespace();
+        let snapshot = informer.store().snapshot();
+        !snapshot.undecodable_keys().any(|key| namespace.is_empty() || key.namespace() == namespace.as_str())
     }
 
     async fn shows_own_writes(&self, informer: &InformerHandle<K>) -> Result<(), StaleCache> {

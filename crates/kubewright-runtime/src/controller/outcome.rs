@@ -48,6 +48,8 @@ pub(crate) enum Failure {
     Error(BoxError),
     #[error("the reconcile took longer than {0:?}")]
     Timeout(Duration),
+    #[error("the cache could not decode the newest state of the object")]
+    Undecodable,
     #[error("the reconcile panicked: {0}")]
     Panic(String),
 }

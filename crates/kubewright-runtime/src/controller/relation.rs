@@ -48,6 +48,8 @@ pub(crate) trait Relation: Send + Sync {
     /// Whether its cache does not follow the server: the resource is absent, or the reflector has
     /// stopped.
     fn is_adrift(&self) -> bool;
+    /// Whether the cache could not decode the newest state of the object of this key.
+    fn is_undecodable(&self, key: &ObjectKey) -> bool;
     /// Whether it has objects of this namespace, the empty one standing for all or for the cluster.
     fn covers(&self, namespace: &str) -> bool;
     /// The informer, to be found by type.
@@ -283,6 +285,10 @@ impl<K: Object> Relation for Attached<K> {
     fn is_adrift(&self) -> bool {
         let health = self.informer.health();
         health.is_some_and(|health| matches!(health.state, HealthState::Absent | HealthState::Stopped))
+    }
+
+    fn is_undecodable(&self, key: &ObjectKey) -> bool {
+        self.informer.store().is_undecodable(key)
     }
 
     fn covers(&self, namespace: &str) -> bool {

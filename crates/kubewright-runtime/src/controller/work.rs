@@ -115,6 +115,7 @@ impl Plan {
         let active = shared.numbers.as_ref().map(|numbers| numbers.began());
         let mut run = Run::new(place, context, span.as_ref());
         let ended = match (&permit, self.timeout) {
+            _ if shared.is_undecodable(&claim) => Some(Err(Failure::Undecodable)),
             (None, None) => Some(ended((&mut run).await)),
             (permit, limit) => while_permitted(permit.as_ref(), within(limit, &mut run)).await,
         };
@@ -133,6 +134,12 @@ impl Plan {
 }
 
 impl Shared {
+    /// Whether the cache of the main kind could not decode the newest state of this object.
+    fn is_undecodable(&self, key: &ObjectKey) -> bool {
+        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
+        relations.first().is_some_and(|main| main.is_undecodable(key))
+    }
+
     /// The right of this replica to reconcile `key`, which the main relation knows.
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {
         let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);

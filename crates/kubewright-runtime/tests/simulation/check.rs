@@ -60,6 +60,9 @@ fn cache(name: &str, current: &Current, expected: &BTreeMap<ObjectKey, Expected>
         return vec![format!("{name} has not synced")];
     }
     let mut problems = Vec::new();
+    if !current.informer.health().is_some_and(|health| health.is_healthy()) {
+        problems.push(format!("{name} does not watch"));
+    }
     let store = contents(current);
     for (key, (uid, version)) in &store {
         match expected.get(key) {
@@ -71,10 +74,20 @@ fn cache(name: &str, current: &Current, expected: &BTreeMap<ObjectKey, Expected>
             Some(_) => {}
         }
     }
+    let snapshot = current.informer.store().snapshot();
     for (key, widget) in expected {
         if widget.size.is_some() && !store.contains_key(key) {
             problems.push(format!("{name} lacks {key}"));
         }
+        if snapshot.is_undecodable(key) != widget.size.is_none() {
+            problems.push(format!(
+                "{name} says that {key} {}",
+                if widget.size.is_none() { "is decodable" } else { "is not" }
+            ));
+        }
+    }
+    for key in snapshot.undecodable_keys().filter(|key| !expected.contains_key(key)) {
+        problems.push(format!("{name} says that {key} is not decodable, which does not exist"));
     }
     problems
 }

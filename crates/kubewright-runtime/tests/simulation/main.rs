@@ -2,7 +2,8 @@
 //! simulated time. After each quiet period what the operator sees and did agrees with the server.
 //!
 //! `KUBEWRIGHT_HISTORIES` asks for another number of histories than 1,000, and `KUBEWRIGHT_SEED` for
-//! the seed of the first one: a failure prints the seed and the steps of its history.
+//! the seed of the first one: a failure prints the seed and the steps of its history. With
+//! `KUBEWRIGHT_LOG` it also shows what the parts log.
 
 mod check;
 mod network;
@@ -82,6 +83,9 @@ fn hide_panics_on_purpose() {
 #[test]
 fn caches_handlers_and_controllers_agree_with_the_server_after_every_history() {
     hide_panics_on_purpose();
+    if std::env::var_os("KUBEWRIGHT_LOG").is_some() {
+        tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_writer(std::io::stdout).init();
+    }
     let first = number("KUBEWRIGHT_SEED", 1);
     for seed in first..first + number("KUBEWRIGHT_HISTORIES", 1000) {
         // The jitter of caches and electors comes from here.

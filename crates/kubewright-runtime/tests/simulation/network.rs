@@ -28,7 +28,7 @@ impl Outage {
     ///
     /// Only after such a failure does a cache have to be fresh within seconds.
     pub fn is_server_down(self) -> bool {
-        !matches!(self, Outage::PlainNotFound | Outage::Answer(403 | 404 | 429))
+        !matches!(self, Outage::PlainNotFound | Outage::Answer(403 | 404 | 410 | 429))
     }
 }
 

@@ -195,6 +195,7 @@ impl Operator {
             maps.create_or_update(key.name(), |map| {
                 map.metadata.annotations.insert(MIRROR, widget.uid().into());
                 map.data.insert(SIZE, widget.spec.size.to_string().into());
+                Ok(())
             })
             .await?;
             self.truth.reconciled(&key, Some(widget.resource_version()));
