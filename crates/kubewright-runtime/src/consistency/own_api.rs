@@ -64,9 +64,9 @@ impl<K: Object> OwnApi<K> {
             |relation: &Arc<dyn Relation>| relation.covers(&namespace) && relation.health(false).name == name.as_str();
         let is_whole = |relation: &Arc<dyn Relation>| relation.cut().is_whole();
         let is_exact = |relation: &Arc<dyn Relation>| is_of_type(relation) && is_named(relation);
-        // A relation with whole objects of the resource, and all of them, is preferred to one with a
-        // part of them, and that to one with metadata. Dynamic objects of different kinds have one
-        // type, so that the type alone counts only where no relation has the name.
+        // A relation with whole objects of the resource, and all of them, is preferred to one with
+        // a part of them, and that to one with metadata. Dynamic objects of different kinds have
+        // one type, so that the type alone counts only where no relation has the name.
         let relation = relations
             .iter()
             .position(|relation| is_exact(relation) && is_whole(relation))
