@@ -116,7 +116,7 @@ impl Texts {
     }
 
     fn write(&self, directory: &Path) -> std::io::Result<()> {
-        std::fs::create_dir_all(directory)?;
+        private_file::directory(directory)?;
         let texts = [&self.authority, &self.server, &self.server_key, &self.admin, &self.admin_key];
         for (name, text) in FILES.into_iter().zip(texts) {
             private_file::write(&directory.join(name), text.as_bytes())?;

@@ -55,6 +55,7 @@ const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
 pub struct ApiServer {
     listen: Option<SocketAddr>,
     plain: bool,
+    plain_beyond_loopback: bool,
     tokens: Tokens,
     preloaded: Vec<String>,
     window: Option<usize>,
@@ -76,6 +77,11 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// Other machines reach the address, and the server has no TLS.
+    PlainHttpBeyondLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
     /// The directory of objects cannot be used.
     Data {
         /// What it says.
@@ -94,6 +100,11 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Listen { address, .. } => write!(f, "cannot listen on {address}"),
+            StartError::PlainHttpBeyondLoopback { address } => write!(
+                f,
+                "refusing to serve {address} without TLS, because whoever reaches it would have all rights; \
+                 listen on 127.0.0.1, or allow it explicitly"
+            ),
             StartError::Data { message } => f.write_str(message),
             StartError::Certificates(_) => f.write_str("certificates and keys cannot be used"),
             StartError::Preload { message } => write!(f, "cannot preload an object: {message}"),
@@ -106,7 +117,7 @@ impl std::error::Error for StartError {
         match self {
             StartError::Listen { source, .. } => Some(source),
             StartError::Certificates(source) => Some(&**source),
-            StartError::Data { .. } | StartError::Preload { .. } => None,
+            StartError::PlainHttpBeyondLoopback { .. } | StartError::Data { .. } | StartError::Preload { .. } => None,
         }
     }
 }
@@ -124,10 +135,22 @@ impl ApiServer {
         self
     }
 
-    /// Listens without TLS. Whoever can reach the address is then the administrator. Off by default.
+    /// Listens without TLS, on a loopback address only. Off by default.
+    ///
+    /// Every program on this machine then has all rights, unless there are [`tokens`](Self::tokens).
     #[must_use]
     pub fn plain_http(mut self) -> Self {
         self.plain = true;
+        self
+    }
+
+    /// Lets [`plain_http`](Self::plain_http) listen on addresses that other machines reach. Off by default.
+    ///
+    /// Whoever reaches the address then has all rights. With [`tokens`](Self::tokens), whoever can read
+    /// the traffic has the rights of every token in it.
+    #[must_use]
+    pub fn plain_http_beyond_loopback(mut self) -> Self {
+        self.plain_beyond_loopback = true;
         self
     }
 
@@ -219,6 +242,13 @@ impl ApiServer {
     }
 
     async fn begin(self) -> Result<RunningServer, StartError> {
+        if let Some(address) = self.listen
+            && self.plain
+            && !self.plain_beyond_loopback
+            && !address.ip().is_loopback()
+        {
+            return Err(StartError::PlainHttpBeyondLoopback { address });
+        }
         let (stop, stopped) = watch::channel(false);
         let options = match self.window {
             Some(events) => StoreOptions::default().window(events),
@@ -251,6 +281,7 @@ impl ApiServer {
             None => Accounts::generate(),
         };
         let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
+        let tokens = self.tokens.len();
         let authenticator = Authenticator { tokens: self.tokens, accounts };
         let crowd = Crowd::new(self.max_in_flight.unwrap_or(MAX_IN_FLIGHT));
         let service = Service::new(Arc::clone(&registry), authenticator, crowd, disk, faults, self.serves_faults);
@@ -272,6 +303,7 @@ impl ApiServer {
                     Some(certificates.tls)
                 }
             };
+            log_rights(bound, tls.is_some(), tokens);
             let scheme = if tls.is_some() { "https" } else { "http" };
             (address, url) = (Some(bound), Some(format!("{scheme}://{}", reachable(bound))));
             tasks.push(tokio::spawn(http::listen(listener, tls, service.clone(), stopped.clone())));
@@ -279,6 +311,27 @@ impl ApiServer {
         let (pipes, incoming) = mpsc::unbounded_channel();
         tasks.push(tokio::spawn(serve_pipes(incoming, service.clone(), stopped)));
         Ok(RunningServer { service, address, url, credentials, pipes, stop, tasks })
+    }
+}
+
+/// Says who has which rights.
+fn log_rights(address: SocketAddr, has_tls: bool, tokens: usize) {
+    if has_tls {
+        tracing::info!(%address, "the client certificate of the kubeconfig has all rights (system:masters)");
+    }
+    match (has_tls, tokens) {
+        (true, 0) => tracing::info!(%address, "requests without credentials are anonymous"),
+        (true, tokens) => tracing::info!(
+            %address,
+            tokens,
+            "tokens have the rights of their users and groups; requests without credentials are anonymous"
+        ),
+        (false, 0) => tracing::warn!(%address, "no TLS and no tokens: whoever reaches this address has all rights"),
+        (false, tokens) => tracing::warn!(
+            %address,
+            tokens,
+            "no TLS: tokens travel unencrypted and have the rights of their users; requests without one are anonymous"
+        ),
     }
 }
 
