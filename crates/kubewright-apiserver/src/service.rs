@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use bytes::Bytes;
-use hyper::header::HeaderMap;
+use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response};
 use kubewright_core::Duration;
 use kubewright_core::meta::v1::Status;
@@ -100,7 +100,14 @@ impl Service {
     }
 
     pub(crate) async fn serve(&self, peer: &Peer, asked: Asked) -> io::Result<Response<Body>> {
-        let Asked { parts, query, info, body } = asked;
+        let Asked { mut parts, query, info, body } = asked;
+        // HTTP/2 has the host in the URI. What reads it looks in one place.
+        if let Some(authority) = parts.uri.authority()
+            && !parts.headers.contains_key(HOST)
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            parts.headers.insert(HOST, host);
+        }
         let is_about_faults = self.shared.serves_faults && info.path.starts_with(faults::PATH);
         let mut weather = self.shared.faults.weather();
         let mut cut = None;

@@ -13,7 +13,7 @@ use hyper::header::AUTHORIZATION;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Str, Value};
 
-pub(crate) use account::{Accounts, Grant, ISSUER};
+pub(crate) use account::{Accounts, Grant, ISSUER, KEY_SET_PATH};
 pub(crate) use certificate::{is_one_sequence, subject};
 pub(crate) use impersonation::impersonate;
 pub use token::{TokenFileError, Tokens};
