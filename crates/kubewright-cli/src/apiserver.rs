@@ -26,6 +26,9 @@ pub struct Options {
     /// Lets --http listen on addresses that other machines reach. Whoever reaches them then has all rights, or can read the tokens.
     #[arg(long, requires = "http")]
     http_exposes_all_rights: bool,
+    /// One more DNS name or address by which clients reach the server, for its certificate. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    tls_san: Vec<String>,
     #[command(flatten)]
     pub verbosity: Verbosity,
     /// Keeps objects in this directory; without it, in memory.
@@ -76,6 +79,9 @@ pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
     }
     if options.service_accounts {
         server = server.service_accounts();
+    }
+    for name in &options.tls_san {
+        server = server.tls_name(name);
     }
     if options.http {
         server = server.plain_http();

@@ -25,7 +25,7 @@ use crate::http::{self, Connections, Crowd, MAX_IN_FLIGHT};
 use crate::registry::Registry;
 use crate::service::{BoxFuture, Service};
 use crate::storage::{Disk, OpenError, StoreOptions};
-use certificates::Certificates;
+use certificates::Authority;
 use kubeconfig::Credentials;
 
 /// How much a pipe in memory holds before its writer waits.
@@ -56,6 +56,7 @@ pub struct ApiServer {
     listen: Option<SocketAddr>,
     plain: bool,
     plain_beyond_loopback: bool,
+    tls_names: Vec<String>,
     tokens: Tokens,
     preloaded: Vec<String>,
     window: Option<usize>,
@@ -154,6 +155,16 @@ impl ApiServer {
         self
     }
 
+    /// One more DNS name or address by which clients reach the server, for its certificate.
+    ///
+    /// Those of this machine, of the service `kubernetes` and the address it listens on are always in it.
+    #[doc(alias = "tls-san")]
+    #[must_use]
+    pub fn tls_name(mut self, name: impl Into<String>) -> Self {
+        self.tls_names.push(name.into());
+        self
+    }
+
     /// Accepts these tokens besides client certificates. None by default.
     #[must_use]
     pub fn tokens(mut self, tokens: Tokens) -> Self {
@@ -173,7 +184,8 @@ impl ApiServer {
     /// Keeps objects in this directory, and begins with those that are there. In memory only by default.
     ///
     /// A write is in the file, and the file flushed, before it is answered. What [`preload`](Self::preload) names and is
-    /// there already stays as it is. Certificates are kept there as well, so that kubeconfigs stay valid.
+    /// there already stays as it is. The certificate authority is kept there as well, so that kubeconfigs stay valid
+    /// for a year after they were written.
     #[must_use]
     pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data = Some(directory.into());
@@ -294,11 +306,12 @@ impl ApiServer {
             let tls = match self.plain {
                 true => None,
                 false => {
-                    let certificates = match &self.data {
-                        Some(directory) => Certificates::kept_in(directory, bound.ip()),
-                        None => Certificates::generate(bound.ip()),
+                    let authority = match &self.data {
+                        Some(directory) => Authority::kept_in(directory),
+                        None => Authority::generate(),
                     };
-                    let certificates = certificates.map_err(StartError::Certificates)?;
+                    let signed = authority.and_then(|authority| authority.certificates(bound.ip(), &self.tls_names));
+                    let certificates = signed.map_err(StartError::Certificates)?;
                     credentials = Credentials::Certificate(Box::new(certificates.admin));
                     Some(certificates.tls)
                 }

@@ -35,7 +35,7 @@ const FILE: &str = "objects.redb";
 const FORMAT: u64 = 1;
 
 /// How the names begin of what a server keeps beside the objects: keys and certificates. A file system has `lost+found`.
-const OWN_NAMES: [&str; 4] = [FILE, "service-accounts.key", "pki-", "lost+found"];
+const OWN_NAMES: [&str; 4] = [FILE, "service-accounts.key", "pki", "lost+found"];
 
 /// Objects as JSON by resource and path.
 const OBJECTS: TableDefinition<'_, (&str, &str), (u64, &[u8])> = TableDefinition::new("objects");

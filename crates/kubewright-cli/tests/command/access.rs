@@ -114,3 +114,19 @@ fn a_proxy_serves_programs_and_not_web_pages() {
     let large = "x".repeat((3 << 20) + 1);
     assert_eq!(post("Content-Type: application/json\r\n", &large), 413);
 }
+
+#[test]
+fn a_server_has_the_names_that_it_is_given_and_old_kubeconfigs_stay_valid() {
+    let data = Scratch::new("names");
+    let first = Cluster::start(&["apiserver", "--data", data.path()]);
+    let before = std::fs::read_to_string(&first.kubeconfig.0).expect("it was written");
+    let address = first.serving.line.trim().trim_start_matches("ready ").to_owned();
+    drop(first);
+    let second = Cluster::start(&["apiserver", "--data", data.path(), "--tls-san", "shop.example"]);
+    let now = second.serving.line.trim().trim_start_matches("ready ").to_owned();
+    let renamed = format!("{now}\n    tls-server-name: shop.example");
+    let kubeconfig = Scratch::new("renamed");
+    std::fs::write(&kubeconfig.0, before.replace(&address, &renamed)).expect("a temporary file");
+    let listed = run(&["get", "namespaces", "--kubeconfig", kubeconfig.path()]);
+    assert!(listed.status.success(), "{listed:?}");
+}
