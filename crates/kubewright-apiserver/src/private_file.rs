@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Replaces a file with one that only its owner can read.
 ///
-/// Atomic: a crash leaves either the old file or the new one. A symbolic link at `path` is replaced,
-/// not followed, so that nobody can direct a key to another place.
+/// Atomic: a crash leaves either the old file or the new one. A symbolic link at `path` is
+/// replaced, not followed, so that nobody can direct a key to another place.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = draft_of(path);
     let mut file = create(&draft)?;

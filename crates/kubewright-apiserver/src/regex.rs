@@ -1,8 +1,8 @@
 //! Regular expressions as Go reads them.
 //!
-//! Users write what Go's `regexp` accepts. The crate `regex` has nearly the same syntax, and differs in two
-//! points: it wants some characters escaped, and `\d`, `\s` and `\w` are classes of Unicode there, of ASCII in
-//! Go. So a pattern is translated before it is compiled.
+//! Users write what Go's `regexp` accepts. The crate `regex` has nearly the same syntax, and
+//! differs in two points: it wants some characters escaped, and `\d`, `\s` and `\w` are classes of
+//! Unicode there, of ASCII in Go. So a pattern is translated before it is compiled.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -12,10 +12,11 @@ use ::regex::Regex;
 /// How many compiled patterns are remembered.
 const REMEMBERED: usize = 512;
 
-/// Compiles a pattern, or takes it from those compiled last: rules of CEL use the same pattern for every object.
+/// Compiles a pattern, or takes it from those compiled last: rules of CEL use the same pattern for
+/// every object.
 ///
 /// # Errors
-/// What is wrong with it, in the words of Go where the crate would have accepted it.
+/// The syntax error. Its text is Go's where the crate would have accepted the pattern.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
     let remembered = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,13 +20,17 @@ pub struct Options {
     /// Where to listen; port 0 picks a free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Serves without TLS, on a loopback address only. Without --token-auth-file every program on this machine has all rights.
+    /// Serves without TLS, on a loopback address only.
+    ///
+    /// Without --token-auth-file every program on this machine has all rights.
     #[arg(long)]
     http: bool,
-    /// Lets --http listen on addresses that other machines reach. Whoever reaches them then has all rights, or can read the tokens.
+    /// Lets --http listen on addresses that other machines reach.
+    ///
+    /// Every client there then has all rights, or can read the tokens of others.
     #[arg(long, requires = "http")]
     http_exposes_all_rights: bool,
-    /// One more DNS name or address by which clients reach the server, for its certificate. May be repeated.
+    /// One more DNS name or address of the server, for its certificate. May be repeated.
     #[arg(long, value_name = "NAME")]
     tls_san: Vec<String>,
     #[command(flatten)]
@@ -112,7 +116,8 @@ fn parse_span(text: &str) -> Result<Duration, String> {
 
 /// Replaces a file with one that only its owner can read.
 ///
-/// Refuses symbolic links and devices: somebody else may have laid the link to get hold of the private key.
+/// Refuses symbolic links and devices: somebody else may have laid the link to get hold of the
+/// private key.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {

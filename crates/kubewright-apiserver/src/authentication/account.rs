@@ -26,7 +26,7 @@ pub(crate) const KEY_SET_PATH: &str = "/openid/v1/jwks";
 const ALGORITHM: &str = "ES256";
 /// Bytes of a coordinate on the curve P-256.
 const COORDINATE: usize = 32;
-/// What comes before a point on the curve P-256 in the DER encoding of a public key (RFC 5480).
+/// The DER encoding of a P-256 public key up to the point itself (RFC 5480).
 const SUBJECT_PUBLIC_KEY_INFO: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -109,7 +109,7 @@ impl Accounts {
         Ok((format!("{signed}.{}", encode(signature.as_ref())), expires))
     }
 
-    /// The public key as a JSON Web Key Set, by which others verify tokens.
+    /// The public key as a JSON Web Key Set, for verifiers of tokens.
     pub(crate) fn key_set(&self) -> Value {
         // A point of an elliptic curve: a byte for its form, then its two coordinates.
         let (x, y) = self.key.public_key().as_ref()[1..].split_at(COORDINATE);
@@ -125,7 +125,7 @@ impl Accounts {
         tree::map([("keys", Value::Array([key].into()))])
     }
 
-    /// What OpenID Connect providers say of themselves, for a server that is reached at this host.
+    /// The OpenID Connect discovery document of a server that clients reach at this host.
     pub(crate) fn provider(host: &str) -> Value {
         tree::map([
             ("issuer", ISSUER.into()),
@@ -136,7 +136,8 @@ impl Accounts {
         ])
     }
 
-    /// Names the key in tokens: the SHA-256 digest of its `SubjectPublicKeyInfo`, as in kube-apiserver.
+    /// Names the key in tokens: the SHA-256 digest of its `SubjectPublicKeyInfo`, as in
+    /// kube-apiserver.
     fn key_id(&self) -> String {
         let encoded = [&SUBJECT_PUBLIC_KEY_INFO[..], self.key.public_key().as_ref()].concat();
         encode(digest(&SHA256, &encoded).as_ref())

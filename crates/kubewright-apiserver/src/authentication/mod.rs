@@ -119,10 +119,11 @@ impl Authenticator {
     }
 }
 
-/// Identifies the caller. An unknown token is an error, except on a connection with a client certificate.
+/// Identifies the caller. An unknown token is an error, except on a connection with a client
+/// certificate.
 ///
-/// Over plain HTTP a server without tokens trusts every program that reaches it. With tokens, a request
-/// without one is anonymous.
+/// Over plain HTTP a server without tokens trusts every program that reaches it. With tokens, a
+/// request without one is anonymous.
 pub(crate) fn authenticate(
     registry: &Registry,
     peer: &Peer,

@@ -19,9 +19,11 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), regex: Some(regex) })
     }
 
-    /// Reads a pattern of a definition that was accepted before, perhaps by another version of this server.
+    /// Reads a pattern of a definition that was accepted before, perhaps by another version of this
+    /// server.
     ///
-    /// One that does not compile matches no text: to accept everything would undo a restriction silently.
+    /// One that does not compile matches no text: to accept everything would undo a restriction
+    /// silently.
     pub(super) fn accepted_before(text: &str) -> Self {
         Pattern::new(text).unwrap_or_else(|_| Pattern { text: text.to_owned(), regex: None })
     }

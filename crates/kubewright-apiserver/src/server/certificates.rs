@@ -1,8 +1,9 @@
 //! The server's certificate authority, and the certificates that it signs at each start.
 //!
-//! A server that keeps its objects keeps its authority too, so that a kubeconfig outlives it. The certificates
-//! of the server and of the administrator are signed anew at each start: they never expire in a server that is
-//! restarted once a year, and they always have the names that the server was started with.
+//! A server that keeps its objects keeps its authority too, so that a kubeconfig outlives it. The
+//! certificates of the server and of the administrator are signed anew at each start: they never
+//! expire in a server that is restarted once a year, and they always have the names that the server
+//! was started with.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -104,7 +105,8 @@ impl Authority {
         Ok((Authority { certificate, issuer: Issuer::new(params, key) }, text))
     }
 
-    /// Certificates for a server that is reached at this address, and by these further names and addresses.
+    /// Certificates for a server that is reached at this address, and by these further names and
+    /// addresses.
     pub(super) fn certificates(self, address: IpAddr, further: &[String]) -> Result<Certificates, Problem> {
         let mut params = named("kube-apiserver", None, LIFETIME)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -203,7 +205,8 @@ fn is_about_to_expire(certificate: &str) -> Result<bool, Problem> {
 fn expiry(der: &[u8]) -> Option<String> {
     const UTC_TIME: u8 = 0x17;
     let mut fields = of(&mut of(&mut &*der, SEQUENCE)?, SEQUENCE)?;
-    // The version has a tag of its own and may be left out. Serial number, signature and issuer follow.
+    // The version has a tag of its own and may be left out. Serial number, signature and issuer
+    // follow.
     let before = if fields.first() == Some(&0xa0) { 4 } else { 3 };
     for _ in 0..before {
         any(&mut fields)?;

@@ -138,17 +138,19 @@ impl ApiServer {
 
     /// Listens without TLS, on a loopback address only. Off by default.
     ///
-    /// Every program on this machine then has all rights, unless there are [`tokens`](Self::tokens).
+    /// Every program on this machine then has all rights, unless there are
+    /// [`tokens`](Self::tokens).
     #[must_use]
     pub fn plain_http(mut self) -> Self {
         self.plain = true;
         self
     }
 
-    /// Lets [`plain_http`](Self::plain_http) listen on addresses that other machines reach. Off by default.
+    /// Lets [`plain_http`](Self::plain_http) listen on addresses that other machines reach. Off by
+    /// default.
     ///
-    /// Whoever reaches the address then has all rights. With [`tokens`](Self::tokens), whoever can read
-    /// the traffic has the rights of every token in it.
+    /// Every client that reaches the address then has all rights. With [`tokens`](Self::tokens),
+    /// anybody who reads the traffic can use the tokens in it.
     #[must_use]
     pub fn plain_http_beyond_loopback(mut self) -> Self {
         self.plain_beyond_loopback = true;
@@ -157,7 +159,8 @@ impl ApiServer {
 
     /// One more DNS name or address by which clients reach the server, for its certificate.
     ///
-    /// Those of this machine, of the service `kubernetes` and the address it listens on are always in it.
+    /// The certificate always has the names of this machine and of the service `kubernetes`, and
+    /// the address that the server listens on.
     #[doc(alias = "tls-san")]
     #[must_use]
     pub fn tls_name(mut self, name: impl Into<String>) -> Self {
@@ -183,9 +186,10 @@ impl ApiServer {
 
     /// Keeps objects in this directory, and begins with those that are there. In memory only by default.
     ///
-    /// A write is in the file, and the file flushed, before it is answered. What [`preload`](Self::preload) names and is
-    /// there already stays as it is. The certificate authority is kept there as well, so that kubeconfigs stay valid
-    /// for a year after they were written.
+    /// A write is in the file, and the file flushed, before it is answered. What
+    /// [`preload`](Self::preload) names and is there already stays as it is. The certificate
+    /// authority is kept there as well, so that kubeconfigs stay valid for a year after they were
+    /// written.
     #[must_use]
     pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data = Some(directory.into());
@@ -327,7 +331,7 @@ impl ApiServer {
     }
 }
 
-/// Says who has which rights.
+/// Logs which callers have which rights.
 fn log_rights(address: SocketAddr, has_tls: bool, tokens: usize) {
     if has_tls {
         tracing::info!(%address, "the client certificate of the kubeconfig has all rights (system:masters)");

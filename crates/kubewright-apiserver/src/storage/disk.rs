@@ -34,7 +34,8 @@ const REST: Duration = Duration::from_secs(1);
 const FILE: &str = "objects.redb";
 const FORMAT: u64 = 1;
 
-/// How the names begin of what a server keeps beside the objects: keys and certificates. A file system has `lost+found`.
+/// How the names begin of what a server keeps beside the objects: keys and certificates. A file
+/// system has `lost+found`.
 const OWN_NAMES: [&str; 4] = [FILE, "service-accounts.key", "pki", "lost+found"];
 
 /// Objects as JSON by resource and path.
@@ -261,8 +262,8 @@ impl Shared {
 
 /// Creates the directory, or makes it private if it is the server's own.
 ///
-/// A directory that holds other files keeps its permissions: they may be needed by somebody else, as
-/// those of `/tmp` are.
+/// A directory that holds other files keeps its permissions: they may be needed by somebody else,
+/// as those of `/tmp` are.
 fn claim(directory: &Path) -> Result<(), String> {
     let is_own_name =
         |name: &std::ffi::OsStr| OWN_NAMES.iter().any(|own| name.as_encoded_bytes().starts_with(own.as_bytes()));
@@ -284,7 +285,8 @@ fn claim(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the file if there is none, and makes sure that only its owner can read it. Returns whether it is new.
+/// Makes the file if there is none, and makes sure that only its owner can read it. Returns whether
+/// it is new.
 ///
 /// A new file gets its name when its first transaction is complete. So an empty file was truncated.
 fn prepare(path: &Path) -> Result<bool, String> {

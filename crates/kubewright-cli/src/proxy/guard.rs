@@ -1,8 +1,8 @@
-//! Which requests a proxy forwards: those of programs on this machine, not those of web pages.
+//! Decides which requests a proxy forwards: those of local programs, not those of web pages.
 //!
-//! A proxy adds the user's credentials to every request. Any web page that the user visits can make the
-//! browser send requests to it. The browser marks them (`Origin`, `Sec-Fetch-Site`), or can only send
-//! them with a content type that forms have.
+//! A proxy adds the user's credentials to every request. Any web page that the user visits can make
+//! the browser send requests to it. The browser marks them (`Origin`, `Sec-Fetch-Site`), or can
+//! only send them with a content type that forms have.
 
 use std::net::IpAddr;
 
@@ -43,7 +43,7 @@ pub fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<&'stat
 }
 
 fn text(value: Option<&HeaderValue>) -> &str {
-    // What is no text equals nothing that is accepted.
+    // A header that is no text must not match any accepted value.
     value.map_or("", |value| value.to_str().unwrap_or("?"))
 }
 
@@ -51,7 +51,7 @@ fn has_body(headers: &HeaderMap) -> bool {
     headers.contains_key(TRANSFER_ENCODING) || !matches!(text(headers.get(CONTENT_LENGTH)), "" | "0")
 }
 
-/// Whether a host, with or without a port, is this machine by its address or name. A client that names none is a program.
+/// Whether a host, with or without a port, is this machine. Browsers always send one.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,

@@ -1,4 +1,5 @@
-//! `kubewright proxy`: the cluster on a port of this machine, without credentials for those who use it.
+//! `kubewright proxy`: the cluster on a port of this machine, without credentials for those who use
+//! it.
 
 mod guard;
 
@@ -34,7 +35,7 @@ pub struct Options {
     /// The port; 0 picks a free one.
     #[arg(long, short, default_value_t = 8001)]
     port: u16,
-    /// The address to listen on. Whoever reaches it acts as you.
+    /// The address to listen on. Every client that reaches it acts with your credentials.
     #[arg(long, default_value = "127.0.0.1")]
     address: std::net::IpAddr,
     #[command(flatten)]
@@ -52,7 +53,8 @@ pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             accepted = listener.accept() => accepted,
             () = signals.wait() => return Ok(()),
         };
-        // One connection that could not be made, or too many at a time, is no reason to leave all others.
+        // One connection that could not be made, or too many at a time, is no reason to leave all
+        // others.
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(EXHAUSTED).await;
             continue;

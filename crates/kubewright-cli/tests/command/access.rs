@@ -1,4 +1,4 @@
-//! Who may reach a server, and who may read what it writes.
+//! Access to a server over the network, and to the files that it writes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -54,7 +54,8 @@ fn tokens_count_over_plain_http_and_the_log_says_who_has_which_rights() {
     );
     assert_eq!(get(&address, "/api/v1/secrets", "Authorization: Bearer admin-token\r\n"), 200);
     assert_eq!(get(&address, "/api/v1/secrets", "Authorization: Bearer wrong\r\n"), 401);
-    // Clients send no credentials without TLS, so a kubeconfig for the administrator would not work.
+    // Clients send no credentials without TLS, so a kubeconfig for the administrator would not
+    // work.
     let refused = run(&[&with_tokens[..], &["--write-kubeconfig", "unused"]].concat());
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 
