@@ -15,7 +15,7 @@ use crate::authentication::{self, Authenticator, Peer, User};
 use crate::authorization::{self, Action};
 use crate::encoding::Wanted;
 use crate::faults::{self, Effect, Faults};
-use crate::http::{Answer, Body, Crowd, accepts_gzip, compress, is_too_large};
+use crate::http::{Answer, Body, Crowd, Warnings, accepts_gzip, compress, is_too_large};
 use crate::metrics::Metrics;
 use crate::pages;
 use crate::registry::Registry;
@@ -60,7 +60,7 @@ pub(crate) struct Call<'a> {
     /// Why objects cannot be kept at the moment, if they cannot.
     pub(crate) disk_failure: Option<Arc<str>>,
     /// What the client should know besides the answer.
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Warnings,
 }
 
 impl Service {
@@ -180,7 +180,7 @@ impl Service {
             headers,
             body,
             disk_failure: self.shared.disk.as_ref().and_then(|disk| disk.failure()),
-            warnings: Vec::new(),
+            warnings: Warnings::default(),
         };
         let answer = match &info.target {
             Some(target) => match routes::answer(&mut call, target).await {
