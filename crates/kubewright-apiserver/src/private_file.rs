@@ -1,18 +1,66 @@
-//! Files that only their owner reads: keys, and what belongs to them.
+//! Files and directories that only their owner can read: objects, keys and certificates.
 
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
-/// Writes a file whole or not at all, however the process ends: half a key would keep the next server from starting.
+/// Replaces a file with one that only its owner can read.
+///
+/// Atomic: a crash leaves either the old file or the new one. A symbolic link at `path` is
+/// replaced, not followed, so that nobody can direct a key to another place.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    // One that a process left which died, or a link that somebody laid.
-    let _ = std::fs::remove_file(&draft);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let draft = draft_of(path);
+    let mut file = create(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    std::fs::rename(&draft, path)
+    publish(&draft, path)
+}
+
+/// Where the next content of a file is written before it replaces the file.
+pub(crate) fn draft_of(path: &Path) -> PathBuf {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    draft.into()
+}
+
+/// Creates an empty file that only its owner can read, in place of whatever was there.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    // A draft that a crashed process left, or a link that somebody else laid.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Renames a finished draft. The name survives a power failure once this has returned.
+pub(crate) fn publish(draft: &Path, path: &Path) -> io::Result<()> {
+    std::fs::rename(draft, path)?;
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+/// Creates a directory that only its owner can open, or takes others' rights from an existing one.
+///
+/// # Errors
+/// If it cannot be created or changed.
+pub(crate) fn directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    restrict(path, 0o700)
+}
+
+/// Takes from everybody but the owner all rights to a file or directory.
+pub(crate) fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    if is_open_to_others(path)? {
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
+/// Whether others than the owner have any right to a file or directory.
+pub(crate) fn is_open_to_others(path: &Path) -> io::Result<bool> {
+    Ok(std::fs::metadata(path)?.permissions().mode() & 0o077 != 0)
 }

@@ -1,17 +1,36 @@
 //! Regular expressions as Go reads them.
 //!
-//! Users write what Go's `regexp` takes. The engine here (`regex-lite`, for its size) has the same language but for details: it wants
-//! some characters escaped that Go takes for themselves. So a pattern is written anew before it is compiled.
+//! Users write what Go's `regexp` accepts. The crate `regex` has nearly the same syntax, and
+//! differs in two points: it wants some characters escaped, and `\d`, `\s` and `\w` are classes of
+//! Unicode there, of ASCII in Go. So a pattern is translated before it is compiled.
 
-use regex_lite::Regex;
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Compiles a pattern.
+use ::regex::Regex;
+
+/// How many compiled patterns are remembered.
+const REMEMBERED: usize = 512;
+
+/// Compiles a pattern, or takes it from those compiled last: rules of CEL use the same pattern for
+/// every object.
 ///
 /// # Errors
-/// What is wrong with it; in the words of Go where the engine would have taken it.
+/// The syntax error. Its text is Go's where the crate would have accepted the pattern.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+    static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
+    let remembered = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(regex) = remembered().get(pattern) {
+        return Ok(regex.clone());
+    }
     let rewriter = Rewriter { rest: pattern, out: String::with_capacity(pattern.len()), repeats: Repeats::default() };
-    Regex::new(&rewriter.rewrite()?).map_err(|error| error.to_string())
+    let regex = Regex::new(&rewriter.rewrite()?).map_err(|error| error.to_string())?;
+    let mut compiled = remembered();
+    if compiled.len() >= REMEMBERED {
+        compiled.clear();
+    }
+    compiled.insert(pattern.to_owned(), regex.clone());
+    Ok(regex)
 }
 
 /// Characters that mean something, and stay escaped.
@@ -78,7 +97,7 @@ impl Rewriter<'_> {
             Some('Q') => {
                 let (text, rest) = self.rest.split_once(r"\E").unwrap_or((self.rest, ""));
                 self.rest = rest;
-                self.out.push_str(&regex_lite::escape(text));
+                self.out.push_str(&::regex::escape(text));
             }
             // A character by its number, or a class by its name.
             Some(letter @ ('x' | 'p' | 'P')) if self.rest.starts_with('{') => {
@@ -88,6 +107,14 @@ impl Rewriter<'_> {
                 self.out.extend(['\\', letter]);
                 self.out.push_str(name);
             }
+            // In brackets of their own they are the same inside of a class and outside.
+            Some('d') => self.out.push_str("[0-9]"),
+            Some('D') => self.out.push_str("[^0-9]"),
+            Some('s') => self.out.push_str(r"[\t\n\f\r ]"),
+            Some('S') => self.out.push_str(r"[^\t\n\f\r ]"),
+            Some('w') => self.out.push_str("[0-9A-Za-z_]"),
+            Some('W') => self.out.push_str("[^0-9A-Za-z_]"),
+            Some('b') => self.out.push_str(r"(?-u:\b)"),
             Some(letter) if letter.is_ascii_punctuation() && !META.contains(letter) => self.out.push(letter),
             Some(letter) => self.out.extend(['\\', letter]),
             None => self.out.push('\\'),
@@ -238,6 +265,9 @@ mod tests {
             (r#"^\<\"\/\_\>$"#, &[r#"<"/_>"#], &["a"]),
             (r"^\d{1,3}(\.\d{1,3}){3}$", &["10.0.0.1"], &["10.0.0"]),
             (r"^(?P<name>[\w.-]+)$", &["a-b.c"], &["a b"]),
+            (r"^\d+\s\w+$", &["1 a"], &["١ a", "1 ä", "1\u{a0}a"]),
+            (r"^[\D]+[^\w]$", &["aä-"], &["1-", "aa"]),
+            (r"^\ba\b", &["a b", "aä"], &["ab"]),
             (r"^[\d\-x]+$", &["1-x"], &["a"]),
             (r"^[\w-.]+$", &["a-b.c"], &["a b", ","]),
             (r"^\x{FEFF}?[\x{61}-\x{7A}]+$", &["abc", "\u{feff}abc"], &["A"]),

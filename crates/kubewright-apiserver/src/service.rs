@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use bytes::Bytes;
-use hyper::header::HeaderMap;
+use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response};
 use kubewright_core::Duration;
 use kubewright_core::meta::v1::Status;
@@ -15,7 +15,7 @@ use crate::authentication::{self, Authenticator, Peer, User};
 use crate::authorization::{self, Action};
 use crate::encoding::Wanted;
 use crate::faults::{self, Effect, Faults};
-use crate::http::{Answer, Body, Crowd, accepts_gzip, compress, is_too_large};
+use crate::http::{Answer, Body, Crowd, Warnings, accepts_gzip, compress, is_too_large};
 use crate::metrics::Metrics;
 use crate::pages;
 use crate::registry::Registry;
@@ -60,7 +60,7 @@ pub(crate) struct Call<'a> {
     /// Why objects cannot be kept at the moment, if they cannot.
     pub(crate) disk_failure: Option<Arc<str>>,
     /// What the client should know besides the answer.
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Warnings,
 }
 
 impl Service {
@@ -100,7 +100,14 @@ impl Service {
     }
 
     pub(crate) async fn serve(&self, peer: &Peer, asked: Asked) -> io::Result<Response<Body>> {
-        let Asked { parts, query, info, body } = asked;
+        let Asked { mut parts, query, info, body } = asked;
+        // HTTP/2 has the host in the URI. What reads it looks in one place.
+        if let Some(authority) = parts.uri.authority()
+            && !parts.headers.contains_key(HOST)
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            parts.headers.insert(HOST, host);
+        }
         let is_about_faults = self.shared.serves_faults && info.path.starts_with(faults::PATH);
         let mut weather = self.shared.faults.weather();
         let mut cut = None;
@@ -173,7 +180,7 @@ impl Service {
             headers,
             body,
             disk_failure: self.shared.disk.as_ref().and_then(|disk| disk.failure()),
-            warnings: Vec::new(),
+            warnings: Warnings::default(),
         };
         let answer = match &info.target {
             Some(target) => match routes::answer(&mut call, target).await {

@@ -20,9 +20,19 @@ pub struct Options {
     /// Where to listen; port 0 picks a free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Serves without TLS; whoever can reach the address is then the administrator.
+    /// Serves without TLS, on a loopback address only.
+    ///
+    /// Without --token-auth-file every program on this machine has all rights.
     #[arg(long)]
     http: bool,
+    /// Lets --http listen on addresses that other machines reach.
+    ///
+    /// Every client there then has all rights, or can read the tokens of others.
+    #[arg(long, requires = "http")]
+    http_exposes_all_rights: bool,
+    /// One more DNS name or address of the server, for its certificate. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    tls_san: Vec<String>,
     #[command(flatten)]
     pub verbosity: Verbosity,
     /// Keeps objects in this directory; without it, in memory.
@@ -59,6 +69,11 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
 /// Starts the server.
 pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
     raise_limit();
+    if options.http && options.token_auth_file.is_some() && options.write_kubeconfig.is_some() {
+        let why =
+            "with --http and --token-auth-file no kubeconfig can be written: clients send no credentials without TLS";
+        return Err(why.into());
+    }
     let mut server = ApiServer::in_memory().listen(options.listen).event_ttl(options.event_ttl);
     if let Some(directory) = &options.data {
         server = server.data(directory);
@@ -69,8 +84,14 @@ pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
     if options.service_accounts {
         server = server.service_accounts();
     }
+    for name in &options.tls_san {
+        server = server.tls_name(name);
+    }
     if options.http {
         server = server.plain_http();
+    }
+    if options.http_exposes_all_rights {
+        server = server.plain_http_beyond_loopback();
     }
     if let Some(path) = &options.token_auth_file {
         server = server.tokens(Tokens::from_file(path).map_err(|error| about(path, &error))?);
@@ -93,12 +114,23 @@ fn parse_span(text: &str) -> Result<Duration, String> {
     span.try_into().map_err(|error| format!("{error}"))
 }
 
-/// Writes a file that only its owner can read, even while it is written.
+/// Replaces a file with one that only its owner can read.
+///
+/// Refuses symbolic links and devices: somebody else may have laid the link to get hold of the
+/// private key.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    file.write_all(text.as_bytes())
+    use std::os::unix::fs::OpenOptionsExt;
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(std::io::Error::other("it exists and is no regular file; remove it, or choose another path"));
+    }
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    written
 }
 
 /// An error with the file it is about.

@@ -82,7 +82,7 @@ pub use schemars;
 pub use serde_core;
 
 pub use bytes::{Base64Error, ByteString};
-pub use decode::{DecodeError, Decoder, Finding, StringPool};
+pub use decode::{DecodeError, Decoder, Finding, MAX_FINDINGS, StringPool};
 pub use duration::{Duration, DurationRangeError, ParseDurationError};
 pub use dynamic::{DynamicObject, PathError};
 pub use int_or_string::{IntOrString, PercentError};

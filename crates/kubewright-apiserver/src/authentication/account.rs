@@ -7,6 +7,7 @@ use std::path::Path;
 use std::{fmt, io};
 
 use kubewright_core::{ByteString, Str, Time, Value};
+use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
@@ -19,6 +20,17 @@ use crate::{private_file, random};
 
 /// Who issues tokens, and whom they are for unless they say otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// Where the public key is served.
+pub(crate) const KEY_SET_PATH: &str = "/openid/v1/jwks";
+/// How tokens are signed.
+const ALGORITHM: &str = "ES256";
+/// Bytes of a coordinate on the curve P-256.
+const COORDINATE: usize = 32;
+/// The DER encoding of a P-256 public key up to the point itself (RFC 5480).
+const SUBJECT_PUBLIC_KEY_INFO: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
+    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
 /// The file that holds the key of a server that keeps its objects.
 const KEY_FILE: &str = "service-accounts.key";
 
@@ -89,12 +101,46 @@ impl Accounts {
             ("nbf", now.into()),
             ("sub", format!("system:serviceaccount:{namespace}:{name}").into()),
         ]);
-        let header = tree::map([("alg", "ES256".into()), ("typ", "JWT".into())]);
+        let header = tree::map([("alg", ALGORITHM.into()), ("kid", self.key_id().into()), ("typ", "JWT".into())]);
         let signed = format!("{}.{}", encode(&to_json(&header)), encode(&to_json(&claims)));
         let signature = self.key.sign(&self.random, signed.as_bytes());
         let signature = signature.map_err(|_| io::Error::other("the token cannot be signed"))?;
         let expires = Time::from_unix(expires).unwrap_or(Time::MAX);
         Ok((format!("{signed}.{}", encode(signature.as_ref())), expires))
+    }
+
+    /// The public key as a JSON Web Key Set, for verifiers of tokens.
+    pub(crate) fn key_set(&self) -> Value {
+        // A point of an elliptic curve: a byte for its form, then its two coordinates.
+        let (x, y) = self.key.public_key().as_ref()[1..].split_at(COORDINATE);
+        let key = tree::map([
+            ("use", "sig".into()),
+            ("kty", "EC".into()),
+            ("kid", self.key_id().into()),
+            ("crv", "P-256".into()),
+            ("alg", ALGORITHM.into()),
+            ("x", encode(x).into()),
+            ("y", encode(y).into()),
+        ]);
+        tree::map([("keys", Value::Array([key].into()))])
+    }
+
+    /// The OpenID Connect discovery document of a server that clients reach at this host.
+    pub(crate) fn provider(host: &str) -> Value {
+        tree::map([
+            ("issuer", ISSUER.into()),
+            ("jwks_uri", format!("https://{host}{KEY_SET_PATH}").into()),
+            ("response_types_supported", tree::list(["id_token"])),
+            ("subject_types_supported", tree::list(["public"])),
+            ("id_token_signing_alg_values_supported", tree::list([ALGORITHM])),
+        ])
+    }
+
+    /// Names the key in tokens: the SHA-256 digest of its `SubjectPublicKeyInfo`, as in
+    /// kube-apiserver.
+    fn key_id(&self) -> String {
+        let encoded = [&SUBJECT_PUBLIC_KEY_INFO[..], self.key.public_key().as_ref()].concat();
+        encode(digest(&SHA256, &encoded).as_ref())
     }
 
     /// Whose token this is, and which of the wanted audiences it is for; `None` if it does not count.

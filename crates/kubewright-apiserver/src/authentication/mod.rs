@@ -13,7 +13,7 @@ use hyper::header::AUTHORIZATION;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Str, Value};
 
-pub(crate) use account::{Accounts, Grant, ISSUER};
+pub(crate) use account::{Accounts, Grant, ISSUER, KEY_SET_PATH};
 pub(crate) use certificate::{is_one_sequence, subject};
 pub(crate) use impersonation::impersonate;
 pub use token::{TokenFileError, Tokens};
@@ -91,7 +91,7 @@ impl User {
 pub(crate) enum Peer {
     /// The connection itself is trusted: it is made in memory.
     Trusted,
-    /// Plain HTTP, which is trusted as far as no web page uses it.
+    /// Plain HTTP. Trusted if the server has no tokens and the caller is no web page.
     Plain {
         /// Whether it is made on this machine.
         is_on_loopback: bool,
@@ -119,7 +119,11 @@ impl Authenticator {
     }
 }
 
-/// Finds out who asks. A token that is not known is an error, even where the certificate would do.
+/// Identifies the caller. An unknown token is an error, except on a connection with a client
+/// certificate.
+///
+/// Over plain HTTP a server without tokens trusts every program that reaches it. With tokens, a
+/// request without one is anonymous.
 pub(crate) fn authenticate(
     registry: &Registry,
     peer: &Peer,
@@ -133,6 +137,7 @@ pub(crate) fn authenticate(
             let known = authenticator.user(registry, token, &[ISSUER.into()]);
             known.map(|(user, _)| user).ok_or_else(|| Status::unauthorized("Unauthorized").into())
         }
+        (Peer::Plain { .. }, None) if !authenticator.tokens.is_empty() => Ok(User::anonymous()),
         (Peer::Plain { is_on_loopback }, None) if page::is_foreign(headers, *is_on_loopback) => {
             let why = "a web page asks, and not a program of this machine; show a token, or serve over TLS";
             Err(Status::forbidden(&GroupResource::default(), "", why).into())

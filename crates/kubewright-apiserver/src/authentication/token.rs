@@ -75,6 +75,16 @@ impl Tokens {
         Ok(tokens)
     }
 
+    /// How many tokens there are.
+    pub(crate) fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
     /// Whose token this is.
     pub(crate) fn user(&self, token: &str) -> Option<User> {
         self.users.get(token).cloned()

@@ -17,7 +17,7 @@ use kubewright_core::meta::v1::{OBJECT_META, ObjectMeta, Status, StatusCause};
 use kubewright_core::options::FieldValidation;
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::scheme::TypeEntry;
-use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, Str, Value, yaml};
+use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, MAX_FINDINGS, Str, Value, yaml};
 
 pub(crate) use delete_options::{delete_options, from_value as delete_options_of};
 pub(crate) use unicode::mended;
@@ -254,15 +254,15 @@ fn embedded_misfit(schema: &Schema, object: &Value) -> Option<String> {
     None
 }
 
-/// Findings in words.
+/// Findings in words, each once, and no more than kube-apiserver reports.
 pub(crate) fn complaints(findings: Vec<Finding>) -> Vec<String> {
     let in_words = |finding| match finding {
         Finding::UnknownField(path) => format!("unknown field {path:?}"),
         Finding::DuplicateField(path) => format!("duplicate field {path:?}"),
     };
-    // Each is told once, however often it is there.
     let mut told = HashSet::new();
-    findings.into_iter().map(in_words).filter(|complaint| told.insert(complaint.clone())).collect()
+    let once = findings.into_iter().map(in_words).filter(|complaint| told.insert(complaint.clone()));
+    once.take(MAX_FINDINGS).collect()
 }
 
 /// What a body says of itself.

@@ -7,7 +7,7 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use kubewright_core::meta::v1::Status;
 
-use super::Body;
+use super::{Body, Warnings};
 use crate::encoding::{self, Wanted};
 use crate::registry::WatchStream;
 use crate::rejection::Rejection;
@@ -71,11 +71,8 @@ impl Answer {
 
     /// Adds warnings that clients print.
     #[must_use]
-    pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
-        for (index, warning) in warnings.iter().enumerate() {
-            if warnings[..index].contains(warning) {
-                continue;
-            }
+    pub(crate) fn with_warnings(mut self, warnings: &Warnings) -> Self {
+        for warning in warnings.texts() {
             let text: String = warning.chars().filter(|c| !c.is_control()).collect();
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {

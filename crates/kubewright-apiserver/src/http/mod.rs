@@ -43,6 +43,7 @@ mod idle;
 mod lingering;
 mod listener;
 mod preface;
+mod warnings;
 mod watches;
 mod work;
 
@@ -52,3 +53,4 @@ pub(crate) use compression::{accepts_gzip, compress};
 pub(crate) use connection::{Connections, is_too_large};
 pub(crate) use crowd::{Crowd, MAX_IN_FLIGHT};
 pub(crate) use listener::listen;
+pub(crate) use warnings::Warnings;

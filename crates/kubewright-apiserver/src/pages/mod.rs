@@ -3,13 +3,15 @@
 mod discovery;
 mod openapi;
 
+use hyper::header::HOST;
 use hyper::{Method, StatusCode};
 use kubewright_core::Value;
 
 use crate::accept::Format;
+use crate::authentication::{Accounts, KEY_SET_PATH};
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
-use crate::object::tree;
+use crate::object::{to_json, tree};
 use crate::rejection::Rejection;
 use crate::service::Call;
 
@@ -19,6 +21,9 @@ pub(crate) const MAJOR: &str = "1";
 pub(crate) const MINOR: &str = "36";
 /// The version of Kubernetes whose API this is, as `/version` says it.
 pub const GIT_VERSION: &str = "v1.36.0+kubewright";
+
+/// Where verifiers of tokens look for the issuer's key set.
+const PROVIDER_PATH: &str = "/.well-known/openid-configuration";
 
 /// Checks that a health endpoint lists and serves one by one.
 const CHECKS: [&str; 4] = ["ping", "log", "storage", "housekeeping"];
@@ -35,6 +40,14 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Answer, Rejection> {
         (["metrics"], _) => Ok(Answer::text(StatusCode::OK, call.metrics.render(&call.registry.store))),
         (["api" | "apis", ..], _) => discovery::answer(call, &parts),
         (["openapi", rest @ ..], &Method::GET | &Method::HEAD) => openapi::answer(call, rest),
+        ([".well-known", "openid-configuration"], &Method::GET) => {
+            let host = call.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+            json(call, &Accounts::provider(host))
+        }
+        (["openid", "v1", "jwks"], &Method::GET) => {
+            let keys = to_json(&call.authenticator.accounts.key_set());
+            Ok(Answer::binary("application/jwk-set+json", keys))
+        }
         _ => Err(Rejection::NoSuchPage),
     }
 }
@@ -50,7 +63,7 @@ fn index(call: &Call<'_>) -> Value {
         paths.push(format!("/{health}"));
         paths.extend(CHECKS.map(|check| format!("/{health}/{check}")));
     }
-    paths.extend(["/metrics", "/openapi/v3", "/version"].map(String::from));
+    paths.extend([PROVIDER_PATH, KEY_SET_PATH, "/metrics", "/openapi/v3", "/version"].map(String::from));
     paths.sort();
     tree::map([("paths", tree::list(paths.iter().map(String::as_str)))])
 }

@@ -10,7 +10,7 @@ use kubewright_core::{Value, yaml};
 use super::Endpoint;
 use crate::catalog::Resource;
 use crate::decoding::{self, Expected};
-use crate::http::Answer;
+use crate::http::{Answer, Warnings};
 use crate::object::{Meta, StoredObject, tree};
 use crate::registry::{self, Origin, Ownership, Part, Writer};
 use crate::rejection::Rejection;
@@ -179,7 +179,7 @@ impl Configuration {
     }
 
     /// Tells who has applied it what is odd about its text, unless they do not want to know.
-    fn warn(&self, options: &PatchOptions, warnings: &mut Vec<String>) {
+    fn warn(&self, options: &PatchOptions, warnings: &mut Warnings) {
         if options.field_validation.unwrap_or(FieldValidation::Warn) == FieldValidation::Warn {
             warnings.extend(decoding::warnings(self.duplicates.clone()));
         }

@@ -270,7 +270,7 @@ impl<'a> Endpoint<'a, '_> {
             registry.delete(self.resource, namespace, name, &options, &mut warnings, Some(self.control))
         };
         let deleted = self.control.decided(delete).await?;
-        self.call.warnings.append(&mut warnings);
+        self.call.warnings.extend(warnings);
         if deleted.is_answered_with_object(self.resource) {
             return self.stored(StatusCode::OK, wanted, deleted.object()).await;
         }
@@ -299,14 +299,13 @@ impl<'a> Endpoint<'a, '_> {
             let delete =
                 |_| registry.delete(self.resource, namespace, name, &options, &mut warnings, Some(self.control));
             let deleted = self.control.decided(delete).await;
-            self.call.warnings.append(&mut warnings);
+            self.call.warnings.extend(warnings);
             match deleted {
                 // Somebody else was faster, which is all the same.
                 Err(Rejection::Status(status)) if status.is_not_found() => {}
                 other => drop(other?),
             }
         }
-        self.call.warnings.dedup();
         // What is left for another request is said as in any other list.
         let objects = in_version(self.resource, listed.objects).await?;
         let body = encoding::list(wanted, self.resource, &listed.meta, objects.iter().map(|object| &**object))?;
@@ -388,9 +387,9 @@ impl<'a> Endpoint<'a, '_> {
     fn warn_of_deprecation(&mut self) {
         if self.resource.is("", "endpoints") {
             let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
-            self.call.warnings.push(warning.into());
+            self.call.warnings.add(warning);
         } else if self.resource.is("", "componentstatuses") {
-            self.call.warnings.push("v1 ComponentStatus is deprecated in v1.19+".into());
+            self.call.warnings.add("v1 ComponentStatus is deprecated in v1.19+");
         }
         let deprecation = self.resource.custom.as_ref().and_then(|custom| custom.deprecation.as_deref());
         self.call.warnings.extend(deprecation.map(str::to_owned));

@@ -101,7 +101,7 @@ impl Endpoint<'_, '_> {
                 self.admit_scale(old, new, options.dry_run)
             };
             let object = self.control.decided(|_| registry.update(&request, &mut change)).await?;
-            self.call.warnings.append(&mut findings);
+            self.call.warnings.extend(findings);
             object
         };
         let object = self.in_version(&object).await?;

@@ -85,6 +85,14 @@ impl Endpoint<'_, '_> {
             );
             return Err(Status::conflict(&resource.group_resource(), name, why).into());
         }
+        let account = &self.target.name;
+        if kind == "Pod" && tree::text(object.value(), &["spec", "serviceAccountName"]) != account.as_str() {
+            let why = format!(
+                "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                account.as_str()
+            );
+            return Err(Status::bad_request(why).into());
+        }
         Ok(Some([kind.into(), name.into(), object.value().uid().into()]))
     }
 }

@@ -36,7 +36,7 @@ impl Schema {
             required: texts("required"),
             bounds: bounds(value),
             values: value.get("enum").and_then(Value::as_array).map(|values| values.to_vec()),
-            pattern: value.get("pattern").and_then(Value::as_str).and_then(|text| Pattern::new(text).ok()),
+            pattern: value.get("pattern").and_then(Value::as_str).map(Pattern::accepted_before),
             unique_items: flag("uniqueItems"),
             all_of: schemas("allOf"),
             any_of: schemas("anyOf"),

@@ -25,7 +25,7 @@ use crate::http::{self, Connections, Crowd, MAX_IN_FLIGHT};
 use crate::registry::Registry;
 use crate::service::{BoxFuture, Service};
 use crate::storage::{Disk, OpenError, StoreOptions};
-use certificates::Certificates;
+use certificates::Authority;
 use kubeconfig::Credentials;
 
 /// How much a pipe in memory holds before its writer waits.
@@ -55,6 +55,8 @@ const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
 pub struct ApiServer {
     listen: Option<SocketAddr>,
     plain: bool,
+    plain_beyond_loopback: bool,
+    tls_names: Vec<String>,
     tokens: Tokens,
     preloaded: Vec<String>,
     window: Option<usize>,
@@ -76,6 +78,11 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// Other machines reach the address, and the server has no TLS.
+    PlainHttpBeyondLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
     /// The directory of objects cannot be used.
     Data {
         /// What it says.
@@ -94,6 +101,11 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Listen { address, .. } => write!(f, "cannot listen on {address}"),
+            StartError::PlainHttpBeyondLoopback { address } => write!(
+                f,
+                "refusing to serve {address} without TLS, because whoever reaches it would have all rights; \
+                 listen on 127.0.0.1, or allow it explicitly"
+            ),
             StartError::Data { message } => f.write_str(message),
             StartError::Certificates(_) => f.write_str("certificates and keys cannot be used"),
             StartError::Preload { message } => write!(f, "cannot preload an object: {message}"),
@@ -106,7 +118,7 @@ impl std::error::Error for StartError {
         match self {
             StartError::Listen { source, .. } => Some(source),
             StartError::Certificates(source) => Some(&**source),
-            StartError::Data { .. } | StartError::Preload { .. } => None,
+            StartError::PlainHttpBeyondLoopback { .. } | StartError::Data { .. } | StartError::Preload { .. } => None,
         }
     }
 }
@@ -124,10 +136,35 @@ impl ApiServer {
         self
     }
 
-    /// Listens without TLS. Whoever can reach the address is then the administrator. Off by default.
+    /// Listens without TLS, on a loopback address only. Off by default.
+    ///
+    /// Every program on this machine then has all rights, unless there are
+    /// [`tokens`](Self::tokens).
     #[must_use]
     pub fn plain_http(mut self) -> Self {
         self.plain = true;
+        self
+    }
+
+    /// Lets [`plain_http`](Self::plain_http) listen on addresses that other machines reach. Off by
+    /// default.
+    ///
+    /// Every client that reaches the address then has all rights. With [`tokens`](Self::tokens),
+    /// anybody who reads the traffic can use the tokens in it.
+    #[must_use]
+    pub fn plain_http_beyond_loopback(mut self) -> Self {
+        self.plain_beyond_loopback = true;
+        self
+    }
+
+    /// One more DNS name or address by which clients reach the server, for its certificate.
+    ///
+    /// The certificate always has the names of this machine and of the service `kubernetes`, and
+    /// the address that the server listens on.
+    #[doc(alias = "tls-san")]
+    #[must_use]
+    pub fn tls_name(mut self, name: impl Into<String>) -> Self {
+        self.tls_names.push(name.into());
         self
     }
 
@@ -149,8 +186,10 @@ impl ApiServer {
 
     /// Keeps objects in this directory, and begins with those that are there. In memory only by default.
     ///
-    /// A write is in the file, and the file flushed, before it is answered. What [`preload`](Self::preload) names and is
-    /// there already stays as it is. Certificates are kept there as well, so that kubeconfigs stay valid.
+    /// A write is in the file, and the file flushed, before it is answered. What
+    /// [`preload`](Self::preload) names and is there already stays as it is. The certificate
+    /// authority is kept there as well, so that kubeconfigs stay valid for a year after they were
+    /// written.
     #[must_use]
     pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data = Some(directory.into());
@@ -219,6 +258,13 @@ impl ApiServer {
     }
 
     async fn begin(self) -> Result<RunningServer, StartError> {
+        if let Some(address) = self.listen
+            && self.plain
+            && !self.plain_beyond_loopback
+            && !address.ip().is_loopback()
+        {
+            return Err(StartError::PlainHttpBeyondLoopback { address });
+        }
         let (stop, stopped) = watch::channel(false);
         let options = match self.window {
             Some(events) => StoreOptions::default().window(events),
@@ -251,6 +297,7 @@ impl ApiServer {
             None => Accounts::generate(),
         };
         let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
+        let tokens = self.tokens.len();
         let authenticator = Authenticator { tokens: self.tokens, accounts };
         let crowd = Crowd::new(self.max_in_flight.unwrap_or(MAX_IN_FLIGHT));
         let service = Service::new(Arc::clone(&registry), authenticator, crowd, disk, faults, self.serves_faults);
@@ -263,15 +310,17 @@ impl ApiServer {
             let tls = match self.plain {
                 true => None,
                 false => {
-                    let certificates = match &self.data {
-                        Some(directory) => Certificates::kept_in(directory, bound.ip()),
-                        None => Certificates::generate(bound.ip()),
+                    let authority = match &self.data {
+                        Some(directory) => Authority::kept_in(directory),
+                        None => Authority::generate(),
                     };
-                    let certificates = certificates.map_err(StartError::Certificates)?;
+                    let signed = authority.and_then(|authority| authority.certificates(bound.ip(), &self.tls_names));
+                    let certificates = signed.map_err(StartError::Certificates)?;
                     credentials = Credentials::Certificate(Box::new(certificates.admin));
                     Some(certificates.tls)
                 }
             };
+            log_rights(bound, tls.is_some(), tokens);
             let scheme = if tls.is_some() { "https" } else { "http" };
             (address, url) = (Some(bound), Some(format!("{scheme}://{}", reachable(bound))));
             tasks.push(tokio::spawn(http::listen(listener, tls, service.clone(), stopped.clone())));
@@ -279,6 +328,27 @@ impl ApiServer {
         let (pipes, incoming) = mpsc::unbounded_channel();
         tasks.push(tokio::spawn(serve_pipes(incoming, service.clone(), stopped)));
         Ok(RunningServer { service, address, url, credentials, pipes, stop, tasks })
+    }
+}
+
+/// Logs which callers have which rights.
+fn log_rights(address: SocketAddr, has_tls: bool, tokens: usize) {
+    if has_tls {
+        tracing::info!(%address, "the client certificate of the kubeconfig has all rights (system:masters)");
+    }
+    match (has_tls, tokens) {
+        (true, 0) => tracing::info!(%address, "requests without credentials are anonymous"),
+        (true, tokens) => tracing::info!(
+            %address,
+            tokens,
+            "tokens have the rights of their users and groups; requests without credentials are anonymous"
+        ),
+        (false, 0) => tracing::warn!(%address, "no TLS and no tokens: whoever reaches this address has all rights"),
+        (false, tokens) => tracing::warn!(
+            %address,
+            tokens,
+            "no TLS: tokens travel unencrypted and have the rights of their users; requests without one are anonymous"
+        ),
     }
 }
 

@@ -25,12 +25,20 @@ enum Rule {
 use Rule::{At, On};
 
 /// Name, the role that collects it, rules.
-const ROLES: [(&str, &str, &[Rule]); 8] = [
+const ROLES: [(&str, &str, &[Rule]); 9] = [
     ("cluster-admin", "", &[On("*", "*", "*"), At("*", "*")]),
     (
         "system:discovery",
         "",
         &[At("get", "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/")],
+    ),
+    (
+        "system:service-account-issuer-discovery",
+        "",
+        &[At(
+            "get",
+            "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/",
+        )],
     ),
     ("system:public-info-viewer", "", &[At("get", "/healthz /livez /readyz /version /version/")]),
     (
@@ -118,11 +126,12 @@ const ROLES: [(&str, &str, &[Rule]); 8] = [
 const COLLECTING: [(&str, &str); 3] = [("admin", ""), ("edit", "admin"), ("view", "edit")];
 
 /// Roles and the groups that have them.
-const BINDINGS: [(&str, &[&str]); 5] = [
+const BINDINGS: [(&str, &[&str]); 6] = [
     ("cluster-admin", &["system:masters"]),
     ("system:basic-user", &[AUTHENTICATED]),
     ("system:discovery", &[AUTHENTICATED]),
     ("system:monitoring", &["system:monitoring"]),
+    ("system:service-account-issuer-discovery", &["system:serviceaccounts"]),
     ("system:public-info-viewer", &[AUTHENTICATED, "system:unauthenticated"]),
 ];
 

@@ -23,6 +23,8 @@ use std::{fmt, io};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tokio::sync::watch;
 
+use crate::private_file;
+
 /// How far the revision in the file is ahead of the writes.
 const REVISIONS_AHEAD: u64 = 100_000;
 
@@ -31,6 +33,10 @@ const REST: Duration = Duration::from_secs(1);
 
 const FILE: &str = "objects.redb";
 const FORMAT: u64 = 1;
+
+/// How the names begin of what a server keeps beside the objects: keys and certificates. A file
+/// system has `lost+found`.
+const OWN_NAMES: [&str; 4] = [FILE, "service-accounts.key", "pki", "lost+found"];
 
 /// Objects as JSON by resource and path.
 const OBJECTS: TableDefinition<'_, (&str, &str), (u64, &[u8])> = TableDefinition::new("objects");
@@ -123,13 +129,13 @@ impl Disk {
 
     fn open_with(
         directory: &Path,
-        open: impl Fn(&Path, bool) -> Result<Database, String> + Send + 'static,
+        open: impl Fn(&Path) -> Result<Database, String> + Send + 'static,
     ) -> Result<(Self, Found), OpenError> {
         let path = directory.join(FILE);
         let refused = |why: String| OpenError { path: path.clone(), why };
-        std::fs::create_dir_all(directory).map_err(|error| refused(error.to_string()))?;
-        let is_new = is_new(&path);
-        let database = open(&path, is_new).map_err(refused)?;
+        claim(directory).map_err(|why| OpenError { path: directory.to_owned(), why })?;
+        let is_new = prepare(&path).map_err(refused)?;
+        let database = open(&path).map_err(refused)?;
         let found = if is_new { Ok(Found { objects: Vec::new(), revision: None }) } else { read(&database) };
         let found = found.map_err(refused)?;
         // What is written first is seen before it is in the file. Its revision must not be given out again, whatever happens.
@@ -143,7 +149,7 @@ impl Disk {
         let writer = std::thread::Builder::new().name("kubewright-disk".to_owned()).spawn({
             let (shared, path) = (Arc::clone(&shared), path.clone());
             // A file that is gone, with its disk perhaps, is not made again: it would lack all that was written before.
-            move || shared.write_all(database, || open(&path, false))
+            move || shared.write_all(database, || open(&path))
         });
         let writer = writer.map_err(|error| refused(error.to_string()))?;
         Ok((Disk { shared, writer: Some(writer) }, found))
@@ -254,16 +260,65 @@ impl Shared {
     }
 }
 
-/// Whether there is no file, or nothing in it. A server that died while it made one has left it empty.
-fn is_new(path: &Path) -> bool {
-    std::fs::metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |file| file.len() == 0)
+/// Creates the directory, or makes it private if it is the server's own.
+///
+/// A directory that holds other files keeps its permissions: they may be needed by somebody else,
+/// as those of `/tmp` are.
+fn claim(directory: &Path) -> Result<(), String> {
+    let is_own_name =
+        |name: &std::ffi::OsStr| OWN_NAMES.iter().any(|own| name.as_encoded_bytes().starts_with(own.as_bytes()));
+    let is_own = match std::fs::read_dir(directory) {
+        Ok(mut entries) => {
+            let all_own = entries.all(|entry| entry.is_ok_and(|entry| is_own_name(&entry.file_name())));
+            all_own || directory.join(FILE).exists()
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(error.to_string()),
+    };
+    if is_own {
+        return private_file::directory(directory).map_err(|error| error.to_string());
+    }
+    if private_file::is_open_to_others(directory).map_err(|error| error.to_string())? {
+        let remedy = "choose a directory for the server alone, or take others' rights to this one (chmod 700)";
+        return Err(format!("other users can open it, and it holds other files; {remedy}"));
+    }
+    Ok(())
 }
 
-/// Opens a file, or makes it if it is new.
-fn open_file(path: &Path, is_new: bool) -> Result<Database, String> {
+/// Makes the file if there is none, and makes sure that only its owner can read it. Returns whether
+/// it is new.
+///
+/// A new file gets its name when its first transaction is complete. So an empty file was truncated.
+fn prepare(path: &Path) -> Result<bool, String> {
+    match std::fs::metadata(path) {
+        Ok(file) if file.len() == 0 => Err("it is empty, because something has truncated it. \
+             Restore it from a copy, or move it away to begin without objects"
+            .to_owned()),
+        Ok(_) => {
+            private_file::restrict(path, 0o600).map_err(|error| error.to_string())?;
+            Ok(false)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create_file(path)?;
+            Ok(true)
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn create_file(path: &Path) -> Result<(), String> {
+    let draft = private_file::draft_of(path);
+    private_file::create(&draft).map_err(|error| error.to_string())?;
+    let database = undamaged(|| Database::create(&draft))?.map_err(|error| error.to_string())?;
+    try_write(&database, &[], 0)?;
+    drop(database);
+    private_file::publish(&draft, path).map_err(|error| error.to_string())
+}
+
+fn open_file(path: &Path) -> Result<Database, String> {
     use redb::{DatabaseError, StorageError};
     use std::io::ErrorKind::{InvalidData, UnexpectedEof};
-    let opened = undamaged(|| if is_new { Database::create(path) } else { Database::open(path) })?;
+    let opened = undamaged(|| Database::open(path))?;
     opened.map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => "another server uses it".to_owned(),
         DatabaseError::Storage(StorageError::Io(error)) if !matches!(error.kind(), InvalidData | UnexpectedEof) => {
@@ -405,11 +460,54 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_only_begun_is_a_new_one() {
-        let directory = Directory::new("begun");
+    fn an_empty_file_is_refused_and_not_taken_for_an_empty_cluster() {
+        let directory = Directory::new("truncated");
+        drop(Disk::open(&directory.0).expect("it can be made"));
         std::fs::write(directory.0.join(FILE), b"").expect("it can be written");
+        let refused = Disk::open(&directory.0).err().expect("its objects are lost").to_string();
+        assert!(refused.contains("it is empty"), "{refused}");
+        assert_eq!(std::fs::metadata(directory.0.join(FILE)).expect("it is there").len(), 0);
+    }
+
+    #[test]
+    fn a_file_that_a_crash_left_half_made_is_made_again() {
+        let directory = Directory::new("begun");
+        let draft = private_file::draft_of(&directory.0.join(FILE));
+        std::fs::write(&draft, b"half").expect("it can be written");
         let (_disk, found) = Disk::open(&directory.0).expect("it can be opened");
         assert_eq!(found.revision, None);
-        assert!(found.objects.is_empty());
+        assert!(found.objects.is_empty() && !draft.exists());
+    }
+
+    fn mode(path: &Path) -> u32 {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn directory_and_file_are_private_whatever_they_were_before() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = Directory::new("private");
+        let path = directory.0.join(FILE);
+        let open_up = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+        open_up(&directory.0, 0o755).expect("it is ours");
+        drop(Disk::open(&directory.0).expect("it can be made"));
+        assert_eq!((mode(&directory.0), mode(&path)), (0o700, 0o600));
+        // As an earlier version left them.
+        open_up(&directory.0, 0o755).expect("it is ours");
+        open_up(&path, 0o644).expect("it is ours");
+        drop(Disk::open(&directory.0).expect("it can be opened"));
+        assert_eq!((mode(&directory.0), mode(&path)), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_directory_with_other_files_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = Directory::new("shared");
+        std::fs::write(directory.0.join("mail"), b"").expect("it can be written");
+        std::fs::set_permissions(&directory.0, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+        let refused = Disk::open(&directory.0).err().expect("others can read it").to_string();
+        assert!(refused.contains("other users can open it"), "{refused}");
+        assert_eq!(mode(&directory.0), 0o777);
     }
 }

@@ -30,7 +30,11 @@ async fn review(client: &mut Client, token: &str, audiences: &str) -> Value {
 
 /// The code of a list of config maps with this token.
 async fn list_with(client: &mut Client, token: &str) -> (u16, String) {
-    let request = Request::get(CONFIG_MAPS).header("host", "test").header("authorization", format!("Bearer {token}"));
+    get_with(client, CONFIG_MAPS, token).await
+}
+
+async fn get_with(client: &mut Client, path: &str, token: &str) -> (u16, String) {
+    let request = Request::get(path).header("host", "test").header("authorization", format!("Bearer {token}"));
     let response = client.send(request.body(Full::<Bytes>::default()).expect("a valid request")).await;
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.expect("the body ends").to_bytes();
@@ -72,6 +76,52 @@ async fn a_token_is_for_its_audience_and_not_to_be_tampered_with() {
     assert_eq!(text(&review(&mut client, &forged, r#"["vault"]"#).await, "status/authenticated"), "");
     assert_eq!(token(&mut client, r#"{"audiences":[],"expirationSeconds":60}"#).await.0, 422);
     assert_eq!(token(&mut client, r#"{"audiences":[],"boundObjectRef":{"kind":"Pod","name":"none"}}"#).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_token_is_bound_only_to_a_pod_of_its_account() {
+    let (_server, mut client) = server().await;
+    make_account(&mut client).await;
+    for (name, account, code) in [("own", "robot", 201), ("other", "somebody", 400)] {
+        let pod = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},
+            "spec":{{"serviceAccountName":"{account}","containers":[{{"name":"c","image":"i"}}]}}}}"#
+        );
+        assert_eq!(client.call("POST", "/api/v1/namespaces/default/pods", &pod).await.0, 201);
+        let bound = format!(r#"{{"audiences":[],"boundObjectRef":{{"kind":"Pod","name":"{name}"}}}}"#);
+        assert_eq!(token(&mut client, &bound).await.0, code, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn others_verify_tokens_by_the_published_key() {
+    let (_server, mut client) = server().await;
+    make_account(&mut client).await;
+    let (code, provider) = client.call("GET", "/.well-known/openid-configuration", "").await;
+    assert_eq!((code, text(&provider, "jwks_uri").as_str()), (200, "https://localhost/openid/v1/jwks"));
+    let (code, keys) = client.call("GET", "/openid/v1/jwks", "").await;
+    let Some(Value::Array(keys)) = keys.get("keys") else { panic!("a key set: {code} {keys}") };
+    let published = &keys[0];
+    assert_eq!((code, text(published, "alg").as_str()), (200, "ES256"));
+
+    let issued = text(&token(&mut client, r#"{"audiences":[]}"#).await.1, "status/token");
+    let (signed, signature) = issued.rsplit_once('.').expect("three parts");
+    let header = Value::from_json(&decoded(signed.split_once('.').expect("two parts").0)).expect("JSON");
+    assert_eq!(text(&header, "kid"), text(published, "kid"));
+    let point = [vec![4], decoded(&text(published, "x")), decoded(&text(published, "y"))].concat();
+    let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ECDSA_P256_SHA256_FIXED, point);
+    key.verify(signed.as_bytes(), &decoded(signature)).expect("the key that is published has signed it");
+    // Service accounts may read both, and nobody else without a role.
+    assert_eq!(get_with(&mut client, "/openid/v1/jwks", &issued).await.0, 200);
+}
+
+/// Bytes from base64 as it is in web tokens.
+fn decoded(text: &str) -> Vec<u8> {
+    let mut text = text.replace('-', "+").replace('_', "/");
+    while !text.len().is_multiple_of(4) {
+        text.push('=');
+    }
+    kubewright_core::ByteString::from_base64(text.as_bytes()).expect("base64").to_vec()
 }
 
 #[tokio::test]

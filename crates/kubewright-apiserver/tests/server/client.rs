@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use kubewright_apiserver::{ApiServer, RunningServer};
@@ -24,7 +24,9 @@ pub async fn server() -> (RunningServer, Client) {
 
 impl Client {
     pub async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("the server answers");
+        // A response can have a hundred warnings.
+        let connection = Builder::new().max_headers(200).handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = connection.expect("the server answers");
         tokio::spawn(connection);
         Client(sender)
     }

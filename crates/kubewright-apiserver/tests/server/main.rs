@@ -3,6 +3,7 @@
 mod access;
 mod accounts;
 mod applying;
+mod bounded;
 mod client;
 mod compared;
 mod completing;

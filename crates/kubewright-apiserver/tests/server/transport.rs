@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, Tokens};
+use kubewright_apiserver::{ApiServer, StartError, Tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -13,10 +13,9 @@ use tokio::time::Instant;
 use crate::client::{CONFIG_MAPS, Client};
 
 #[tokio::test]
-async fn plain_http_is_the_administrators() {
+async fn plain_http_without_tokens_is_the_administrators() {
     let address = "127.0.0.1:0".parse().expect("an address");
-    let tokens = Tokens::from_csv("s3cret,jane,1").expect("a line");
-    let server = ApiServer::in_memory().listen(address).plain_http().tokens(tokens).start().await.expect("a free port");
+    let server = ApiServer::in_memory().listen(address).plain_http().start().await.expect("a free port");
     let socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
     let mut client = Client::over(socket).await;
     assert_eq!(client.call("GET", CONFIG_MAPS, "").await.0, 200);
@@ -30,7 +29,18 @@ async fn plain_http_is_the_administrators() {
         assert_eq!(response.status().as_u16(), 403);
         let _ = http_body_util::BodyExt::collect(response.into_body()).await;
     }
-    for (token, code) in [("s3cret", 403), ("wrong", 401)] {
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn plain_http_with_tokens_asks_for_one() {
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let tokens = Tokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
+    let server = ApiServer::in_memory().listen(address).plain_http().tokens(tokens).start().await.expect("a free port");
+    let socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
+    let mut client = Client::over(socket).await;
+    assert_eq!(client.call("GET", CONFIG_MAPS, "").await.0, 403, "an anonymous caller");
+    for (token, code) in [("admin", 200), ("s3cret", 403), ("wrong", 401)] {
         let request = Request::builder().uri(CONFIG_MAPS).header("host", "test");
         let request = request.header("authorization", format!("Bearer {token}"));
         let response = client.send(request.body(Full::<Bytes>::default()).expect("a valid request")).await;
@@ -38,6 +48,13 @@ async fn plain_http_is_the_administrators() {
         let _ = http_body_util::BodyExt::collect(response.into_body()).await;
     }
     server.stop().await;
+}
+
+#[tokio::test]
+async fn plain_http_does_not_listen_for_other_machines_unless_told_to() {
+    let everywhere = "0.0.0.0:0".parse().expect("an address");
+    let refused = ApiServer::in_memory().listen(everywhere).plain_http().start().await.expect_err("a risk");
+    assert!(matches!(refused, StartError::PlainHttpBeyondLoopback { .. }), "{refused}");
 }
 
 #[tokio::test]

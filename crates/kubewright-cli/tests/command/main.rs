@@ -1,5 +1,6 @@
 //! The command as its users meet it: as a process.
 
+mod access;
 mod asking;
 mod crowded;
 mod killed;

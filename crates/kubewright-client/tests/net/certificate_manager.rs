@@ -319,16 +319,9 @@ async fn a_client_becomes_who_its_new_certificate_says_and_closes_what_the_old_o
     let masters = |params: &mut rcgen::CertificateParams| {
         params.distinguished_name.push(rcgen::DnType::OrganizationName, "system:masters");
     };
-    let (server, admin) = (authority.sign("kube-apiserver"), authority.sign_with("admin", masters));
-    for (file, text) in [
-        ("ca.crt", authority.pem()),
-        ("apiserver.crt", server.certificate),
-        ("apiserver.key", server.key),
-        ("admin.crt", admin.certificate.clone()),
-        ("admin.key", admin.key.clone()),
-    ] {
-        directory.write(&format!("pki-127.0.0.1/{file}"), text);
-    }
+    let admin = authority.sign_with("admin", masters);
+    directory.write("pki/ca.crt", authority.pem());
+    directory.write("pki/ca.key", authority.key());
     let server = ApiServer::in_memory().data(directory.root()).listen("127.0.0.1:0".parse().expect("an address"));
     let server = server.start().await.expect("it starts");
     let anonymous = config(server.url().expect("it listens"), Some(&authority));

@@ -52,6 +52,11 @@ impl Authority {
         self.0.pem()
     }
 
+    /// The key that signs, in PEM.
+    pub fn key(&self) -> String {
+        self.0.key().serialize_pem()
+    }
+
     /// A certificate for this name, which is also `localhost` and the loopback address if it is a server's.
     pub fn sign(&self, name: &str) -> Pair {
         self.sign_with(name, |_| {})

@@ -22,6 +22,9 @@ use repeats::Repeats;
 /// How deep objects may be nested in each other. The deepest real ones are schemas of custom resources.
 const MAX_DEPTH: u32 = 100;
 
+/// Unknown and duplicate fields that are reported, as in kube-apiserver. A body can have a million.
+pub const MAX_FINDINGS: usize = 100;
+
 /// Turns bytes into objects.
 ///
 /// One decoder serves one stream of objects: what it keeps between them is the pool of strings.
@@ -284,7 +287,7 @@ impl Decoder {
     }
 
     pub(crate) fn unknown_field(&mut self, name: &str) {
-        if let Some(findings) = &mut self.findings {
+        if let Some(findings) = self.findings.as_mut().filter(|findings| findings.len() < MAX_FINDINGS) {
             findings.push(Finding::UnknownField(name.to_owned()));
         }
     }
@@ -293,7 +296,9 @@ impl Decoder {
     pub(crate) fn duplicate_field(&mut self, name: &str) -> Result<(), DecodeError> {
         match &mut self.findings {
             Some(findings) => {
-                findings.push(Finding::DuplicateField(name.to_owned()));
+                if findings.len() < MAX_FINDINGS {
+                    findings.push(Finding::DuplicateField(name.to_owned()));
+                }
                 Ok(())
             }
             None => Err(DecodeError::new("duplicate field").within_field(name)),
@@ -304,7 +309,9 @@ impl Decoder {
     pub(crate) fn duplicate_key(&mut self) -> Result<(), DecodeError> {
         match &mut self.findings {
             Some(findings) => {
-                findings.push(Finding::DuplicateField(String::new()));
+                if findings.len() < MAX_FINDINGS {
+                    findings.push(Finding::DuplicateField(String::new()));
+                }
                 Ok(())
             }
             None => Err(DecodeError::new("duplicate field")),

@@ -13,6 +13,9 @@ use crate::meta::v1::{Status, StatusCause, StatusDetails};
 use crate::quote::Quoted;
 use crate::{GroupKind, GroupResource, List, Str};
 
+/// Causes of an invalid object that are listed. An array of a request can have a hundred thousand wrong items.
+const MAX_CAUSES: usize = 100;
+
 /// Constructors of the usual failures, in the server's own words.
 ///
 /// ```
@@ -91,7 +94,7 @@ impl Status {
         Status { details: Some(details.into()), ..Status::failure(StatusReason::Conflict, message) }
     }
 
-    /// 422: the object breaks rules of its kind, one cause for each.
+    /// 422: the object breaks rules of its kind, one cause for each. Causes beyond the first hundred are counted only.
     ///
     /// ```
     /// use kubewright_core::{GroupKind, meta::v1::{Status, StatusCause}};
@@ -101,7 +104,9 @@ impl Status {
     #[doc(alias = "NewInvalid")]
     #[inline]
     pub fn invalid(kind: &GroupKind, name: &str, causes: impl Into<List<StatusCause>>) -> Self {
-        let causes = causes.into();
+        let causes: List<StatusCause> = causes.into();
+        let dropped = causes.len().saturating_sub(MAX_CAUSES);
+        let causes: List<StatusCause> = causes.into_iter().take(MAX_CAUSES).collect();
         let mut complaints: Vec<String> = Vec::new();
         for cause in &causes {
             let text = |part: &Option<Str>| part.clone().unwrap_or_default();
@@ -109,6 +114,9 @@ impl Status {
             if !complaints.contains(&complaint) {
                 complaints.push(complaint);
             }
+        }
+        if dropped > 0 {
+            complaints.push(format!("and {dropped} more errors"));
         }
         let mut message = format!("{kind} {} is invalid", Quoted(name));
         match &complaints[..] {

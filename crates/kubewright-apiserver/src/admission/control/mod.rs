@@ -29,6 +29,7 @@ use crate::catalog::Resource;
 use crate::conversion;
 use crate::conversion::webhook::{Converted, Converter, Pending};
 use crate::decoding::{self, Expected};
+use crate::http::Warnings;
 use crate::random;
 use crate::registry::Registry;
 use crate::rejection::Rejection;
@@ -50,7 +51,7 @@ pub(crate) struct Control<'a> {
     /// Whether objects of the resource are converted by a webhook, and what it has said so far.
     is_converted: bool,
     conversions: Mutex<Vec<(Pending, Converted)>>,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
     /// What a new object gets, the same each time that the write is done.
     pub(crate) uid: String,
     pub(crate) time: Time,
@@ -270,14 +271,12 @@ impl<'a> Control<'a> {
 
     /// Says something to the client, once.
     pub(crate) fn warn(&self, warning: String) {
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).add(warning);
     }
 
     /// What was said to the client.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+        let warnings = std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
+        warnings.texts().map(str::to_owned).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Functions of texts. Positions are counted in characters.
 
+use ::regex::Regex;
 use kubewright_core::Str;
-use regex_lite::Regex;
 
 use super::Evaluated;
 use crate::cel::budget::Budget;

@@ -8,7 +8,7 @@ impl Disk {
     /// Opens the file in `directory` on a disk that is full while `is_full`.
     pub(crate) fn crowded(directory: &Path, is_full: &Arc<AtomicBool>) -> Result<(Self, Found), OpenError> {
         let is_full = Arc::clone(is_full);
-        Disk::open_with(directory, move |path, _| Crowded::open(path, &is_full))
+        Disk::open_with(directory, move |path| Crowded::open(path, &is_full))
     }
 }
 

@@ -1,4 +1,7 @@
-//! `kubewright proxy`: the cluster on a port of this machine, without credentials for those who use it.
+//! `kubewright proxy`: the cluster on a port of this machine, without credentials for those who use
+//! it.
+
+mod guard;
 
 use std::error::Error;
 use std::io;
@@ -10,7 +13,7 @@ use clap::Args;
 use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -19,6 +22,9 @@ use kubewright_client::Client;
 use tokio::net::TcpListener;
 
 use crate::signals::Signals;
+
+/// The largest request body, which is also the largest that an API server accepts.
+const MAX_BODY: usize = 3 << 20;
 
 /// How long to wait when the system has no more sockets to give.
 const EXHAUSTED: Duration = Duration::from_millis(50);
@@ -29,7 +35,7 @@ pub struct Options {
     /// The port; 0 picks a free one.
     #[arg(long, short, default_value_t = 8001)]
     port: u16,
-    /// The address to listen on. Whoever reaches it acts as you.
+    /// The address to listen on. Every client that reaches it acts with your credentials.
     #[arg(long, default_value = "127.0.0.1")]
     address: std::net::IpAddr,
     #[command(flatten)]
@@ -47,7 +53,8 @@ pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             accepted = listener.accept() => accepted,
             () = signals.wait() => return Ok(()),
         };
-        // One connection that could not be made, or too many at a time, is no reason to leave all others.
+        // One connection that could not be made, or too many at a time, is no reason to leave all
+        // others.
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(EXHAUSTED).await;
             continue;
@@ -64,12 +71,18 @@ pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 async fn forward(client: Client, request: Request<Incoming>) -> Result<Answer, io::Error> {
-    if let Some(why) = refusal(&request) {
-        return Ok(text(StatusCode::FORBIDDEN, why));
+    if let Some(why) = guard::refusal(request.method(), request.uri(), request.headers()) {
+        return Ok(text(StatusCode::FORBIDDEN, &format!("Forbidden: {why}\n")));
     }
     let (mut parts, body) = request.into_parts();
-    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    // Of the connection between us and who asks, nothing concerns the server.
+    let body = match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Ok(text(StatusCode::PAYLOAD_TOO_LARGE, "the request body is larger than 3 MiB\n"));
+        }
+        Err(error) => return Err(io::Error::other(error)),
+    };
+    // These headers concern the connection to the client, not the one to the server.
     for header in [HOST, CONNECTION, TRANSFER_ENCODING, AUTHORIZATION] {
         parts.headers.remove(header);
     }
@@ -82,18 +95,6 @@ async fn forward(client: Client, request: Request<Incoming>) -> Result<Answer, i
         })),
         Err(error) => Ok(text(StatusCode::BAD_GATEWAY, &format!("{error}\n"))),
     }
-}
-
-/// Browsers must not be led here by pages of others, and a shell in a pod is not for everybody on this machine.
-fn refusal(request: &Request<Incoming>) -> Option<&'static str> {
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    if !matches!(name, "localhost" | "127.0.0.1" | "[::1]") {
-        return Some("Forbidden: the host is not this machine\n");
-    }
-    let path = request.uri().path();
-    let is_shell = path.contains("/pods/") && (path.ends_with("/exec") || path.ends_with("/attach"));
-    is_shell.then_some("Forbidden: no processes in pods through the proxy\n")
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {
