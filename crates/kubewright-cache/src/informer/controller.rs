@@ -56,7 +56,7 @@ impl<T> fmt::Debug for Config<T> {
 
 /// Feeds a queue from a reflector and processes what comes out of it: the low-level controller of client-go.
 ///
-/// What happens to deltas that cannot be processed is up to [`Config::retry_on_error`].
+/// [`Config::retry_on_error`] decides about deltas that cannot be processed.
 pub struct Controller<T> {
     queue: Arc<dyn Queue<T>>,
     reflector: Reflector<T>,
