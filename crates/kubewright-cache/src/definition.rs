@@ -1,7 +1,7 @@
 //! Proves that a custom resource does not exist any more.
 //!
-//! A 404 alone proves nothing: a broken proxy answers it to every request. Built-in and aggregated resources have no
-//! definition, so a missing one says nothing about them.
+//! A 404 alone proves nothing: a broken proxy answers it to every request. Built-in and aggregated
+//! resources have no definition, so a missing one says nothing about them.
 
 use std::time::Duration;
 

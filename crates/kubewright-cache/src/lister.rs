@@ -60,7 +60,8 @@ impl<T: Object> Lister<T> {
     /// The same, or the answer that a server would give.
     ///
     /// # Errors
-    /// Not found; or an internal error if the object exists and none of its states could be decoded.
+    /// Not found; or an internal error if the object exists and none of its states could be
+    /// decoded.
     pub fn require(&self, resource: &GroupResource, name: &str) -> Result<Arc<T>, Box<Status>> {
         self.get(name).ok_or_else(|| self.missing(resource, "", name))
     }
@@ -136,7 +137,8 @@ impl<T: Object> NamespaceLister<T> {
     /// The same, or the answer that a server would give.
     ///
     /// # Errors
-    /// Not found; or an internal error if the object exists and none of its states could be decoded.
+    /// Not found; or an internal error if the object exists and none of its states could be
+    /// decoded.
     pub fn require(&self, resource: &GroupResource, name: &str) -> Result<Arc<T>, Box<Status>> {
         self.get(name).ok_or_else(|| self.lister.missing(resource, &self.namespace, name))
     }

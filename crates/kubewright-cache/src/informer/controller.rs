@@ -1,5 +1,6 @@
 //! The loop that informers are made of, for those who process deltas themselves.
 
+use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -18,7 +19,7 @@ use super::process::{Applied, Recreated, Reminder, apply};
 use super::shared::{InformerOptions, QueueKind};
 use crate::Delta;
 use crate::lister_watcher::ListerWatcher;
-use crate::queue::{DeltaFifo, DeltaFifoOptions, Process, Queue, RealFifo, RealFifoOptions, ReflectorStore};
+use crate::queue::{DeltaFifo, DeltaFifoOptions, Queue, RealFifo, RealFifoOptions, ReflectorStore};
 use crate::reflector::{Health, Reflector, ReflectorOptions};
 use crate::store::Store;
 use crate::task::take_turns;
@@ -33,10 +34,19 @@ pub struct Config<T> {
     /// Where objects come from.
     pub lister_watcher: Box<dyn ListerWatcher<T>>,
     /// Processes what comes out of the queue.
-    pub process: Box<Process<'static, T>>,
+    pub process: Box<TryProcess<T>>,
     /// How the reflector works: description, resync, error handler, page size.
     pub reflector: ReflectorOptions<T>,
+    /// Puts deltas back into the queue if processing fails or panics, and tries again after a
+    /// second. Otherwise the error is logged, and the deltas are dropped.
+    #[doc(alias = "RetryOnError")]
+    pub retry_on_error: bool,
 }
+
+/// Processes deltas, with whether they are part of the first list. With
+/// [`retry_on_error`](Config::retry_on_error) the same deltas may come several times.
+#[doc(alias = "PopProcessFunc")]
+pub type TryProcess<T> = dyn FnMut(Vec<Delta<T>>, bool) -> Result<(), Box<dyn Error + Send + Sync>> + Send;
 
 impl<T> fmt::Debug for Config<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,8 +56,7 @@ impl<T> fmt::Debug for Config<T> {
 
 /// Feeds a queue from a reflector and processes what comes out of it: the low-level controller of client-go.
 ///
-/// An error of processing is the processing's own affair: put the object back with
-/// [`DeltaFifo::add_if_not_present`](crate::DeltaFifo::add_if_not_present) to try again.
+/// [`Config::retry_on_error`] decides about deltas that cannot be processed.
 pub struct Controller<T> {
     queue: Arc<dyn Queue<T>>,
     reflector: Reflector<T>,
@@ -56,20 +65,24 @@ pub struct Controller<T> {
     is_in_initial_list: AtomicBool,
     /// Some of the first list was not applied: how many lists there had been. It takes another, all of which is.
     lost_after: Mutex<Option<u64>>,
+    retry_on_error: bool,
 }
 
 /// What becomes of deltas.
 enum Processing<T> {
     /// What the user makes of them.
-    Own(Box<Process<'static, T>>),
+    Own(Box<TryProcess<T>>),
     Informer(Teller<T>),
 }
 
 impl<T: Object> Processing<T> {
-    fn process(&mut self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+    fn process(&mut self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) -> Result<(), Box<dyn Error + Send + Sync>> {
         match self {
             Processing::Own(process) => process(deltas, is_in_initial_list),
-            Processing::Informer(teller) => teller.apply(deltas, is_in_initial_list),
+            Processing::Informer(teller) => {
+                teller.apply(deltas, is_in_initial_list);
+                Ok(())
+            }
         }
     }
 
@@ -84,8 +97,9 @@ impl<T: Object> Processing<T> {
 impl<T: Object> Controller<T> {
     /// A controller that has not been run.
     pub fn new(config: Config<T>) -> Self {
-        let Config { queue, lister_watcher, process, reflector } = config;
-        Self::over(queue, lister_watcher, Processing::Own(process), reflector)
+        let Config { queue, lister_watcher, process, reflector, retry_on_error } = config;
+        let controller = Self::over(queue, lister_watcher, Processing::Own(process), reflector);
+        Controller { retry_on_error, ..controller }
     }
 
     fn over(
@@ -103,6 +117,7 @@ impl<T: Object> Controller<T> {
             processing,
             is_in_initial_list: AtomicBool::new(false),
             lost_after: Mutex::new(None),
+            retry_on_error: false,
         }
     }
 
@@ -133,13 +148,28 @@ impl<T: Object> Controller<T> {
     async fn consume(&self, processing: &mut Processing<T>) {
         loop {
             let mut has_panicked = false;
-            let mut call = |deltas, is_in_initial_list| {
+            let mut unprocessed = None;
+            let mut call = |deltas: Vec<Delta<T>>, is_in_initial_list| {
                 self.is_in_initial_list.store(is_in_initial_list, Ordering::Release);
+                let again = self.retry_on_error.then(|| (deltas.clone(), is_in_initial_list));
                 let process = AssertUnwindSafe(|| processing.process(deltas, is_in_initial_list));
-                has_panicked = catch_unwind(process).is_err();
+                match catch_unwind(process) {
+                    Ok(Ok(())) => return,
+                    Ok(Err(error)) => tracing::error!(%error, "processing of deltas failed"),
+                    Err(_) => has_panicked = true,
+                }
+                unprocessed = again;
             };
             if self.queue.pop(&mut call).await.is_err() {
                 return std::future::pending().await;
+            }
+            if let Some((deltas, is_in_initial_list)) = unprocessed {
+                // The queue lets go of its lock before this. It counts the first list down again
+                // itself.
+                self.queue.requeue(deltas, is_in_initial_list);
+                self.is_in_initial_list.store(false, Ordering::Release);
+                sleep(REST).await;
+                continue;
             }
             processing.finish().await;
             let is_lost = has_panicked && matches!(processing, Processing::Informer(_));

@@ -449,6 +449,33 @@ impl<T: AnyObject + ?Sized> Queue<T> for DeltaFifo<T> {
         Box::pin(DeltaFifo::pop(self, process))
     }
 
+    /// Puts the key at the end of the line, or the deltas before newer ones of the same object.
+    fn requeue(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+        let mut state = self.lock();
+        let (bookmarks, mut deltas): (Vec<_>, Vec<_>) = deltas.into_iter().partition(|delta| delta.key().is_none());
+        if let Some(key) = deltas.first().and_then(Delta::key) {
+            match state.items.entry(key) {
+                Entry::Occupied(mut newer) => {
+                    deltas.append(newer.get_mut());
+                    newer.insert(deltas);
+                }
+                Entry::Vacant(vacant) => {
+                    let key = vacant.key().clone();
+                    vacant.insert(deltas);
+                    state.line.push_back(key);
+                }
+            }
+        }
+        // Their versions are reached when all that is in line now has been processed.
+        let count = state.line.len();
+        state.marks.extend(bookmarks.into_iter().map(|bookmark| (count, bookmark)));
+        if is_in_initial_list {
+            state.populated.requeued(count);
+        }
+        drop(state);
+        self.shared.changed.notify_waiters();
+    }
+
     fn has_synced(&self) -> bool {
         DeltaFifo::has_synced(self)
     }

@@ -9,8 +9,8 @@ use kubewright_core::{Object, ObjectKey, ResourceVersion};
 use tokio::sync::Notify;
 
 use super::populated::Populated;
-use super::{QueueClosed, ReflectorStore, TransformError};
-use crate::ObjectSet;
+use super::{BoxFuture, Process, Queue, QueueClosed, ReflectorStore, TransformError};
+use crate::{Delta, ObjectSet};
 
 /// Objects waiting to be processed, each once, at its newest state.
 ///
@@ -259,6 +259,43 @@ impl<T: Object> ReflectorStore<T> for Fifo<T> {
 
     fn resync(&self) {
         Fifo::resync(self);
+    }
+}
+
+/// Each object comes out as [`Delta::Updated`]. Deletions do not: an object that is deleted while
+/// it waits is not popped.
+impl<T: Object> Queue<T> for Fifo<T> {
+    fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
+        Box::pin(Fifo::pop(self, |object, is_in_initial_list| {
+            process(vec![Delta::Updated(object)], is_in_initial_list)
+        }))
+    }
+
+    /// Puts the object at the end of the line, unless a newer state of it waits.
+    fn requeue(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+        self.change(|state| {
+            for object in deltas.iter().filter_map(Delta::object) {
+                if !state.items.contains_key(&object.key()) {
+                    state.put(object.clone());
+                }
+            }
+            if is_in_initial_list {
+                let pending = state.line.len();
+                state.populated.requeued(pending);
+            }
+        });
+    }
+
+    fn has_synced(&self) -> bool {
+        Fifo::has_synced(self)
+    }
+
+    fn close(&self) {
+        Fifo::close(self);
+    }
+
+    fn len(&self) -> usize {
+        self.lock().items.len()
     }
 }
 

@@ -179,6 +179,11 @@ pub trait Queue<T: ?Sized>: ReflectorStore<T> {
     /// If the queue is closed and empty.
     fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>>;
 
+    /// Puts back what [`pop`](Self::pop) handed out, before newer deltas of the same objects.
+    ///
+    /// `is_in_initial_list` is what `process` was called with. Must not be called by `process`.
+    fn requeue(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool);
+
     /// Whether the first list has been popped.
     fn has_synced(&self) -> bool;
 

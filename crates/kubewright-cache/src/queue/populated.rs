@@ -41,6 +41,11 @@ impl Populated {
         self.pending = self.pending.saturating_sub(count);
     }
 
+    /// Part of the first list was put back, and is among the next `pending` that are popped.
+    pub(super) fn requeued(&mut self, pending: usize) {
+        self.pending = self.pending.max(pending);
+    }
+
     /// How much of the first list is still in.
     pub(super) fn pending(&self) -> usize {
         self.pending

@@ -453,6 +453,17 @@ impl<T: AnyObject + ?Sized> Queue<T> for RealFifo<T> {
         Box::pin(RealFifo::pop(self, process))
     }
 
+    /// Puts the deltas before all others, because the queue promises the order of changes.
+    fn requeue(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
+        self.change(|state| {
+            let pending = state.populated.pending() + deltas.len();
+            deltas.into_iter().rev().for_each(|delta| state.line.push_front(delta));
+            if is_in_initial_list {
+                state.populated.requeued(pending);
+            }
+        });
+    }
+
     fn has_synced(&self) -> bool {
         RealFifo::has_synced(self)
     }

@@ -99,12 +99,12 @@ impl<T: Object> Reflector<T> {
         self.shared.run(stop).await;
     }
 
-    /// Does one round: lists all objects, then watches until only another list helps. Returns why, or
-    /// `None` if `stop` was cancelled.
+    /// Does one round: lists all objects, then watches until only another list helps. Returns why,
+    /// or `None` if `stop` was cancelled.
     ///
-    /// For those who decide themselves when to try again. The error that is returned is not passed to
-    /// the error handler; those that the round survives are. Cancel safe, in that the store is whole
-    /// at any moment.
+    /// For those who decide themselves when to try again. The error that is returned is not passed
+    /// to the error handler; those that the round survives are. Cancel safe, in that the store is
+    /// whole at any moment.
     #[doc(alias = "ListAndWatch")]
     pub async fn list_and_watch(&self, stop: &CancellationToken) -> Option<ReflectorError> {
         self.shared.list_and_watch(stop).await

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    Config, Controller, DeltaFifo, DeltaFifoOptions, Event, Indexers, Informer, InformerOptions, QueueKind,
-    ReflectorOptions, Store,
+    Config, Controller, DeltaFifo, DeltaFifoOptions, Event, Fifo, Indexers, Informer, InformerOptions, Queue,
+    QueueKind, RealFifo, RealFifoOptions, ReflectorOptions, Store,
 };
 use kubewright_core::{DynamicObject, Object, Str};
 use tokio::sync::mpsc;
@@ -40,8 +40,10 @@ async fn a_controller_processes_what_its_queue_gives() {
             for object in deltas.iter().filter(|delta| !delta.is_deletion()).filter_map(|delta| delta.object()) {
                 target.add(object.clone());
             }
+            Ok(())
         }),
         reflector: ReflectorOptions::default().name("foos"),
+        retry_on_error: false,
     });
     assert!(!controller.has_synced());
     let stop = CancellationToken::new();
@@ -201,4 +203,50 @@ async fn an_informer_uses_the_queue_of_its_options() {
         assert_eq!(taken(&log).join(" "), expected, "{queue:?}");
         assert_eq!(informer.store().resource_version(), "20", "{queue:?}");
     }
+}
+
+/// Runs a controller whose process function fails or panics a few times for `b`, and returns the
+/// deltas that were processed.
+async fn retried(queue: Arc<dyn Queue<DynamicObject>>) -> Vec<String> {
+    let script = Script::new([listed("10", "a@1 b@2"), watched("~b@11 +c@12")]);
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = seen.clone();
+    let mut failures = 0;
+    let controller = Controller::new(Config {
+        queue,
+        lister_watcher: Box::new(script),
+        process: Box::new(move |deltas, is_in_initial_list| {
+            if all_shown(&deltas).contains("b@") && failures < 4 {
+                failures += 1;
+                assert!(failures % 2 == 0, "every other time it panics");
+                return Err("not yet".into());
+            }
+            log.lock().unwrap().push(format!("{} {is_in_initial_list}", all_shown(&deltas)));
+            Ok(())
+        }),
+        reflector: ReflectorOptions::default(),
+        retry_on_error: true,
+    });
+    let stop = CancellationToken::new();
+    let looks = async {
+        sleep(Duration::from_millis(3500)).await;
+        assert!(!controller.has_synced(), "b is part of the first list");
+        sleep(Duration::from_secs(10)).await;
+        assert!(controller.has_synced());
+        stop.cancel();
+    };
+    tokio::join!(controller.run(&stop), looks);
+    std::mem::take(&mut seen.lock().unwrap())
+}
+
+// Go's RetryOnError: what cannot be processed is put back, and never lost.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_processed_is_tried_again() {
+    let in_order = retried(Arc::new(RealFifo::new(RealFifoOptions::default().item_by_item()))).await;
+    assert_eq!(in_order, ["Replaced a@1, Replaced b@2 true", "Updated b@11, Added c@12 false"]);
+    let by_key = retried(Arc::new(DeltaFifo::new(DeltaFifoOptions::default().emit_replaced()))).await;
+    // The newer delta of `b` stays behind the older one.
+    assert_eq!(by_key, ["Replaced a@1 true", "Added c@12 true", "Replaced b@2, Updated b@11 true"]);
+    let newest = retried(Arc::new(Fifo::new())).await;
+    assert_eq!(newest, ["Updated a@1 true", "Updated c@12 true", "Updated b@11 true"]);
 }

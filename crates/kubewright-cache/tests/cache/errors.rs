@@ -1,4 +1,4 @@
-//! What the error handler hears, and what the reflector does next (RE-11, RE-14, RE-15, RE-16).
+//! Errors: the error handler is called, and the reflector continues (RE-11, RE-14, RE-15, RE-16).
 
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ fn events(events: impl IntoIterator<Item = Result<WatchEvent<DynamicObject>>>, s
     Answer::Watch(Ok((events.into_iter().collect(), stays_open)))
 }
 
-// RE-11: all but 429 and internal errors that may be retried lead to a list, and the handler hears of each.
+// RE-11: all but 429 and internal errors that may be retried lead to a list, and the handler hears
+// of each.
 #[tokio::test(start_paused = true)]
 async fn an_error_event_is_reported_and_leads_to_a_list() {
     for reason in
@@ -132,7 +133,8 @@ fn of_kind(kind: &str, name: &str) -> DynamicObject {
     object
 }
 
-// RE-15: other kinds, `Table` objects and objects without metadata are reported and skipped, and the version stays.
+// RE-15: other kinds, `Table` objects and objects without metadata are reported and skipped, and
+// the version stays.
 #[tokio::test(start_paused = true)]
 async fn events_about_something_else_are_reported_and_skipped() {
     let mut other_kind = undecodable(Verb::Deleted, &object("a", 15));
@@ -168,7 +170,8 @@ async fn an_event_that_is_skipped_is_no_sign_of_life() {
     assert!(played.errors[1].starts_with("very short watch"), "{:?}", played.errors);
 }
 
-// RE-16: a bookmark of another kind is rejected and reported, also the one that would end a streaming list.
+// RE-16: a bookmark of another kind is rejected and reported, also the one that would end a
+// streaming list.
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_of_another_kind_is_rejected() {
     let bookmark = |kind: &str, version: &str| {

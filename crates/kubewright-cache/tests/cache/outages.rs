@@ -69,7 +69,8 @@ impl Drop for Reflecting {
     }
 }
 
-// The promise: fresh within five seconds of the server being ready, after any number of outages of any length.
+// The promise: fresh within five seconds of the server being ready, after any number of outages of
+// any length.
 #[tokio::test(start_paused = true)]
 async fn a_cache_is_fresh_within_five_seconds_of_the_server() {
     for streams in [false, true] {
@@ -81,7 +82,7 @@ async fn a_cache_is_fresh_within_five_seconds_of_the_server() {
                 sleep(Duration::from_secs(1)).await;
                 server.refuse(u32::MAX, fault);
                 sleep(Duration::from_secs(outage)).await;
-                // What is watched is not remembered after some outages.
+                // After some outages the server has forgotten the version.
                 if outage % 2 == 0 {
                     server.forget();
                 }
@@ -95,7 +96,7 @@ async fn a_cache_is_fresh_within_five_seconds_of_the_server() {
     }
 }
 
-// What failed before says nothing about the failure at hand.
+// Earlier failures of another kind do not lengthen the delay.
 #[tokio::test(start_paused = true)]
 async fn a_long_refusal_before_an_outage_does_not_lengthen_it() {
     let server = Live::new();

@@ -284,7 +284,8 @@ impl Listener {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Has the handler stop. Its buffer is freed at once, also while the handler is busy with an event.
+    /// Has the handler stop. Its buffer is freed at once, also while the handler is busy with an
+    /// event.
     pub(super) fn end(&self) {
         let mut state = self.lock();
         self.has_ended.store(true, Ordering::Release);

@@ -255,7 +255,8 @@ impl Processor {
     }
 
     pub(super) fn observe(&self, upstream: &dyn Upstream) -> Sample {
-        // The lag of a handler that has fallen behind takes a comparison of snapshots, which nobody may wait for.
+        // The lag of a handler that has fallen behind takes a comparison of snapshots, which nobody
+        // may wait for.
         let listeners = self.state().listeners.clone();
         let lag = listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
         let panics = listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum();

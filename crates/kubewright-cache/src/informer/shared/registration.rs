@@ -28,7 +28,8 @@ impl HandlerRegistration {
         self.listener.wait_until_synced().await
     }
 
-    /// Removes the handler. A call that is under way is not interrupted. The buffer of the handler is freed at once.
+    /// Removes the handler. A call that is under way is not interrupted. The buffer of the handler
+    /// is freed at once.
     ///
     /// Can be called any number of times, from anywhere.
     #[doc(alias = "RemoveEventHandler")]
