@@ -73,7 +73,8 @@ impl Reconcile for IngressManager {
         let is_wanted = service.annotations().get(ANNOTATION) == Some("true") && !service.is_being_deleted();
         let api = Api::<Ingress>::namespaced(&self.client, key.namespace().clone());
         match ingress {
-            // If the ingress exists already, the next try finds it in the cache and sees whose it is.
+            // If the ingress exists already, the next try finds it in the cache and sees whose it
+            // is.
             None if is_wanted => drop(api.create(&ingress_of(&service)).await?),
             Some(ingress) if owner::is_controlled_by(&ingress.metadata, &service.metadata) => {
                 if !is_wanted && !ingress.is_being_deleted() {
