@@ -55,7 +55,8 @@ async fn main() -> Outcome {
 
     prompt()?;
     println!("Deleting deployment...");
-    // The uid is a precondition: a deployment that somebody else has created under this name meanwhile stays.
+    // The uid is a precondition: a deployment that somebody else has created under this name
+    // meanwhile stays.
     let foreground = DeleteOptions::default().propagation(PropagationPolicy::Foreground).uid(created.uid());
     deployments.delete_with(created.name(), &foreground).await?;
     println!("Deleted deployment.");

@@ -20,7 +20,8 @@ pub fn spawn(work: BoxFuture<'static, ()>) -> JoinHandle<()> {
     tokio::spawn(work)
 }
 
-/// The result of `work`, which may read files or wait otherwise, on a thread that is allowed to block. A panic is passed on.
+/// The result of `work`, which may read files or wait otherwise, on a thread that is allowed to
+/// block. A panic is passed on.
 ///
 /// `work` is carried through even if the future is dropped.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {

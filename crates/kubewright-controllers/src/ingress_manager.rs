@@ -72,16 +72,16 @@ impl Reconcile for IngressManager {
         let ingress = self.ingresses.namespace(key.namespace().clone()).get(key.name());
         let is_wanted = service.annotations().get(ANNOTATION) == Some("true") && !service.is_being_deleted();
         let api = Api::<Ingress>::namespaced(&self.client, key.namespace().clone());
+        let is_ours = |ingress: &Ingress| owner::is_controlled_by(&ingress.metadata, &service.metadata);
         match ingress {
-            // If the ingress exists already, the next try finds it in the cache and sees whose it is.
+            // If the ingress exists already, the next try finds it in the cache and sees whose it
+            // is.
             None if is_wanted => drop(api.create(&ingress_of(&service)).await?),
-            Some(ingress) if owner::is_controlled_by(&ingress.metadata, &service.metadata) => {
-                if !is_wanted && !ingress.is_being_deleted() {
-                    delete_exactly(&api, &*ingress).await?;
-                }
+            Some(ingress) if !is_wanted && is_ours(&ingress) && !ingress.is_being_deleted() => {
+                delete_exactly(&api, &*ingress).await?;
             }
             // An ingress that somebody else made stays as it is.
-            Some(_) if is_wanted => {
+            Some(ingress) if is_wanted && !is_ours(&ingress) => {
                 let message = format!("Ingress {:?} already exists and is not managed by this Service", key.name());
                 self.events.warning(&*service, "ErrResourceExists", message);
                 return Err(Error::NotControlled { object: format!("ingress {key}"), owner: format!("Service {key}") });

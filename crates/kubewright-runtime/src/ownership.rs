@@ -39,14 +39,14 @@ pub fn is_controlled_by(object: &impl Object, owner: &impl Object) -> bool {
 
 /// Makes `owner` the controller of an object that it creates, or checks that it already is.
 ///
-/// Call it first in the closure of [`create_or_update`](crate::OwnApi::create_or_update). An error there leaves an object
-/// that belongs to somebody else untouched.
+/// Call it first in the closure of [`create_or_update`](crate::OwnApi::create_or_update). An error
+/// there leaves an object that belongs to somebody else untouched.
 ///
-/// Owners are compared by uid, so a new owner does not inherit the objects of a deleted one of the same name. The garbage
-/// collector deletes those. Other owner references of the object stay.
+/// Owners are compared by uid, so a new owner does not inherit the objects of a deleted one of the
+/// same name. The garbage collector deletes those. Other owner references of the object stay.
 ///
-/// controller-runtime's `SetControllerReference` silently takes over an existing object that has no controller.
-/// Here that is [`adopt`].
+/// controller-runtime's `SetControllerReference` silently takes over an existing object that has no
+/// controller. Here that is [`adopt`].
 ///
 /// ```
 /// use kubewright_core::meta::v1::ObjectMeta;
@@ -62,8 +62,8 @@ pub fn is_controlled_by(object: &impl Object, owner: &impl Object) -> bool {
 /// ```
 ///
 /// # Errors
-/// If another owner controls the object, if the object exists on the server without a controller, or if the owner lies in
-/// another namespace. The object is then unchanged.
+/// If another owner controls the object, if the object exists on the server without a controller,
+/// or if the owner lies in another namespace. The object is then unchanged.
 #[doc(alias = "SetControllerReference")]
 pub fn set_controller_reference(owner: &impl Object, object: &mut impl Object) -> Result<(), OwnerError> {
     // The server gives every object a uid, so an object without one is about to be created.
@@ -75,11 +75,12 @@ pub fn set_controller_reference(owner: &impl Object, object: &mut impl Object) -
 
 /// Makes `owner` the controller of an object, also of an existing object that has no controller.
 ///
-/// Only for objects that are known to be meant for this owner, for example by a selector in its specification. An object
-/// that merely has the expected name may belong to a user.
+/// Only for objects that are known to be meant for this owner, for example by a selector in its
+/// specification. An object that merely has the expected name may belong to a user.
 ///
 /// # Errors
-/// If another owner controls the object, or if the owner lies in another namespace. The object is then unchanged.
+/// If another owner controls the object, or if the owner lies in another namespace. The object is
+/// then unchanged.
 pub fn adopt(owner: &impl Object, object: &mut impl Object) -> Result<(), OwnerError> {
     let namespace = owner.namespace();
     if !namespace.is_empty() && namespace != object.namespace() {
@@ -142,7 +143,8 @@ mod tests {
 
     #[test]
     fn an_object_of_another_controller_is_refused() {
-        // The other one has the same kind and name: it was deleted, and this owner was created after it.
+        // The other one has the same kind and name: it was deleted, and this owner was created
+        // after it.
         let mut object = secret("5");
         object.metadata.owner_references.push(controller_reference(&owner("ns", "former")));
         let before = object.clone();

@@ -1,4 +1,4 @@
-//! What server-side apply sends of an object: only fields that were set.
+//! Server-side apply sends only the fields of an object that were set.
 
 use kubewright_core::json::Writer;
 use kubewright_core::message::{Message, Ref, Slot};
@@ -66,7 +66,8 @@ fn of_an_object_with_everything_set_everything_is_sent() {
     }
 }
 
-/// Everything sets each field once. Where a type would contain itself there are empty structs, which may be left out.
+/// Everything sets each field once. Where a type would contain itself there are empty structs,
+/// which may be left out.
 fn without_unset(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

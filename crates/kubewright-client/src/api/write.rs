@@ -53,12 +53,14 @@ impl<T: Object> Api<T> {
         accepting::<T>(request).patch(patch).send().await?.into()
     }
 
-    /// Makes an object have these fields, and owns them from now on. Fields that are not set in `object` are left alone.
+    /// Makes an object have these fields, and owns them from now on. Fields that are not set in
+    /// `object` are left alone.
     ///
-    /// An optional field is set if it is `Some`, also if that is zero: `replicas: Some(0)` is sent. A struct with nothing set
-    /// is not sent, unless its presence has a meaning, as in `emptyDir: {}`. A required number, truth value or text cannot
-    /// be absent in its type. If it is zero, it is sent only if another field beside it is set. Types that are written by
-    /// serde, such as custom resources, send everything but `null`.
+    /// An optional field is set if it is `Some`, also if that is zero: `replicas: Some(0)` is sent.
+    /// A struct with nothing set is not sent, unless its presence has a meaning, as that of
+    /// `emptyDir` has. A required number, truth value or text cannot be absent in its type. If it
+    /// is zero, it is sent only if another field beside it is set. Types that are written by serde,
+    /// such as custom resources, send everything but `null`.
     ///
     /// [`apply_configuration`](Self::apply_configuration) says exactly which fields are meant.
     ///
@@ -109,7 +111,8 @@ pub(super) fn apply_body<T: Object>(object: &T, resource: &kubewright_core::Grou
             format!("cannot apply {} {:?}: metadata.managedFields must be unset", resource.resource, object.name());
         return Err(Error::InvalidRequest(problem));
     }
-    // serde writes `null` for an `Option` that is not set. In a dynamic object, and in a generated type, somebody has set it.
+    // serde writes `null` for an `Option` that is not set. In a dynamic object, and in a generated
+    // type, somebody has set it.
     let is_serde = !T::HAS_PROTOBUF && TypeId::of::<T>() != TypeId::of::<DynamicObject>();
     if is_serde && json.windows(NULL.len()).any(|window| window == NULL) {
         let mut tree = Value::from_json(&json)?;

@@ -20,8 +20,8 @@ const OWN_FIELDS: [&str; 7] = ["apiVersion", "kind", "clusters", "users", "conte
 impl LoadingRules {
     /// Changes the kubeconfig and writes the difference, as one step: other writers wait.
     ///
-    /// Blocks the thread, for seconds while another writer holds the lock. In async code call it through
-    /// `tokio::task::spawn_blocking`.
+    /// Blocks the thread, for seconds while another writer holds the lock. In async code call it
+    /// through `tokio::task::spawn_blocking`.
     ///
     /// An entry goes to the file it came from, and is taken away from there: where another file has one of the same name, that
     /// one counts then. A new entry goes to the [default file](Self::default_file). So do the current context, extensions and

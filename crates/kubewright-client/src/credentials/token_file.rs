@@ -19,8 +19,9 @@ const READ_WAIT: Duration = Duration::from_secs(1);
 
 /// A token file and what was last read from it.
 ///
-/// The file is read on a thread that may block, by one caller at a time. While a stale token is read again, the other callers
-/// use the old one, and so does the reader if the file system does not answer in time.
+/// The file is read on a thread that may block, by one caller at a time. While a stale token is
+/// read again, the other callers use the old one, and so does the reader if the file system does
+/// not answer in time.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,

@@ -220,9 +220,9 @@ impl<'a> Request<'a> {
 
     /// Sends the request again at most so often.
     ///
-    /// Every request is repeated when the server answers 429 or 503 with `Retry-After`, because it has not executed it then.
-    /// After other failures only a read is repeated: the server may have executed a write, and somebody else may have
-    /// written since.
+    /// Every request is repeated when the server answers 429 or 503 with `Retry-After`, because it
+    /// has not executed it then. After other failures only a read is repeated: the server may have
+    /// executed a write, and somebody else may have written since.
     #[doc(alias = "MaxRetries")]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;

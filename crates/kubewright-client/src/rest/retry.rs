@@ -16,15 +16,17 @@ const LONGEST: Duration = Duration::from_secs(600);
 pub(super) fn after_answer(method: &Method, code: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let code = code.as_u16();
     let asks = code == 429 || code >= 500;
-    // Only these two say that nothing was done. After any other code the server may have executed a write. To repeat that,
-    // even a PUT or DELETE, could overwrite or delete what somebody else has written since.
+    // Only these two say that nothing was done. After any other code the server may have executed a
+    // write. To repeat that, even a PUT or DELETE, could overwrite or delete what somebody else has
+    // written since.
     let safe = is_read(method) || matches!(code, 429 | 503);
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u32>().ok()?;
     let wait = Duration::from_secs(seconds.into());
     (asks && safe && wait <= LONGEST).then_some(wait)
 }
 
-/// As [`after_answer`], where the connection broke before an answer. The server may have executed a write.
+/// As [`after_answer`], where the connection broke before an answer. The server may have executed a
+/// write.
 pub(super) fn after_failure(method: &Method, error: &TransportError) -> Option<Duration> {
     let broken = error.kind() == TransportErrorKind::Disconnected;
     (broken && *method == Method::GET).then_some(Duration::from_secs(1))

@@ -217,9 +217,11 @@ impl Pool {
         Http1::new(stream, &killed).await
     }
 
-    /// Looks at the client certificate, if that is due. With another one, all connections are made anew.
+    /// Looks at the client certificate, if that is due. With another one, all connections are made
+    /// anew.
     ///
-    /// The files are read in a task of their own, so that a caller who gives up does not lose what was read.
+    /// The files are read in a task of their own, so that a caller who gives up does not lose what
+    /// was read.
     async fn check_identity(self: &Arc<Self>) {
         let Some(tls) = &self.connector.tls else { return };
         if tls.check_live() == Change::Identity {
@@ -236,7 +238,8 @@ impl Pool {
         }
     }
 
-    /// Looks at the file of authorities, if that is due. With other ones, new requests use new connections.
+    /// Looks at the file of authorities, if that is due. With other ones, new requests use new
+    /// connections.
     pub(super) async fn check_authority(self: &Arc<Self>) {
         let Some(tls) = self.connector.tls.as_ref().filter(|tls| tls.is_authority_due()) else { return };
         let (pool, tls) = (Arc::clone(self), Arc::clone(tls));
@@ -325,8 +328,8 @@ impl State {
     }
 }
 
-/// Waits for a task that reads files, but not for a file system that does not answer: connections are then made with what is
-/// known, and the task closes them if it finds something else later.
+/// Waits for a task that reads files, but not for a file system that does not answer: connections
+/// are then made with what is known, and the task closes them if it finds something else later.
 async fn reloaded(task: JoinHandle<()>) {
     // A panic in the task has been reported.
     let _ = tokio::time::timeout(RELOAD_WAIT, task).await;

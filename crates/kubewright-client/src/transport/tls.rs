@@ -26,7 +26,8 @@ pub(super) struct Tls {
     live: Option<LiveCertificate>,
     server_name: ServerName<'static>,
     origin: Origin,
-    /// The authorities of the machine, if those are trusted. Read once, since a client is made anew in async code.
+    /// The authorities of the machine, if those are trusted. Read once, since a client is made anew
+    /// in async code.
     native: Option<Arc<RootCertStore>>,
     state: Mutex<State>,
 }
@@ -97,8 +98,8 @@ impl Tls {
         Arc::clone(&self.state().client)
     }
 
-    /// Whether it is time to look at the file of authorities. Says so to one caller only, which then
-    /// [reloads](Self::reload_authority) it; the others go on with what is known.
+    /// Whether it is time to look at the file of authorities. Says so to one caller only, which
+    /// then [reloads](Self::reload_authority) it; the others go on with what is known.
     pub(super) fn is_authority_due(&self) -> bool {
         let is_file = matches!(self.options.authority, Some(CertificateSource::File(_)));
         is_file && is_due(&mut self.state().authority_checked, AUTHORITY_INTERVAL)
@@ -145,14 +146,16 @@ impl Tls {
         self.become_somebody(&mut self.state(), current)
     }
 
-    /// Whether it is time to look at the files of the client certificate, if they may change. Says so to one caller only, which
-    /// then [reloads](Self::reload_identity) them; the others go on with what is known.
+    /// Whether it is time to look at the files of the client certificate, if they may change. Says
+    /// so to one caller only, which then [reloads](Self::reload_identity) them; the others go on
+    /// with what is known.
     pub(super) fn is_identity_due(&self) -> bool {
         let may_change = self.live.is_none() && self.certificate.as_ref().is_some_and(ClientCertificate::is_reloadable);
         may_change && is_due(&mut self.state().identity_checked, IDENTITY_INTERVAL)
     }
 
-    /// Reads the files of the client certificate. What cannot be read or understood changes nothing.
+    /// Reads the files of the client certificate. What cannot be read or understood changes
+    /// nothing.
     pub(super) async fn reload_identity(&self) -> Change {
         let Some(source) = self.certificate.clone() else { return Change::None };
         let entry = self.origin.user.clone();

@@ -7,7 +7,7 @@ use kubewright_core::stream::WatchEvent;
 use kubewright_core::{FieldSelector, Object};
 
 use super::RetryWatcher;
-use crate::api::Api;
+use crate::api::{Api, Scope};
 use crate::error::{Error, Result};
 
 /// How long to wait before an object is looked at anew, where the server has forgotten what happened to it.
@@ -31,7 +31,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// ```
 ///
 /// # Errors
-/// When the server refuses to list or to watch, or the list cannot be had.
+/// When the server refuses to list or to watch, when the list cannot be had, or when what the
+/// server sends cannot be understood. Without a name, and for an object in all namespaces, where
+/// several can have the name.
 #[doc(alias = "wait")]
 #[doc(alias = "ListWatchUntil")]
 pub async fn await_condition<T: Object>(
@@ -39,6 +41,11 @@ pub async fn await_condition<T: Object>(
     name: &str,
     mut condition: impl FnMut(Option<&T>) -> bool,
 ) -> Result<Option<T>> {
+    if name.is_empty() || *api.scope() == Scope::AllNamespaces {
+        let problem =
+            format!("one object is waited for: it needs a name and a namespace, and has {name:?} in {:?}", api.scope());
+        return Err(Error::InvalidRequest(problem));
+    }
     let it = FieldSelector::everything().equals("metadata.name", name);
     loop {
         let list = api.list(&ListOptions::default().fields(it.clone())).await?;
@@ -55,7 +62,9 @@ pub async fn await_condition<T: Object>(
                     return Ok(Some(object));
                 }
                 WatchEvent::Deleted(_) if condition(None) => return Ok(None),
-                WatchEvent::Error(status) if !status.is_expired() => return Err(Error::Status(status)),
+                WatchEvent::Error(status) if !status.is_expired() => {
+                    return Err(events.take_failure().unwrap_or(Error::Status(status)));
+                }
                 _ => {}
             }
         }

@@ -39,7 +39,10 @@ pub fn has_rolled_out<T: Object>() -> impl FnMut(Option<&T>) -> bool {
         let count = |field: &str| at(tree, &["status", field]).and_then(Value::as_i64).unwrap_or_default();
         let wanted = at(tree, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1);
         let updated = count("updatedReplicas");
-        tree.get("status").is_some_and(|status| is_observed(tree, status))
+        // Its controller has not seen an object whose status says nothing.
+        let generation = at(tree, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
+        tree.get("status").is_some()
+            && count("observedGeneration") >= generation
             && updated >= wanted
             && count("replicas") <= updated
             && count("availableReplicas") >= updated
@@ -109,6 +112,9 @@ mod tests {
         ] {
             assert_eq!(has_rolled_out()(Some(&object(3, status.clone()))), wanted, "{status}");
         }
+        let mut new = object(1, json!({}));
+        new.set(&["spec", "replicas"], 0).unwrap();
+        assert!(!has_rolled_out()(Some(&new)), "nobody has looked at it yet");
         let found = object(1, json!({}));
         assert!(
             !is_deleted("1")(Some(&found)) && is_deleted("2")(Some(&found)) && is_deleted::<DynamicObject>("1")(None)

@@ -20,11 +20,12 @@ const MAX_RESTART: Duration = Duration::from_secs(600);
 
 /// The events of a resource from one version on, over as many watches as it takes.
 ///
-/// No event is missed and none comes twice. Bookmarks move the version forward and are not handed on. It ends, with an
-/// [`WatchEvent::Error`] that says why, when the server says in the watch that it no longer remembers the version, when we
-/// may not watch (401 and 403), and when it sends what cannot be understood, which would only come again. All else is tried
-/// again for ever, as in Go: also a 404 or a 410 in place of a watch, which [`until`](super::until) and
-/// [`await_condition`](super::await_condition) take as an answer.
+/// No event is missed and none comes twice. Bookmarks move the version forward and are not handed
+/// on. It ends, with an [`WatchEvent::Error`] that says why, when the server says in the watch that
+/// it no longer remembers the version, when we may not watch (401 and 403), when the request itself
+/// is invalid, and when it sends what cannot be decoded. All else
+/// is tried again for ever, as in Go: also a 404 or a 410 in place of a watch, which
+/// [`until`](super::until) and [`await_condition`](super::await_condition) take as an answer.
 #[derive(Debug)]
 #[doc(alias = "NewRetryWatcher")]
 pub struct RetryWatcher<T> {
@@ -36,6 +37,8 @@ pub struct RetryWatcher<T> {
     next_start: Instant,
     /// Whether any refusal is the end that waiting will not change.
     ends_when_refused: bool,
+    /// Why it ended, if that is nothing that the server has said.
+    failure: Option<Error>,
 }
 
 /// How far the watch of the moment has come.
@@ -54,13 +57,17 @@ impl<T: Object> RetryWatcher<T> {
     ///
     /// # Errors
     /// Without a version, or with version 0: from there a watch begins at a moment of the server's choice, and could not be
-    /// continued without a gap.
+    /// continued without a gap. With initial events: every new watch would send them again.
     pub fn new(api: Api<T>, options: WatchOptions) -> Result<Self> {
         let version = options.resource_version.clone().unwrap_or_default();
         if version.is_empty() || version == "0" {
             let problem = format!(
                 "a watch that is to be continued cannot start from version {version:?}: list first, and start from the version of the list"
             );
+            return Err(Error::InvalidRequest(problem));
+        }
+        if options.send_initial_events == Some(true) {
+            let problem = "a watch that is to be continued cannot send initial events: list first".to_owned();
             return Err(Error::InvalidRequest(problem));
         }
         Ok(RetryWatcher {
@@ -70,6 +77,7 @@ impl<T: Object> RetryWatcher<T> {
             stage: Stage::Closed,
             next_start: Instant::now(),
             ends_when_refused: false,
+            failure: None,
         })
     }
 
@@ -78,6 +86,12 @@ impl<T: Object> RetryWatcher<T> {
     pub(super) fn end_when_refused(mut self) -> Self {
         self.ends_when_refused = true;
         self
+    }
+
+    /// Why it ended, if that is nothing that the server has said: then the event can only say it in
+    /// other words.
+    pub(super) fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
     }
 
     /// The version of the last event: a later watch from here continues this one.
@@ -137,8 +151,9 @@ impl<T: Object> RetryWatcher<T> {
 
     /// Whether there is no use in asking for a watch again.
     fn is_the_end(&self, error: &Error) -> bool {
-        let is_refused = matches!(error, Error::Status(_) | Error::InvalidRequest(_)) && !error.is_retriable();
-        error.is_forbidden() || error.is_unauthorized() || (self.ends_when_refused && is_refused)
+        let is_refused = matches!(error, Error::Status(_)) && !error.is_retriable();
+        let is_invalid = matches!(error, Error::InvalidRequest(_));
+        is_invalid || error.is_forbidden() || error.is_unauthorized() || (self.ends_when_refused && is_refused)
     }
 
     /// Gives the watch up until another time.
@@ -153,12 +168,14 @@ impl<T: Object> RetryWatcher<T> {
     fn end(&mut self, error: Error) -> Option<WatchEvent<T>> {
         self.stage = Stage::Ended;
         let status = match error {
-            Error::Status(status) => status,
-            Error::Decode(error) => Box::new(Status::internal(format!("unable to decode an event: {error}"))),
-            Error::Undecodable(object) => Box::new(Status::internal(format!("{object}: {}", object.error))),
-            other => Box::new(Status::internal(other)),
+            Error::Status(status) => return Some(WatchEvent::Error(status)),
+            Error::Decode(ref error) => Status::internal(format!("unable to decode an event: {error}")),
+            Error::Undecodable(ref object) => Status::internal(format!("{object}: {}", object.error)),
+            Error::InvalidRequest(ref problem) => Status::bad_request(problem.as_str()),
+            ref other => Status::internal(other),
         };
-        Some(WatchEvent::Error(status))
+        self.failure = Some(error);
+        Some(WatchEvent::Error(Box::new(status)))
     }
 }
 

@@ -52,7 +52,12 @@ pub async fn until<T: Object>(
     options: WatchOptions,
     conditions: Vec<Condition<'_, T>>,
 ) -> Result<Option<WatchEvent<T>>, UntilError> {
-    until_on(&mut RetryWatcher::new(api.clone(), options)?.end_when_refused(), conditions).await
+    let mut events = RetryWatcher::new(api.clone(), options)?.end_when_refused();
+    let result = until_on(&mut events, conditions).await;
+    match (result, events.take_failure()) {
+        (Err(UntilError::Failed(_)), Some(error)) => Err(error.into()),
+        (result, _) => result,
+    }
 }
 
 /// As [`until`], on events from anywhere; a watch that just ends is an error.

@@ -15,7 +15,9 @@ const WRITERS: u64 = 4;
 const WRITES: usize = 120;
 
 fn pod(name: &str) -> Pod {
-    let json = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    // No scheduler and no kubelet of the server touches it.
+    let spec = json!({"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]});
+    let json = json!({"metadata": {"name": name}, "spec": spec});
     Decoder::new().json(json.to_string().as_bytes()).unwrap()
 }
 

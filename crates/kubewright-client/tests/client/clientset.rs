@@ -9,20 +9,21 @@ use kubewright_api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenR
 use kubewright_api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
 use kubewright_api::core::v1::{Binding, Pod};
 use kubewright_api::policy::v1::Eviction;
-use kubewright_client::Client;
 use kubewright_client::clientset::LogOptions;
 use kubewright_client::rest::Impersonation;
 use kubewright_client::transport::{Body, ResponseFuture};
+use kubewright_client::{Client, RetryPolicy, retry_on_conflict};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 use kubewright_core::stream::WatchEvent;
-use kubewright_core::{Decoder, Object};
+use kubewright_core::{Decoder, Object, json};
 
 use crate::script::{Script, answer};
 use crate::support::{config_map, test_client};
 
 fn pod(name: &str) -> Pod {
-    let json = format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}}"#);
-    Decoder::new().json(json.as_bytes()).unwrap()
+    // No scheduler and no kubelet of the server touches it.
+    let spec = json!({"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]});
+    Decoder::new().json(json!({"metadata": {"name": name}, "spec": spec}).to_string().as_bytes()).unwrap()
 }
 
 fn deployment(name: &str) -> Deployment {
@@ -69,10 +70,15 @@ async fn a_client_can_speak_for_somebody_else() {
 async fn status_is_written_by_itself() {
     let server = test_client().await;
     let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
-    let mut web = deployments.create(&deployment("web")).await.unwrap();
-    web.status.get_or_insert_default().replicas = Some(2);
-    web.spec.get_or_insert_default().replicas = Some(9);
-    let written = deployments.update_status(&web).await.unwrap();
+    deployments.create(&deployment("web")).await.unwrap();
+    // A controller of the server may write to it as well.
+    let written = retry_on_conflict(RetryPolicy::CONFLICT, async || {
+        let mut web = deployments.get("web").await?;
+        web.status.get_or_insert_default().replicas = Some(2);
+        web.spec.get_or_insert_default().replicas = Some(9);
+        deployments.update_status(&web).await
+    });
+    let written = written.await.unwrap();
     assert_eq!(written.status.as_ref().unwrap().replicas, Some(2));
     assert_eq!(written.spec.as_ref().unwrap().replicas, Some(2), "the rest is passed over");
     let patch = Patch::Merge(br#"{"status":{"readyReplicas":1}}"#.to_vec());
@@ -81,7 +87,7 @@ async fn status_is_written_by_itself() {
     let mut applied = Deployment::default();
     applied.set_name("web");
     applied.status.get_or_insert_default().updated_replicas = Some(1);
-    let applied = deployments.apply_status(&applied, &ApplyOptions::new("m")).await.unwrap();
+    let applied = deployments.apply_status(&applied, &ApplyOptions::new("m").force()).await.unwrap();
     assert_eq!(applied.status.unwrap().updated_replicas, Some(1));
 }
 
@@ -93,10 +99,14 @@ async fn what_scales_is_scaled() {
     }
     let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
     deployments.create(&deployment("web")).await.unwrap();
-    let mut scale = deployments.get_scale("web").await.unwrap();
-    assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(2));
-    scale.spec.get_or_insert_default().replicas = Some(5);
-    deployments.update_scale("web", &scale).await.unwrap();
+    retry_on_conflict(RetryPolicy::CONFLICT, async || {
+        let mut scale = deployments.get_scale("web").await?;
+        assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(2));
+        scale.spec.get_or_insert_default().replicas = Some(5);
+        deployments.update_scale("web", &scale).await
+    })
+    .await
+    .unwrap();
     assert_eq!(deployments.get("web").await.unwrap().spec.unwrap().replicas, Some(5));
     let patch = Patch::Merge(br#"{"spec":{"replicas":7}}"#.to_vec());
     assert_eq!(deployments.patch_scale("web", patch).await.unwrap().spec.unwrap().replicas, Some(7));

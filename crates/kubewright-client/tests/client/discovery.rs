@@ -306,7 +306,8 @@ async fn a_miss_asks_the_server_again() {
     let server = test_client().await;
     let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let definitions = server.client.dynamic(definitions);
-    // The server may be shared, and have other kinds of the usual names. So group and names are of this run alone.
+    // The server may be shared, and have other kinds of the usual names. So group and names are of
+    // this run alone.
     let id = unique().replace('-', "");
     let (group, plural, short, kind) =
         (format!("t{id}.example.com"), format!("foos{id}"), format!("fo{id}"), format!("Foo{id}"));

@@ -1,7 +1,8 @@
 //! Objects without types, metadata alone, and scales of anything.
 
+use kubewright_api::autoscaling::v1::Scale;
 use kubewright_api::core::v1::ConfigMap;
-use kubewright_client::{Api, ScaleClient};
+use kubewright_client::{Api, RetryPolicy, ScaleClient, retry_on_conflict};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch, PatchOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{DynamicObject, GroupResource, GroupVersionKind, GroupVersionResource, Object, Value};
@@ -25,16 +26,25 @@ async fn objects_without_a_type_have_all_verbs() {
     // DY-1
     let server = test_client().await;
     let deployments = server.client.dynamic(DEPLOYMENTS).namespace(server.namespace.as_str());
-    let mut web = deployments.create(&deployment()).await.unwrap();
+    let web = deployments.create(&deployment()).await.unwrap();
     assert_eq!(web.get(&["spec", "replicas"]), Some(Value::Int(2)), "an integer stays one");
-    web.set(&["spec", "replicas"], 3).unwrap();
-    let web = deployments.update(&web).await.unwrap();
+    // A controller of the server may write to it as well.
+    retry_on_conflict(RetryPolicy::CONFLICT, async || {
+        let mut web = deployments.get("web").await?;
+        web.set(&["spec", "replicas"], 3).unwrap();
+        deployments.update(&web).await
+    })
+    .await
+    .unwrap();
     let list = deployments.list(&ListOptions::default()).await.unwrap();
     assert_eq!(list.items.len(), 1);
     assert_eq!((list.items[0].kind.as_str(), list.items[0].name()), ("Deployment", "web"));
-    let mut status = web.clone();
-    status.set(&["status", "replicas"], 3).unwrap();
-    let status = deployments.update_status(&status).await.unwrap();
+    let status = retry_on_conflict(RetryPolicy::CONFLICT, async || {
+        let mut status = deployments.get("web").await?;
+        status.set(&["status", "replicas"], 3).unwrap();
+        deployments.update_status(&status).await
+    });
+    let status = status.await.unwrap();
     assert_eq!(status.get(&["status", "replicas"]), Some(Value::Int(3)));
     if server.serves(&["apps/v1 deployments/scale"]).await {
         let scale = deployments.get_scale("web").await.unwrap();
@@ -112,12 +122,18 @@ async fn anything_that_scales_is_scaled_by_its_name() {
     server.client.dynamic(DEPLOYMENTS).namespace(server.namespace.as_str()).create(&deployment()).await.unwrap();
     let scales = ScaleClient::new(&server.client, server.client.rest_mapper(), server.namespace.as_str());
     let deployments = GroupResource::new("apps", "deployments");
-    let mut scale = scales.get(&deployments, "web").await.unwrap();
-    assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(2));
-    assert_eq!(scale.status.as_ref().unwrap().selector.as_deref(), Some("a=b"));
-    scale.spec.get_or_insert_default().replicas = Some(4);
-    let updated = scales.update(&deployments, &scale).await.unwrap();
-    assert_eq!(updated.spec.unwrap().replicas, Some(4));
+    let mut scale: Scale;
+    loop {
+        scale = scales.get(&deployments, "web").await.unwrap();
+        assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(2));
+        assert_eq!(scale.status.as_ref().unwrap().selector.as_deref(), Some("a=b"));
+        scale.spec.get_or_insert_default().replicas = Some(4);
+        match scales.update(&deployments, &scale).await {
+            // A controller of the server may write to it as well.
+            Err(error) if error.is_conflict() => continue,
+            updated => break assert_eq!(updated.unwrap().spec.unwrap().replicas, Some(4)),
+        }
+    }
     let stale = scales.update(&deployments, &scale).await.unwrap_err();
     assert!(stale.is_conflict(), "{stale}");
     let patch = Patch::Merge(br#"{"spec":{"replicas":1}}"#.to_vec());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_client::transport::{ResponseFuture, Transport};
 use kubewright_client::watch::{Condition, RetryWatcher, UntilError, await_condition, until, until_on};
-use kubewright_client::{Api, Client};
+use kubewright_client::{Api, Client, Error};
 use kubewright_core::Object;
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
@@ -63,6 +63,44 @@ fn a_watch_without_a_version_cannot_be_continued() {
     for options in [WatchOptions::default(), WatchOptions::default().resource_version("0")] {
         assert!(RetryWatcher::new(api.clone(), options).is_err());
     }
+    // Every new watch would send them again.
+    let initial = WatchOptions::default().initial_events().resource_version("5");
+    assert!(RetryWatcher::new(api, initial).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_has_not_said_is_not_told_as_its_answer() {
+    // WT-1, WT-2
+    let from = || WatchOptions::default().resource_version("1");
+    // A namespace that cannot be part of a path is refused here.
+    let script = Script::default();
+    let nowhere = Api::<ConfigMap>::namespaced(&script.client(), "a/b");
+    let mut watcher = RetryWatcher::new(nowhere.clone(), from()).unwrap();
+    let refused = timeout(MINUTE, watcher.next()).await.expect("it is not tried for ever").unwrap();
+    assert!(matches!(&refused, WatchEvent::Error(status) if status.is_bad_request()), "{refused:?}");
+    let failed = until(&nowhere, from(), vec![is("added")]).await.unwrap_err();
+    assert!(matches!(failed, UntilError::Error(Error::InvalidRequest(_))), "{failed:?}");
+    assert!(script.asked().is_empty());
+
+    let surprise = || answer(200, event("SURPRISE", "a", "5"));
+    let script = Script::new([surprise(), list(""), surprise()]);
+    let maps = Api::<ConfigMap>::namespaced(&script.client(), "default");
+    let failed = until(&maps, from(), vec![is("added")]).await.unwrap_err();
+    assert!(matches!(failed, UntilError::Error(Error::Decode(_))), "{failed:?}");
+    let failed = await_condition(&maps, "a", |found| found.is_some()).await.unwrap_err();
+    assert!(matches!(failed, Error::Decode(_)) && !failed.is_retriable(), "{failed:?}");
+}
+
+#[tokio::test]
+async fn one_object_is_waited_for() {
+    let script = Script::default();
+    let everywhere = Api::<ConfigMap>::all(&script.client());
+    let one = Api::<ConfigMap>::namespaced(&script.client(), "default");
+    for (api, name) in [(everywhere, "a"), (one, "")] {
+        let failed = await_condition(&api, name, |found| found.is_none()).await.unwrap_err();
+        assert!(matches!(failed, Error::InvalidRequest(_)), "{failed:?}");
+    }
+    assert!(script.asked().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -170,7 +170,8 @@ async fn a_write_that_the_server_has_taken_before_it_says_good_bye_is_not_repeat
                 let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
                 let Some((_, respond)) = accept(&mut connection).await else { return };
                 count.fetch_add(1, Ordering::Relaxed);
-                // GOAWAY names this stream as the last one that was processed, and the connection ends without an answer.
+                // GOAWAY names this stream as the last one that was processed, and the connection
+                // ends without an answer.
                 connection.abrupt_shutdown(h2::Reason::NO_ERROR);
                 let _ = accept(&mut connection).await;
                 drop((connection, respond));

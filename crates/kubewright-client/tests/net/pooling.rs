@@ -33,7 +33,8 @@ async fn a_real_server_holds_them_as_well() {
     let Some(file) = std::env::var_os("KUBEWRIGHT_TEST_KUBECONFIG") else { return };
     let kubeconfig = LoadingRules::explicit(file).load().expect("it is fine");
     let config = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect("it is fine");
-    // How many streams a connection may have is up to that server; Go's default is 250, and 100 are common.
+    // How many streams a connection may have is up to that server; Go's default is 250, and 100 are
+    // common.
     assert!(hold_a_thousand_watches(&config).await <= 20);
 }
 

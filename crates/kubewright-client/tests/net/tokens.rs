@@ -62,7 +62,7 @@ async fn a_file_system_that_does_not_answer_holds_up_no_request() {
     let transport = config.connect().expect("fine");
     assert_eq!(token_of(&transport).await, "first");
     std::fs::remove_file(directory.path("token")).expect("it is there");
-    // Whoever opens a pipe for reading waits until somebody opens it for writing.
+    // To open a pipe for reading blocks until another thread opens it for writing.
     let pipe = directory.pipe("token");
     pass(Duration::from_secs(60)).await;
     let reading = tokio::spawn({

@@ -142,8 +142,9 @@ async fn apply(
 
 /// Creates a child, or applies it to the one that the parent already controls.
 ///
-/// The cache may be behind, and forced apply takes over whatever has the name. So an object that does not exist is created,
-/// which fails if somebody else is faster, and one that exists is applied to by its uid.
+/// The cache may be behind, and forced apply takes over whatever has the name. So an object that
+/// does not exist is created, which fails if somebody else is faster, and one that exists is
+/// applied to by its uid.
 async fn write(parent: &DynamicObject, mut child: DynamicObject, api: &OwnApi<DynamicObject>) -> Result<(), BoxError> {
     let Some(live) = api.get(child.name(), Freshness::Live).await? else {
         let made = api.untracked().create_with(&child, &CreateOptions::default().field_manager(MANAGER)).await?;

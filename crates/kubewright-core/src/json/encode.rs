@@ -6,10 +6,11 @@ use crate::scheme::{FieldInfo, Flags, Type, TypeInfo};
 
 /// Appends JSON to a buffer.
 ///
-/// By default optional fields are written if they are set, and required fields always, which is what creating and updating
-/// want. [`as_server`](Self::as_server) writes what an API server answers with: Go also writes empty structs
-/// (`"status":{}`), unset times (`"eventTime":null`) and some empty lists, and leaves out zero values that were set in vain.
-/// [`as_apply`](Self::as_apply) also leaves out required fields that were not set.
+/// By default optional fields are written if they are set, and required fields always, which is
+/// what creating and updating want. [`as_server`](Self::as_server) writes what an API server
+/// answers with: Go also writes empty structs (`"status":{}`), unset times (`"eventTime":null`) and
+/// some empty lists, and leaves out zero values that were set in vain. [`as_apply`](Self::as_apply)
+/// also leaves out required fields that were not set.
 pub struct Writer<'w> {
     out: &'w mut Vec<u8>,
     style: Style,
@@ -37,10 +38,11 @@ impl<'w> Writer<'w> {
 
     /// Writes a configuration for server-side apply, which owns every field that it names.
     ///
-    /// A struct that Go or our type holds by value is left out if nothing in it is set. A required number, truth value or text that is
-    /// zero is written only if something else beside it is set, because our types hold it by value: `value: 0` may have
-    /// been meant. Optional fields are written if they are set, also to zero, and so are empty structs that Go holds by a
-    /// pointer, such as `emptyDir: {}`.
+    /// A struct that Go or our type holds by value is left out if nothing in it is set. A required
+    /// number, truth value or text that is zero is written only if something else beside it is set,
+    /// because our types hold it by value: `value: 0` may have been meant. Optional fields are
+    /// written if they are set, also to zero, and so are empty structs that Go holds by a pointer,
+    /// such as `emptyDir: {}`.
     #[must_use]
     pub fn as_apply(mut self) -> Self {
         self.style = Style::Apply;
@@ -266,8 +268,8 @@ fn is_any_set(message: &dyn Message, counts: impl Fn(&FieldInfo) -> bool) -> boo
     })
 }
 
-/// Whether a field is absent, a struct with nothing set that cannot be told from an absent one because Go or our type holds it
-/// by value, or a required value that would be `null`.
+/// Whether a field is absent, a struct with nothing set that cannot be told from an absent one
+/// because Go or our type holds it by value, or a required value that would be `null`.
 fn is_unset(field: &FieldInfo, value: Ref<'_>) -> bool {
     let is_required = field.flags.has(Flags::REQUIRED);
     match value {

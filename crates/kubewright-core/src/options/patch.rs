@@ -80,12 +80,13 @@ impl Patch {
 
     /// The same patch for an object of this version only: if it has another by now, the server answers with a conflict.
     ///
-    /// A JSON patch gets one more operation, which sets the version. A configuration to apply also gets the uid, so that an
-    /// object that was deleted meanwhile is not created again; it must be JSON, not other YAML.
+    /// A JSON patch gets one more operation, which sets the version. A configuration to apply also
+    /// gets the uid, so that an object that was deleted meanwhile is not created again; it must be
+    /// JSON, not other YAML.
     ///
     /// # Errors
-    /// If the object has no version, because it was not read from a server, or if the body of the patch has no place for
-    /// one. The patch would then be unconditional.
+    /// If the object has no version, because it was not read from a server, or if the body of the
+    /// patch has no place for one. The patch would then be unconditional.
     #[doc(alias = "MergeFromWithOptimisticLock")]
     #[inline]
     pub fn if_unchanged(self, object: &impl crate::Object) -> Result<Self, UnconditionalPatch> {

@@ -22,12 +22,13 @@ pub enum Operation {
 impl<K: Object> OwnApi<K> {
     /// Creates the object of this name, or updates it, so that `change` finds nothing to change.
     ///
-    /// `change` gets the object as the cache shows it, at least as fresh as this key's own writes, or a new one. Nothing is
-    /// written if it fails. Call [`set_controller_reference`](crate::ownership::set_controller_reference) in it first, so
+    /// `change` gets the object as the cache shows it, at least as fresh as this key's own writes,
+    /// or a new one. Nothing is written if it fails. Call
+    /// [`set_controller_reference`](crate::ownership::set_controller_reference) in it first, so
     /// that an object of somebody else which has the same name stays as it is.
     ///
-    /// If somebody else has changed the object meanwhile, the server answers with a conflict. Return that error: the
-    /// reconcile is then tried again.
+    /// If somebody else has changed the object meanwhile, the server answers with a conflict.
+    /// Return that error: the reconcile is then tried again.
     ///
     /// # Errors
     /// Those of `change`, of the server, and of a cache that stays behind.
@@ -43,11 +44,13 @@ impl<K: Object> OwnApi<K> {
         self.ensure(name, change, async |_, modified| Ok(self.update(&modified).await?)).await
     }
 
-    /// As [`create_or_update`](Self::create_or_update), with a merge patch of what `change` has changed.
+    /// As [`create_or_update`](Self::create_or_update), with a merge patch of what `change` has
+    /// changed.
     ///
-    /// Other fields may change on the server meanwhile. The patch fails with a conflict if it changes owner references or
-    /// finalizers and the object is no longer as the cache shows it, because a merge patch replaces whole lists. It is invalid
-    /// if another object has taken the name.
+    /// Other fields may change on the server meanwhile. The patch fails with a conflict if it
+    /// changes owner references or finalizers and the object is no longer as the cache shows it,
+    /// because a merge patch replaces whole lists. It is invalid if another object has taken the
+    /// name.
     ///
     /// # Errors
     /// Those of `change`, of the server, and of a cache that stays behind.
@@ -103,8 +106,8 @@ impl<K: Object> OwnApi<K> {
     }
 }
 
-/// A merge patch that is refused if the name now belongs to another object than `object`, or if it would replace a list of
-/// metadata that has changed meanwhile.
+/// A merge patch that is refused if the name now belongs to another object than `object`, or if it
+/// would replace a list of metadata that has changed meanwhile.
 fn guarded(mut patch: Value, object: &impl Object) -> Value {
     let Some(fields) = patch.as_object_mut() else { return patch };
     if !matches!(fields.get("metadata"), Some(Value::Object(_))) {

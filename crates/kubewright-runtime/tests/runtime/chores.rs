@@ -119,7 +119,8 @@ async fn an_object_is_created_then_updated_then_left_alone() {
     assert_eq!((secret.labels().get("value"), secret.annotations().get("seen")), (Some("1"), Some("1")));
 }
 
-/// A controller that keeps a secret for each config map, as the README's does: `delete` says that it is no longer wanted.
+/// A controller that keeps a secret for each config map, as the README's does: `delete` says that
+/// it is no longer wanted.
 fn copies(server: &RunningServer) -> RunnableController {
     controller(server).owns::<Secret>().reconciling(|map, context: Context| async move {
         let secrets = context.api::<Secret>("default");
