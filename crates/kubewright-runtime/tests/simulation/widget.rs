@@ -47,9 +47,11 @@ pub enum Size {
 pub fn definition() -> CustomResourceDefinition {
     let mut definition = Widget::definition();
     for version in &mut definition.spec.versions {
-        let mut schema = JSONSchemaProps::default();
-        schema.type_ = Some("object".into());
-        schema.x_kubernetes_preserve_unknown_fields = Some(true);
+        let schema = JSONSchemaProps {
+            type_: Some("object".into()),
+            x_kubernetes_preserve_unknown_fields: Some(true),
+            ..JSONSchemaProps::default()
+        };
         let validation = CustomResourceValidation { open_apiv3_schema: Some(schema.into()) };
         version.schema = Some(validation.into());
     }
