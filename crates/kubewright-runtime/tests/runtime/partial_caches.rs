@@ -21,8 +21,9 @@ async fn secret(server: &RunningServer, name: &str, colour: &str) {
     Api::<Secret>::namespaced(&server.client(), "default").create(&secret).await.unwrap();
 }
 
-fn paint(secret: &mut Secret, colour: &str) {
+fn paint(secret: &mut Secret, colour: &str) -> Result<(), BoxError> {
     secret.metadata.labels.insert("colour", colour.into());
+    Ok(())
 }
 
 fn colour(secret: Option<Arc<Secret>>) -> String {
@@ -35,7 +36,7 @@ async fn paint_all(map: &ConfigMap, context: &Context, names: &[&str], journal: 
     let wanted = map.data.get("value").map(ToString::to_string).unwrap_or_default();
     let secrets = context.api::<Secret>("default");
     for name in names {
-        let (_, done) = secrets.create_or_update(name, |secret| Ok(paint(secret, &wanted))).await?;
+        let (_, done) = secrets.create_or_update(name, |secret| paint(secret, &wanted)).await?;
         let seen = colour(secrets.get(name, Freshness::AtLeastMyWrites).await?);
         journal.note(format!("{} {name} {wanted}: {done:?}, seen {seen}", context.attempt()));
     }
@@ -237,7 +238,7 @@ async fn a_read_that_promises_freshness_does_not_trust_the_cache_of_an_absent_re
         async move {
             let secrets = context.api::<Secret>("default");
             journal.note(colour(secrets.get("one", Freshness::AtLeastMyWrites).await?));
-            secrets.create_or_update("one", |secret| Ok(paint(secret, "green"))).await?;
+            secrets.create_or_update("one", |secret| paint(secret, "green")).await?;
             Ok(Outcome::Done)
         }
     }));
@@ -256,7 +257,7 @@ async fn a_read_that_promises_freshness_does_not_trust_the_cache_of_an_absent_re
     .await;
     let secrets = Api::<Secret>::namespaced(&server.client(), "default");
     let mut one = secrets.get("one").await.unwrap();
-    paint(&mut one, "red");
+    paint(&mut one, "red").unwrap();
     secrets.update(&one).await.unwrap();
     for expected in ["red", "green"] {
         let start = Instant::now();
