@@ -124,7 +124,9 @@ async fn a_broken_connection_is_retried_for_reads_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_may_have_been_executed_is_not_repeated() {
     // RC-3
-    let first: [(&str, fn() -> Step, usize); 8] = [
+    /// A first answer, and how many attempts follow from it.
+    type Case = (&'static str, fn() -> Step, usize);
+    let first: [Case; 8] = [
         ("lost connection", || Step::Fail(TransportErrorKind::Disconnected), 1),
         ("timeout", || Step::Fail(TransportErrorKind::Timeout), 1),
         ("503 without advice", || busy(503).into(), 1),
