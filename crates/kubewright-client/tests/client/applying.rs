@@ -41,11 +41,11 @@ async fn what_was_applied_is_read_back_changed_and_applied_again() {
     assert_eq!(object.spec.as_ref().unwrap().replicas, Some(5));
     assert_eq!(object.labels().get("other"), Some("theirs"));
 
-    let status = ApplyConfiguration::<Deployment>::new("web").set(&["status", "replicas"], 1).unwrap();
-    // A controller of the server may own the field already.
+    let status = ApplyConfiguration::<Deployment>::new("web").set(&["status", "collisionCount"], 1).unwrap();
+    // A controller of the server may have written the counts of replicas already.
     let object = deployments.apply_status_configuration(&status, &options.clone().force()).await.unwrap();
     let status = ApplyConfiguration::extract_status(&object, "shop").unwrap().unwrap();
-    assert_eq!(status.fields().get(&["status", "replicas"]), Some(Value::Int(1)));
+    assert_eq!(status.fields().get(&["status", "collisionCount"]), Some(Value::Int(1)));
     assert_eq!(status.fields().get(&["spec"]), None);
 }
 

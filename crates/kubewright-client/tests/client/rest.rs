@@ -124,7 +124,7 @@ async fn a_broken_connection_is_retried_for_reads_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_may_have_been_executed_is_not_repeated() {
     // RC-3
-    /// A name, the first response, and the number of requests that follow from it.
+    /// A first answer, and how many attempts follow from it.
     type Case = (&'static str, fn() -> Step, usize);
     let first: [Case; 8] = [
         ("lost connection", || Step::Fail(TransportErrorKind::Disconnected), 1),
