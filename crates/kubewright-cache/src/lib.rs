@@ -48,7 +48,7 @@ pub use factory::{FactoryOptions, InformerHandle, InformerState, NotSynced, Scop
 pub use informer::{
     AddIndexersError, Config, Controller, Event, EventHandler, FilteringHandler, HandlerFuncs, HandlerOptions,
     HandlerRegistration, Informer, InformerOptions, InformerStopped, OnPanic, Overflow, QueueKind, Recreated,
-    SharedIndexInformer, TryProcess,
+    SharedIndexInformer, TryProcess, UnsupportedOption,
 };
 pub use list_watch::ListWatch;
 pub use lister::{Lister, NamespaceLister};

@@ -24,7 +24,6 @@ mod error;
 pub mod flowcontrol;
 mod metadata;
 mod pager;
-mod random;
 #[cfg(feature = "ws")]
 pub mod remote;
 pub mod rest;

@@ -72,7 +72,7 @@ pub async fn retry_on<T, E, F: Future<Output = Result<T, E>>>(
             Err(error) if left > 0 && may_pass(&error) => {}
             done => return done,
         }
-        tokio::time::sleep(pause.mul_f64(1.0 + policy.jitter * crate::random::unit())).await;
+        tokio::time::sleep(pause.mul_f64(1.0 + policy.jitter * fastrand::f64())).await;
         pause = pause.mul_f64(policy.factor);
     }
     unreachable!("the last try returns whatever it gave")

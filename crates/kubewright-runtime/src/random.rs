@@ -1,45 +1,36 @@
-//! Chance for jitter, the same again for the same seed.
+//! Random numbers for jitter and identities, reproducible where a test sets the seed.
 
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// A random uid, as version 4 of RFC 9562 has it.
+/// A random UUID of version 4 (RFC 9562).
 #[inline]
 pub(crate) fn uuid() -> String {
-    // Two states, because one has no more than 64 bits to give.
-    let [high, low] = [Random::new(None).next(), Random::new(None).next()];
-    let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
-    let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-    let (time, node) = (high >> 32, low & 0xffff_ffff_ffff);
-    format!("{time:08x}-{:04x}-{:04x}-{:04x}-{node:012x}", (high >> 16) & 0xffff, high & 0xffff, low >> 48)
+    let bits = fastrand::u128(..) & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let text = format!("{bits:032x}");
+    format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
 }
 
-/// A sequence of numbers as good as random.
+/// A sequence of random numbers that tasks share.
 #[derive(Debug)]
-pub(crate) struct Random(AtomicU64);
+pub(crate) struct Random(Mutex<fastrand::Rng>);
 
 impl Random {
-    /// The sequence of this seed, or one that nobody can foretell.
+    /// The sequence of this seed, or one of its own.
     #[inline]
     pub(crate) fn new(seed: Option<u64>) -> Self {
-        // Each state of the hasher is keyed anew, so that its hash of nothing is as good as random.
-        Random(AtomicU64::new(seed.unwrap_or_else(|| RandomState::new().hash_one(0u8))))
+        Random(Mutex::new(seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)))
     }
 
-    /// The next number of the sequence: SplitMix64.
+    /// The next number of the sequence.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).u64(..)
     }
 
     /// A number from 0 up to 1.
     #[inline]
     pub(crate) fn unit(&self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).f64()
     }
 }
 

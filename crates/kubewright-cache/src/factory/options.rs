@@ -145,8 +145,10 @@ impl FactoryOptions {
         self
     }
 
-    /// How reflectors work: back-off, page size, how long watches last, patience (also with answers that do not begin), streaming lists. What is about objects of one type, or
-    /// about one informer, is passed over: name, resync, transform, expected kind and handler of errors.
+    /// How reflectors work: back-off, page size, duration of watches, patience, streaming lists.
+    ///
+    /// Options about one reflector (name, resync, transform, expected kind, error handler) do not exist
+    /// for the type `()`.
     #[must_use]
     #[inline]
     pub fn reflector(mut self, options: ReflectorOptions<()>) -> Self {

@@ -218,15 +218,27 @@ impl<T: Object> fmt::Debug for Controller<T> {
     }
 }
 
+/// An informer was given an option that it does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an informer that is not shared has no option {option:?}")]
+pub struct UnsupportedOption {
+    /// The name of the option.
+    pub option: &'static str,
+}
+
 /// A store kept in step with the server, and one handler: an informer that is not shared.
 ///
 /// ```
 /// # use kubewright_cache::{Event, Informer, InformerOptions, ListerWatcher};
 /// # use kubewright_core::DynamicObject;
-/// # async fn example(foos: impl ListerWatcher<DynamicObject>, stop: tokio_util::sync::CancellationToken) {
-/// let informer = Informer::new(foos, |event: &Event<_>| println!("{}", event.key()), InformerOptions::default());
+/// # async fn example(
+/// #     foos: impl ListerWatcher<DynamicObject>,
+/// #     stop: tokio_util::sync::CancellationToken,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let print = |event: &Event<_>| println!("{}", event.key());
+/// let informer = Informer::new(foos, print, InformerOptions::default())?;
 /// informer.controller().run(&stop).await;
-/// # }
+/// # Ok(()) }
 /// ```
 #[doc(alias = "NewInformerWithOptions")]
 #[doc(alias = "NewTransformingInformer")]
@@ -241,16 +253,17 @@ impl<T: Object> Informer<T> {
     /// An informer that has not been run. The handler is called from the loop itself, which waits
     /// until it is ready.
     ///
-    /// Metrics are for shared informers: the options [`metrics`](InformerOptions::metrics) and
-    /// [`resource`](InformerOptions::resource) are ignored with a warning.
+    /// # Errors
+    /// If the options ask for [`metrics`](InformerOptions::metrics), or name the
+    /// [`resource`](InformerOptions::resource) for them: only shared informers have metrics.
     pub fn new(
         lister_watcher: impl ListerWatcher<T>,
         handler: impl EventHandler<T>,
         options: InformerOptions<T>,
-    ) -> Self {
+    ) -> Result<Self, UnsupportedOption> {
         let InformerOptions { indexers, mut reflector, resync, queue, recreated, metrics, resource } = options;
         if metrics.is_some() || resource.is_some() {
-            tracing::warn!("an informer that is not shared has no metrics");
+            return Err(UnsupportedOption { option: if metrics.is_some() { "metrics" } else { "resource" } });
         }
         let store = Store::new(indexers);
         let queue: Arc<dyn Queue<T>> = match queue {
@@ -265,7 +278,7 @@ impl<T: Object> Informer<T> {
         }
         let teller = Teller { store: store.clone(), handler: Box::new(handler), recreated, applied: None };
         let controller = Controller::over(queue, Box::new(lister_watcher), Processing::Informer(teller), reflector);
-        Informer { store, controller }
+        Ok(Informer { store, controller })
     }
 
     /// The cache.

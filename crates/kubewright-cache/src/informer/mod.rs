@@ -6,7 +6,7 @@ mod handler;
 mod process;
 mod shared;
 
-pub use controller::{Config, Controller, Informer, TryProcess};
+pub use controller::{Config, Controller, Informer, TryProcess, UnsupportedOption};
 pub use event::Event;
 pub use handler::{EventHandler, FilteringHandler, HandlerFuncs};
 pub use process::Recreated;

@@ -1,6 +1,5 @@
 //! How long a reflector waits before it tries again.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -79,7 +78,7 @@ impl Delays {
         };
         let base = self.next.min(cap);
         self.next = base.mul_f64(self.backoff.factor).min(cap);
-        let delay = base.mul_f64(1.0 + self.backoff.jitter * random());
+        let delay = base.mul_f64(1.0 + self.backoff.jitter * fastrand::f64());
         delay.max(asked.unwrap_or_default().min(ASKED_MAX))
     }
 
@@ -88,12 +87,6 @@ impl Delays {
         self.next = self.backoff.initial;
         self.last_reset = Instant::now();
     }
-}
-
-/// A number from 0 up to 1.
-pub(super) fn random() -> f64 {
-    // The keys of each hasher differ, so that its hash of nothing is as good as random.
-    (RandomState::new().hash_one(0u8) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]

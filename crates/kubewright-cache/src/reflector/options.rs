@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_core::GroupVersionKind;
+use kubewright_core::{GroupVersionKind, Object};
 
 use super::backoff::Backoff;
 use super::error::ReflectorError;
@@ -50,8 +50,8 @@ pub struct ReflectorOptions<T> {
 #[derive(Clone)]
 pub(crate) struct Choices {
     pub(super) name: String,
-    pub(super) resync: Option<Duration>,
-    pub(super) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     pub(super) on_event: Option<Arc<dyn Fn() + Send + Sync>>,
     pub(super) page_size: Option<u32>,
     pub(super) watch_timeout: Duration,
@@ -135,28 +135,6 @@ impl<T> ReflectorOptions<T> {
         ReflectorOptions { choices, transform }
     }
 
-    /// The name in diagnostics. Empty by default.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.choices.name = name.into();
-        self
-    }
-
-    /// Has the store resync once each `period`. Off by default.
-    #[must_use]
-    pub fn resync_every(mut self, period: Duration) -> Self {
-        self.choices.resync = (!period.is_zero()).then_some(period);
-        self
-    }
-
-    /// Asked each time before the store resyncs. By default it always does.
-    #[must_use]
-    #[doc(alias = "ShouldResync")]
-    pub fn should_resync(mut self, should: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.choices.should_resync = Some(Arc::new(should));
-        self
-    }
-
     /// Called for each event of a watch.
     pub(crate) fn on_event(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
         self.choices.on_event = Some(Arc::new(call));
@@ -216,6 +194,48 @@ impl<T> ReflectorOptions<T> {
         self
     }
 
+    /// Reads all objects by lists only, never by a watch that begins with them.
+    #[must_use]
+    #[doc(alias = "WatchListClient")]
+    pub fn without_streaming_lists(mut self) -> Self {
+        self.choices.stream_lists = false;
+        self
+    }
+
+    /// Lists again after each streaming list, and tells of a difference. For tests of servers: it doubles their work.
+    #[must_use]
+    #[doc(alias = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")]
+    pub fn verify_streaming_lists(mut self) -> Self {
+        self.choices.verifies = true;
+        self
+    }
+}
+
+/// Options about one reflector. Those of a factory, `ReflectorOptions<()>`, are for all of its
+/// reflectors and do not have them.
+impl<T: Object> ReflectorOptions<T> {
+    /// The name in diagnostics. Empty by default.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.choices.name = name.into();
+        self
+    }
+
+    /// Has the store resync once each `period`. Off by default.
+    #[must_use]
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.choices.resync = (!period.is_zero()).then_some(period);
+        self
+    }
+
+    /// Asked each time before the store resyncs. By default it always does.
+    #[must_use]
+    #[doc(alias = "ShouldResync")]
+    pub fn should_resync(mut self, should: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.choices.should_resync = Some(Arc::new(should));
+        self
+    }
+
     /// Calls `handler` with each error, as [`ErrorHandler`] says. It is called from the reflector's
     /// task, so it must be quick. A panic in it is logged and ignored. Errors are logged in any
     /// case.
@@ -231,22 +251,6 @@ impl<T> ReflectorOptions<T> {
     #[doc(alias = "SetTransform")]
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
-        self
-    }
-
-    /// Reads all objects by lists only, never by a watch that begins with them.
-    #[must_use]
-    #[doc(alias = "WatchListClient")]
-    pub fn without_streaming_lists(mut self) -> Self {
-        self.choices.stream_lists = false;
-        self
-    }
-
-    /// Lists again after each streaming list, and tells of a difference. For tests of servers: it doubles their work.
-    #[must_use]
-    #[doc(alias = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")]
-    pub fn verify_streaming_lists(mut self) -> Self {
-        self.choices.verifies = true;
         self
     }
 

@@ -11,7 +11,7 @@ use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::{Failure, random};
+use super::backoff::Failure;
 use super::intake::{Heard, Intake, Pressure, Purpose};
 use super::rounds::Shared;
 use super::{HealthState, ReflectorError};
@@ -210,7 +210,7 @@ impl Shared {
     }
 
     fn watch_options(&self, version: &str) -> WatchOptions {
-        let timeout = self.choices.watch_timeout.mul_f64(1.0 + random());
+        let timeout = self.choices.watch_timeout.mul_f64(1.0 + fastrand::f64());
         WatchOptions::default().resource_version(version).timeout_seconds(timeout.as_secs() as u32)
     }
 

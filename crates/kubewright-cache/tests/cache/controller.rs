@@ -68,7 +68,7 @@ async fn an_informer_of_ones_own_tells_one_handler() {
     ["a", "b", "c"].iter().for_each(|name| server.put(name));
     let log = Log::default();
     let options = InformerOptions::default().resync_every(Duration::from_secs(30));
-    let informer = Informer::new(server.clone(), logging(&log), options);
+    let informer = Informer::new(server.clone(), logging(&log), options).unwrap();
     let stop = CancellationToken::new();
     let (ran, ()) = tokio::join!(timeout(Duration::from_secs(600), informer.controller().run(&stop)), async {
         sleep(Duration::from_secs(1)).await;
@@ -97,7 +97,7 @@ async fn an_informer_of_ones_own_waits_for_its_handler() {
     let server = Live::new();
     ["a", "b", "c"].iter().for_each(|name| server.put(name));
     let (sender, mut events) = mpsc::channel(1);
-    let informer = Informer::new(server.clone(), sender, InformerOptions::default());
+    let informer = Informer::new(server.clone(), sender, InformerOptions::default()).unwrap();
     let stop = CancellationToken::new();
     let (ran, ()) = tokio::join!(timeout(Duration::from_secs(600), informer.controller().run(&stop)), async {
         sleep(Duration::from_secs(1)).await;
@@ -131,7 +131,7 @@ async fn a_panic_costs_the_handler_of_ones_own_one_event() {
         "b" => panic!("no b"),
         _ => told(event),
     };
-    let informer = Arc::new(Informer::new(server.clone(), handler, InformerOptions::default()));
+    let informer = Arc::new(Informer::new(server.clone(), handler, InformerOptions::default()).unwrap());
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let (informer, stop) = (informer.clone(), stop.clone());
@@ -157,7 +157,7 @@ async fn an_informer_of_ones_own_that_lost_some_of_its_list_has_not_synced() {
     });
     let log = Log::default();
     let options = InformerOptions::default().indexers(indexers);
-    let informer = Arc::new(Informer::new(server.clone(), logging(&log), options));
+    let informer = Arc::new(Informer::new(server.clone(), logging(&log), options).unwrap());
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let (informer, stop) = (informer.clone(), stop.clone());
@@ -197,7 +197,7 @@ async fn an_informer_uses_the_queue_of_its_options() {
     ] {
         let script = Script::new([listed("10", "a@1 b@2"), watched("~a@11 ?-b@12 +c@13 =20")]);
         let log = Log::default();
-        let informer = Informer::new(script, logging(&log), InformerOptions::default().queue(queue));
+        let informer = Informer::new(script, logging(&log), InformerOptions::default().queue(queue)).unwrap();
         let stop = CancellationToken::new();
         let _ = timeout(Duration::from_secs(1), informer.controller().run(&stop)).await;
         assert_eq!(taken(&log).join(" "), expected, "{queue:?}");

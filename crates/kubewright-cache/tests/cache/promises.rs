@@ -1,10 +1,13 @@
 //! Promises of informers about time and order: what is waited for, what is dropped, and how far ahead the cache may be.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use kubewright_cache::{Event, HandlerOptions, InformerOptions, SharedIndexInformer};
-use kubewright_core::DynamicObject;
+use kubewright_cache::{
+    Event, HandlerOptions, Informer, InformerOptions, ReflectorOptions, SharedIndexInformer, UnsupportedOption,
+};
+use kubewright_core::{DynamicObject, GroupVersionResource};
 use tokio::time::{sleep, timeout};
 
 use crate::informer::{Log, Running, informer, logging, shown, taken};
@@ -93,4 +96,38 @@ async fn who_asks_at_the_end_learns_whether_it_had_synced() {
     let running = Running::start(never.clone());
     let (asked, ()) = tokio::join!(async { never.synced().await || handler.synced().await }, running.stop());
     assert!(!asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_that_the_reflector_options_ask_for_reaches_the_handlers_of_a_shared_informer() {
+    // RE-17
+    let server = Live::new();
+    server.put("a");
+    let allowed = Arc::new(AtomicBool::new(true));
+    let asked = allowed.clone();
+    let reflector = ReflectorOptions::default()
+        .resync_every(Duration::from_secs(10))
+        .should_resync(move || asked.load(Ordering::Relaxed));
+    let informer = SharedIndexInformer::new(server, InformerOptions::default().reflector(reflector));
+    let resyncs = Arc::new(AtomicUsize::new(0));
+    let counted = resyncs.clone();
+    let count = move |event: &Event<DynamicObject>| {
+        counted.fetch_add(usize::from(event.is_reminder()), Ordering::Relaxed);
+    };
+    informer.add_handler(count).unwrap();
+    let running = Running::start(informer);
+    sleep(Duration::from_secs(25)).await;
+    assert_eq!(resyncs.load(Ordering::Relaxed), 2);
+    allowed.store(false, Ordering::Relaxed);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(resyncs.load(Ordering::Relaxed), 2, "`should_resync` said no");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_option_that_an_informer_does_not_have_is_an_error() {
+    let foos = GroupVersionResource::new("example.com", "v1", "foos");
+    let options = InformerOptions::<DynamicObject>::default().resource(foos);
+    let refused = Informer::new(Live::new(), |_: &Event<DynamicObject>| {}, options).err();
+    assert_eq!(refused, Some(UnsupportedOption { option: "resource" }));
 }

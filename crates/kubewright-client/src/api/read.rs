@@ -3,12 +3,13 @@
 use std::pin::{Pin, pin};
 
 use http::Method;
+use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{GetOptions, ListOptions, WatchOptions};
 use kubewright_core::{Object, ObjectList};
 use tokio::time::timeout_at;
 
 use super::{Api, ListStream, WatchStream, accepting};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::transport::{TransportError, TransportErrorKind};
 
 impl<T: Object> Api<T> {
@@ -21,12 +22,16 @@ impl<T: Object> Api<T> {
         self.get_with(name, &GetOptions::default()).await
     }
 
-    /// The object of this name, or `None` if there is none.
+    /// The object of this name, or `None` if the API server says that there is none.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get). A 404 that does not name the object is an error as well: it comes
+    /// from a server without the resource, or from a proxy, and says nothing about the object.
     #[doc(alias = "IgnoreNotFound")]
     pub async fn get_opt(&self, name: &str) -> Result<Option<T>> {
         match self.get(name).await {
             Ok(object) => Ok(Some(object)),
-            Err(error) if error.is_not_found() => Ok(None),
+            Err(Error::Status(status)) if says_absent(&status, name) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -83,4 +88,11 @@ impl<T: Object> Api<T> {
         let answer = self.endpoint.watch(options, T::HAS_PROTOBUF).await?;
         Ok(answer.map_or_else(WatchStream::ended, WatchStream::new))
     }
+}
+
+/// Whether a `Status` of the API server says that there is no object of this name.
+fn says_absent(status: &Status, name: &str) -> bool {
+    let named = status.details.as_ref().and_then(|details| details.name.as_deref());
+    // The client itself makes a `Status` of a body that is none, and names the object there.
+    status.is_not_found() && named == Some(name) && !status.is_unexpected_server_error()
 }

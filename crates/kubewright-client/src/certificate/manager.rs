@@ -245,7 +245,7 @@ impl Shared {
                 }
                 tries += 1;
                 if tries < GROWING_TRIES {
-                    sleep(pause.mul_f64(1.0 + JITTER * crate::random::unit())).await;
+                    sleep(pause.mul_f64(1.0 + JITTER * fastrand::f64())).await;
                     pause *= 2;
                 } else {
                     sleep(LAST_PAUSE).await;
@@ -266,7 +266,7 @@ impl Shared {
 
     /// Waits until the next certificate should be asked for.
     async fn due(&self) {
-        let chance = crate::random::unit();
+        let chance = fastrand::f64();
         let mut template = self.template.subscribe();
         loop {
             template.mark_unchanged();

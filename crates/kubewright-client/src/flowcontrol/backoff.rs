@@ -63,7 +63,7 @@ impl<K: Hash + Eq> Backoff<K> {
     pub fn fail(&mut self, key: K) -> Duration {
         let now = Instant::now();
         let (initial, maximum, jitter, expires_after) = (self.initial, self.maximum, self.jitter, self.expires_after);
-        let extra = |pause: Duration| pause.mul_f64(jitter * crate::random::unit());
+        let extra = |pause: Duration| pause.mul_f64(jitter * fastrand::f64());
         let entry = self.entry_of.entry(key).or_insert(Entry { pause: Duration::ZERO, failed_at: now });
         let expired = now.saturating_duration_since(entry.failed_at) > expires_after;
         entry.pause = match entry.pause {

@@ -385,3 +385,16 @@ async fn metrics_tell_of_each_attempt() {
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
     assert!(text.contains(r#"rest_client_requests_total{code="200",method="GET",host="here"} 1"#), "{text}");
 }
+
+#[tokio::test]
+async fn only_a_404_that_names_the_object_says_that_there_is_none() {
+    let named = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,
+        "message":"pods \"web\" not found","details":{"name":"web","kind":"pods"}}"#;
+    let no_resource = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,
+        "message":"the server could not find the requested resource","details":{}}"#;
+    for (body, is_absent) in [(named, true), (no_resource, false), ("404 page not found", false)] {
+        let script = Script::new([answer(404, body)]);
+        let found = Api::<Pod>::namespaced(&script.client(), "default").get_opt("web").await;
+        assert_eq!(matches!(found, Ok(None)), is_absent, "{body}: {found:?}");
+    }
+}

@@ -13,7 +13,10 @@ mod view;
 mod widget;
 mod world;
 
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -87,15 +90,34 @@ fn caches_handlers_and_controllers_agree_with_the_server_after_every_history() {
         tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_writer(std::io::stdout).init();
     }
     let first = number("KUBEWRIGHT_SEED", 1);
-    for seed in first..first + number("KUBEWRIGHT_HISTORIES", 1000) {
-        // The jitter of caches and electors comes from here.
-        fastrand::seed(seed);
-        let truth = Truth::default();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(seed, &truth))));
-        if let Err(panic) = played {
-            println!("KUBEWRIGHT_SEED={seed} KUBEWRIGHT_HISTORIES=1 fails after\n{}", truth.story());
-            resume_unwind(panic);
+    let end = first + number("KUBEWRIGHT_HISTORIES", 1000);
+    let next = AtomicU64::new(first);
+    let has_failed = AtomicBool::new(false);
+    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                let seeds = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+                for seed in seeds.take_while(|seed| *seed < end && !has_failed.load(Ordering::Relaxed)) {
+                    if let Err(panic) = catch_unwind(|| play_alone(seed)) {
+                        has_failed.store(true, Ordering::Relaxed);
+                        resume_unwind(panic);
+                    }
+                }
+            });
         }
+    });
+}
+
+/// Plays one history in its own simulated time.
+fn play_alone(seed: u64) {
+    // The jitter of caches and electors comes from here.
+    fastrand::seed(seed);
+    let truth = Truth::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(seed, &truth))));
+    if let Err(panic) = played {
+        println!("KUBEWRIGHT_SEED={seed} KUBEWRIGHT_HISTORIES=1 fails after\n{}", truth.story());
+        resume_unwind(panic);
     }
 }

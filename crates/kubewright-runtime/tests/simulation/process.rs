@@ -201,6 +201,11 @@ impl Operator {
             self.truth.reconciled(&key, Some(widget.resource_version()));
             return Ok(Outcome::Done);
         }
+        // Caches of two kinds are not equally fresh: only the server can say that the widget is gone.
+        let widgets = context.api::<Widget>(key.namespace());
+        if widgets.get(key.name(), Freshness::Live).await?.is_some() {
+            return Err("the cache does not show the widget yet".into());
+        }
         if let Some(map) = maps.get(key.name(), Freshness::AtLeastMyWrites).await?
             && let Some(uid) = map.annotations().get(MIRROR)
         {

@@ -104,7 +104,7 @@ impl<T: Object> SharedIndexInformer<T> {
         let (metrics, name) = options.metrics.unzip();
         let labels = Labels { name: name.unwrap_or_default(), resource: options.resource };
         let shared = Arc::new(Shared {
-            processor: Arc::new(Processor::new(queue, options.resync, labels)),
+            processor: Arc::new(Processor::new(queue, options.resync.or(options.reflector.choices.resync), labels)),
             store,
             sources: Mutex::new(Some((sources, options.reflector))),
             reflectors: OnceLock::new(),

@@ -91,13 +91,15 @@ impl<T: Object> Upstream for Shared<T> {
         }
         let mut options = options.on_event(processor.lets_go());
         let period = processor.enter();
+        let chosen = options.choices.should_resync.take();
+        let is_due = processor.asks_for_resync();
+        let asks = move || chosen.as_ref().is_none_or(|chosen| chosen()) && is_due();
         if sources.len() == 1 {
-            options = options.resync_every(period).should_resync(processor.asks_for_resync());
+            options = options.resync_every(period).should_resync(asks);
         } else {
             // No single namespace may decide, for it may not be readable: see `resyncs`.
             options = options.resync_every(Duration::ZERO);
-            let asks = Box::new(processor.asks_for_resync());
-            self.resync.get_or_init(|| Resync { period, asks, queue: processor.queue.clone() });
+            self.resync.get_or_init(|| Resync { period, asks: Box::new(asks), queue: processor.queue.clone() });
         }
         let reflectors = sources.into_iter().map(|(namespace, lister_watcher)| {
             let options = options.of_namespace(&namespace);
