@@ -240,6 +240,7 @@ impl World {
             number => Cut::Error([403, 410, 429, 500][number as usize - 4]),
         };
         self.truth.trace(format!("cut the streams of replica {replica}: {cut:?}"));
+        self.may_wait_long |= matches!(cut, Cut::Error(403 | 429));
         self.replicas[replica].network.cut(cut);
     }
 
