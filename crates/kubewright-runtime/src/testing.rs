@@ -12,6 +12,10 @@
 //! let cluster = TestCluster::start().await?;
 //! let mut manager = cluster.manager();
 //! manager.add(manager.controller::<ConfigMap>("label").reconciling(|map, context: Context| async move {
+//!     // Only maps that ask for it: a cluster has others, which belong to somebody else.
+//!     if map.labels().get("example.com/mark").is_none() {
+//!         return Ok(Outcome::Done);
+//!     }
 //!     let mut map = (*map).clone();
 //!     map.metadata.labels.insert("seen", "yes".into());
 //!     context.api::<ConfigMap>(map.namespace()).update(&map).await?;
@@ -22,6 +26,7 @@
 //! let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "default");
 //! let mut map = ConfigMap::default();
 //! map.set_name("a");
+//! map.metadata.labels.insert("example.com/mark", "yes".into());
 //! maps.create(&map).await?;
 //! running.until_idle().await;
 //! assert_eq!(maps.get("a").await?.labels().get("seen"), Some("yes"));

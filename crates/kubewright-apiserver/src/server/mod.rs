@@ -150,7 +150,7 @@ impl ApiServer {
     /// default.
     ///
     /// Every client that reaches the address then has all rights. With [`tokens`](Self::tokens),
-    /// anybody who reads the traffic can use the tokens in it.
+    /// anybody with access to the traffic can use the tokens in it.
     #[must_use]
     pub fn plain_http_beyond_loopback(mut self) -> Self {
         self.plain_beyond_loopback = true;

@@ -147,8 +147,8 @@ impl FactoryOptions {
 
     /// How reflectors work: back-off, page size, duration of watches, patience, streaming lists.
     ///
-    /// Options about one reflector (name, resync, transform, expected kind, error handler) do not exist
-    /// for the type `()`.
+    /// Options about one reflector (name, resync, transform, expected kind, error handler) do not
+    /// exist for the type `()`.
     #[must_use]
     #[inline]
     pub fn reflector(mut self, options: ReflectorOptions<()>) -> Self {

@@ -12,7 +12,6 @@ mod view;
 mod workloads;
 
 use std::error::Error;
-use std::io::IsTerminal;
 
 use clap::Args;
 use kubewright_controllers::{ControllerSet, NodeOptions};
@@ -22,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::apiserver::{self, announce, start};
 use crate::progress;
 use crate::signals::Signals;
+use screen::Screen;
 use story::Story;
 
 /// What `up` takes besides what the server takes.
@@ -61,7 +61,7 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
     let context = controllers.context().clone();
     announce(&options.server, &server)?;
 
-    let is_live = std::io::stdout().is_terminal() && !options.plain && !verbosity.is_quiet();
+    let is_live = Screen::is_possible() && !options.plain && !verbosity.is_quiet();
     let (stop, mut onlookers) = (CancellationToken::new(), JoinSet::new());
     let story = Story::new(is_live);
     if is_live {

@@ -1,6 +1,6 @@
 //! A terminal that is drawn on as a whole, and given back as it was.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
 /// How text looks.
@@ -89,13 +89,37 @@ pub struct Screen {
 }
 
 impl Screen {
+    /// Whether standard output is a terminal that obeys escape sequences.
+    pub fn is_possible() -> bool {
+        let term = std::env::var("TERM").unwrap_or_default();
+        io::stdout().is_terminal() && !matches!(term.as_str(), "" | "dumb")
+    }
+
     /// Takes the terminal.
     pub fn open() -> io::Result<Self> {
         let mut screen = Screen { out: io::stdout(), size: size() };
-        // The other page, without a cursor, and without lines that run over.
-        screen.out.write_all(b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
-        screen.out.flush()?;
+        screen.take()?;
         Ok(screen)
+    }
+
+    fn take(&mut self) -> io::Result<()> {
+        // The other page, without a cursor, and without lines that run over.
+        self.out.write_all(b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
+        self.out.flush()
+    }
+
+    fn give_back(&mut self) -> io::Result<()> {
+        self.out.write_all(b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")?;
+        self.out.flush()
+    }
+
+    /// Gives the terminal back, stops the process as SIGTSTP would, and takes the terminal again when
+    /// the user continues the process.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        self.give_back()?;
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+        self.resize();
+        self.take()
     }
 
     /// Asks again how large the terminal is.
@@ -120,8 +144,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = self.out.write_all(b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
-        let _ = self.out.flush();
+        let _ = self.give_back();
     }
 }
 

@@ -54,6 +54,8 @@ pub async fn show(shown: Shown, stop: &CancellationToken) -> io::Result<()> {
     let following = tokio::spawn(news::follow(shown.context.client().clone(), sender));
     let workloads = Workloads::new(shown.context.factory());
     let mut resized = signal(SignalKind::window_change())?;
+    // Ctrl-Z.
+    let mut suspended = signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
     log::keep();
     let (mut screen, start) = (Screen::open()?, Instant::now());
     let (mut news, mut speeds, mut frames) = (VecDeque::new(), Speeds::default(), interval(FRAME));
@@ -61,6 +63,7 @@ pub async fn show(shown: Shown, stop: &CancellationToken) -> io::Result<()> {
         tokio::select! {
             () = stop.cancelled() => break Ok(()),
             _ = resized.recv() => screen.resize(),
+            _ = suspended.recv() => if let Err(error) = screen.suspend() { break Err(error) },
             Some(one) = receiver.recv() => {
                 if news.len() >= 100 {
                     news.pop_front();

@@ -1,15 +1,15 @@
 //! What `up` shows: the story of `--demo`, log lines, and a picture in a terminal.
 
-use std::io::Read;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
 use kubewright_api::apps::v1::{Deployment, ReplicaSet};
 use kubewright_api::core::v1::Pod;
 use kubewright_client::Api;
 use kubewright_core::options::ListOptions;
 
-use crate::process::{Cluster, PATIENCE};
+use crate::process::{Cluster, PATIENCE, Scratch};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_tells_what_really_happens() {
@@ -54,37 +54,108 @@ fn lines_tell_of_caches_and_of_the_end_and_quiet_means_quiet() {
     assert_eq!((status.code(), rest.as_str()), (Some(0), ""));
 }
 
-#[test]
-#[allow(clippy::print_stderr)]
-fn a_terminal_shows_a_picture_and_is_given_back() {
-    // `script` of util-linux gives a process a terminal, and writes down what it shows.
-    let is_there = Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !is_there {
-        eprintln!("SKIPPED: the live view, because there is no `script` of util-linux on this machine");
-        return;
+/// `up` in a terminal.
+struct Terminal {
+    process: Child,
+    keys: ChildStdin,
+    out: ChildStdout,
+    pid: Scratch,
+    shown: String,
+}
+
+impl Terminal {
+    /// Starts it; none if this machine has no program that gives a process a terminal.
+    #[allow(clippy::print_stderr)]
+    fn start(term: &str) -> Option<Self> {
+        // `script` of util-linux gives a process a terminal, and writes down what it shows.
+        let is_there = Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success());
+        if !is_there {
+            eprintln!("SKIPPED: the live view, because there is no `script` of util-linux on this machine");
+            return None;
+        }
+        let pid = Scratch::new("pid");
+        let kubewright = env!("CARGO_BIN_EXE_kubewright");
+        let up = format!("echo $$ > {}; exec {kubewright} up --listen 127.0.0.1:0", pid.path());
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--flush", "--command", &up, "/dev/null"]).env("TERM", term);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is there");
+        let keys = process.stdin.take().expect("piped");
+        let out = process.stdout.take().expect("piped");
+        Some(Terminal { process, keys, out, pid, shown: String::new() })
     }
-    let up = format!("exec {} up --listen 127.0.0.1:0", env!("CARGO_BIN_EXE_kubewright"));
-    let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--flush", "--command", &up, "/dev/null"]);
-    let mut terminal = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is there");
-    let mut keys = terminal.stdin.take().expect("piped");
-    let mut out = terminal.stdout.take().expect("piped");
-    let (mut shown, start, mut is_told) = (String::new(), Instant::now(), false);
-    let mut piece = [0; 4096];
-    while let Ok(length @ 1..) = out.read(&mut piece) {
-        shown.push_str(&String::from_utf8_lossy(&piece[..length]));
-        assert!(start.elapsed() < PATIENCE, "{shown}");
-        let is_drawn = shown.contains("CONTROLLERS") && shown.contains("service-accounts") && shown.contains("pods");
-        if is_drawn && !is_told {
-            is_told = true;
-            // Ctrl-C as it is typed: the terminal makes a signal of it.
-            std::io::Write::write_all(&mut keys, b"\x03").expect("it listens");
+
+    /// Reads until what was shown since the last time has all of these texts.
+    fn until_it_shows(&mut self, texts: &[&str]) {
+        let (before, start) = (self.shown.len(), Instant::now());
+        let mut piece = [0; 4096];
+        while !texts.iter().all(|text| self.shown[before..].contains(text)) {
+            assert!(start.elapsed() < PATIENCE, "it never shows {texts:?}: {}", self.shown);
+            let length = self.out.read(&mut piece).expect("it is ours");
+            assert!(length > 0, "it ended before it showed {texts:?}: {}", self.shown);
+            self.shown.push_str(&String::from_utf8_lossy(&piece[..length]));
         }
     }
-    let status = terminal.wait().expect("it is our child");
-    assert!(status.success(), "{status}: {shown}");
-    assert!(shown.contains("ready https://127.0.0.1:"), "{shown}");
-    let (taken, given) = (shown.find("\x1b[?1049h"), shown.rfind("\x1b[?25h\x1b[?1049l"));
-    assert!(taken.is_some() && taken < given, "the terminal is as it was");
-    assert!(start.elapsed() > Duration::ZERO && !shown[given.unwrap_or_default()..].contains("CONTROLLERS"));
+
+    fn press(&mut self, key: &[u8]) {
+        self.keys.write_all(key).expect("it listens");
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = std::fs::read_to_string(&self.pid.0).expect("the shell has written it");
+        let sent = Command::new("kill").args([&format!("-{name}"), pid.trim()]).status().expect("there is a kill");
+        assert!(sent.success(), "it runs");
+    }
+
+    /// Waits for a clean end, and returns all that was shown.
+    fn end(mut self) -> String {
+        let mut rest = Vec::new();
+        self.out.read_to_end(&mut rest).expect("it is ours");
+        self.shown.push_str(&String::from_utf8_lossy(&rest));
+        let status = self.process.wait().expect("it is our child");
+        assert!(status.success(), "{status}: {}", self.shown);
+        self.shown
+    }
+}
+
+const TAKEN: &str = "\x1b[?1049h";
+const GIVEN_BACK: &str = "\x1b[?25h\x1b[?1049l";
+
+#[test]
+fn a_terminal_shows_a_picture_and_is_given_back_however_the_command_ends() {
+    // Ctrl-C and Ctrl-\ as they are typed: the terminal makes signals of them.
+    for end in [&b"\x03"[..], b"\x1c", b"HUP"] {
+        let Some(mut terminal) = Terminal::start("xterm") else { return };
+        terminal.until_it_shows(&["ready https://127.0.0.1:", "CONTROLLERS", "service-accounts", "pods"]);
+        if end == b"HUP" {
+            terminal.signal("HUP");
+        } else {
+            terminal.press(end);
+        }
+        let shown = terminal.end();
+        let (taken, given) = (shown.find(TAKEN), shown.rfind(GIVEN_BACK));
+        assert!(taken.is_some() && taken < given, "the terminal is as it was");
+        assert!(!shown[given.unwrap_or_default()..].contains("CONTROLLERS"));
+    }
+}
+
+#[test]
+fn a_command_that_is_suspended_gives_the_terminal_back_until_it_goes_on() {
+    let Some(mut terminal) = Terminal::start("xterm") else { return };
+    terminal.until_it_shows(&["CONTROLLERS"]);
+    terminal.press(b"\x1a");
+    terminal.until_it_shows(&[GIVEN_BACK]);
+    terminal.signal("CONT");
+    terminal.until_it_shows(&[TAKEN, "CONTROLLERS"]);
+    terminal.press(b"\x03");
+    let shown = terminal.end();
+    assert!(shown.rfind(TAKEN) < shown.rfind(GIVEN_BACK), "the terminal is as it was");
+}
+
+#[test]
+fn a_dumb_terminal_gets_plain_lines() {
+    let Some(mut terminal) = Terminal::start("dumb") else { return };
+    terminal.until_it_shows(&["ready https://127.0.0.1:", "caches are complete"]);
+    terminal.press(b"\x03");
+    let shown = terminal.end();
+    assert!(!shown.contains('\x1b'), "{shown:?}");
 }

@@ -13,7 +13,8 @@ use crate::meta::v1::{Status, StatusCause, StatusDetails};
 use crate::quote::Quoted;
 use crate::{GroupKind, GroupResource, List, Str};
 
-/// Causes of an invalid object that are listed. An array of a request can have a hundred thousand wrong items.
+/// Causes of an invalid object that are listed. An array of a request can have a hundred thousand
+/// wrong items.
 const MAX_CAUSES: usize = 100;
 
 /// Constructors of the usual failures, in the server's own words.
@@ -94,7 +95,8 @@ impl Status {
         Status { details: Some(details.into()), ..Status::failure(StatusReason::Conflict, message) }
     }
 
-    /// 422: the object breaks rules of its kind, one cause for each. Causes beyond the first hundred are counted only.
+    /// 422: the object breaks rules of its kind, one cause for each. Causes beyond the first
+    /// hundred are counted only.
     ///
     /// ```
     /// use kubewright_core::{GroupKind, meta::v1::{Status, StatusCause}};

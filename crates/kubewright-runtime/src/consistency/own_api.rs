@@ -85,9 +85,9 @@ impl<K: Object> OwnApi<K> {
     ///
     /// Objects outside of the controller's caches are read from the server: types that it does not
     /// watch, other namespaces, and objects that a selector or the shards of other replicas leave
-    /// out. So is a type whose cache is not complete, and an object that the cache could not decode. With
-    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) this also holds for a cache that no longer
-    /// follows the server.
+    /// out. So is a type whose cache is not complete, and an object that the cache could not
+    /// decode. With [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) this also holds for a cache
+    /// that no longer follows the server.
     ///
     /// # Errors
     /// If the server cannot be asked, or the cache stays behind what was written.
@@ -217,7 +217,8 @@ impl<K: Object> OwnApi<K> {
         informer.has_synced().then(|| informer.clone())
     }
 
-    /// Whether the cache could decode all objects of the namespace. Otherwise a list of it would lack some.
+    /// Whether the cache could decode all objects of the namespace. Otherwise a list of it would
+    /// lack some.
     fn decodes_all(&self, informer: &InformerHandle<K>) -> bool {
         let namespace = self.namespace();
         let snapshot = informer.store().snapshot();

@@ -253,8 +253,9 @@ impl<T: Object> Controller<T> {
 
     /// The same with a reconciler of keys, which is also told of objects that are gone.
     ///
-    /// In both cases an object that the cache could not decode or transform is not reconciled, because
-    /// what the cache has of it is stale. That counts as a failure, and is tried again with back-off.
+    /// In both cases an object that the cache could not decode or transform is not reconciled,
+    /// because what the cache has of it is stale. That counts as a failure, and is tried again with
+    /// back-off.
     #[doc(alias = "Reconciler")]
     pub fn reconciling_keys<F, R>(self, reconcile: F) -> RunnableController
     where

@@ -1,4 +1,4 @@
-//! What has to hold after a quiet period.
+//! The invariants that hold after a quiet period.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ struct Expected {
     size: Option<i64>,
 }
 
-/// What is wrong in the caches: they have to hold what the server has.
+/// Differences between the caches and the server.
 pub async fn caches(world: &World) -> Vec<String> {
     let expected = expected(world).await;
     let mut problems = world.truth.violations();
@@ -29,7 +29,7 @@ pub async fn caches(world: &World) -> Vec<String> {
     problems
 }
 
-/// What is wrong in caches, handlers and what the controller did.
+/// Differences between the server and the caches, handlers and mirrors.
 pub async fn everything(world: &World) -> Vec<String> {
     let mut problems = caches(world).await;
     for current in world.replicas.iter().filter_map(|replica| replica.current()) {

@@ -1,8 +1,9 @@
-//! Random histories through the embedded server, real caches and a real operator of two replicas, on
-//! simulated time. After each quiet period what the operator sees and did agrees with the server.
+//! Random histories through the embedded server, real caches and a real operator of two replicas,
+//! on simulated time. After each quiet period what the operator sees and did agrees with the
+//! server.
 //!
-//! `KUBEWRIGHT_HISTORIES` asks for another number of histories than 1,000, and `KUBEWRIGHT_SEED` for
-//! the seed of the first one: a failure prints the seed and the steps of its history. With
+//! `KUBEWRIGHT_HISTORIES` asks for another number of histories than 1,000, and `KUBEWRIGHT_SEED`
+//! for the seed of the first one: a failure prints the seed and the steps of its history. With
 //! `KUBEWRIGHT_LOG` it also shows what the parts log.
 
 mod check;

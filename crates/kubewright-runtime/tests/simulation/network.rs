@@ -10,7 +10,7 @@ use kubewright_client::Client;
 use kubewright_client::transport::{Body, ResponseFuture, TransportError, TransportErrorKind};
 use tokio::sync::watch;
 
-/// What happens to every new request while it lasts.
+/// A failure of every new request, until it is healed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outage {
     /// No connection can be made.
@@ -24,7 +24,8 @@ pub enum Outage {
 }
 
 impl Outage {
-    /// Whether the failure says that the server is down, and not that the caller must do something else.
+    /// Whether the failure says that the server is down, and not that the caller must do something
+    /// else.
     ///
     /// Only after such a failure does a cache have to be fresh within seconds.
     pub fn is_server_down(self) -> bool {

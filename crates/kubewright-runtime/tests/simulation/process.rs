@@ -1,7 +1,9 @@
-//! One process of the operator under test: a manager with caches, handlers, an elector and a controller.
+//! One process of the operator under test: a manager with caches, handlers, an elector and a
+//! controller.
 //!
-//! The controller mirrors each widget into a config map of the same name, and deletes the config map
-//! when the widget is gone. So a cache that claims a deletion that did not happen destroys something.
+//! The controller mirrors each widget into a config map of the same name, and deletes the config
+//! map when the widget is gone. So a cache that claims a deletion that did not happen destroys
+//! something.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -76,7 +78,7 @@ pub struct Replica {
     start: Arc<dyn Fn() -> Running + Send + Sync>,
 }
 
-/// What checks look at while a process runs.
+/// The parts of a running process that checks read.
 #[derive(Clone)]
 pub struct Current {
     pub informer: InformerHandle<Widget>,
@@ -201,7 +203,8 @@ impl Operator {
             self.truth.reconciled(&key, Some(widget.resource_version()));
             return Ok(Outcome::Done);
         }
-        // Caches of two kinds are not equally fresh: only the server can say that the widget is gone.
+        // Caches of two kinds are not equally fresh: only the server can say that the widget is
+        // gone.
         let widgets = context.api::<Widget>(key.namespace());
         if widgets.get(key.name(), Freshness::Live).await?.is_some() {
             return Err("the cache does not show the widget yet".into());

@@ -1,4 +1,5 @@
-//! What really happened, and what processes claimed that did not.
+//! The record of real deletions and of reconciles, against which the claims of processes are
+//! checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,8 +19,8 @@ struct Record {
 }
 
 impl Truth {
-    /// The object with this uid is deleted now. Said before the server is asked, because handlers may
-    /// hear of the deletion before the caller has the response.
+    /// The object with this uid is deleted now. Said before the server is asked, because handlers
+    /// may hear of the deletion before the caller has the response.
     pub fn delete(&self, uid: &str) {
         self.record().deleted.insert(uid.to_owned());
     }

@@ -1,4 +1,4 @@
-//! What a handler knows of the objects from events alone.
+//! The state that a handler has rebuilt from events alone.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! The custom resource that histories are about.
 //!
-//! The server accepts any `spec.size`, but the Rust type has a number. A widget whose size is a word is
-//! therefore a real object that no cache can decode.
+//! The server accepts any `spec.size`, but the Rust type has a number. A widget whose size is a
+//! word is therefore a real object that no cache can decode.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const UNTRANSFORMABLE: i64 = 13;
 /// The transform panics for widgets of this size.
 const PANICKING: i64 = 66;
 
-/// What a panic on purpose says, so that the test's output does not show it.
+/// The message of panics on purpose, which the test keeps out of its output.
 pub const ON_PURPOSE: &str = "a simulated panic";
 
 /// The specification of a widget.

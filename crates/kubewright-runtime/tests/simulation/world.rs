@@ -25,7 +25,8 @@ pub struct World {
     pub server: RunningServer,
     pub replicas: Vec<Replica>,
     pub truth: Truth,
-    /// Whether some fault of this part of the history justifies a long wait before the next attempt.
+    /// Whether some fault of this part of the history justifies a long wait before the next
+    /// attempt.
     pub may_wait_long: bool,
     dice: Rng,
 }
