@@ -9,6 +9,8 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::watch;
 use tokio::task::unconstrained;
 
+use super::connection_limit::ActiveRequest;
+use super::in_flight::Place;
 use crate::faults::Weather;
 use crate::registry::{Slot, WatchStream};
 use crate::seldom::Seldom;
@@ -20,6 +22,9 @@ pub struct Body {
     inner: Inner,
     /// After how many bytes it breaks off, if it does.
     rest: Option<usize>,
+    /// Held until the response is sent.
+    _place: Place,
+    _request: Option<ActiveRequest>,
 }
 
 enum Inner {
@@ -42,6 +47,10 @@ struct Under {
 }
 
 impl Body {
+    fn new(inner: Inner) -> Self {
+        Body { inner, rest: None, _place: Place::default(), _request: None }
+    }
+
     /// The bytes, unless the body is a watch.
     pub(crate) fn as_bytes(&self) -> Option<&Bytes> {
         match &self.inner {
@@ -55,6 +64,18 @@ impl Body {
         if let Inner::Watch { weather: under, .. } = &mut self.inner {
             *under = Some(Under::new(weather));
         }
+        self
+    }
+
+    /// The same, and the request counts as in flight until the body is dropped.
+    pub(crate) fn in_place(mut self, place: Place) -> Self {
+        self._place = place;
+        self
+    }
+
+    /// The same, and the connection is not idle until the body is dropped.
+    pub(super) fn of_request(mut self, request: ActiveRequest) -> Self {
+        self._request = Some(request);
         self
     }
 
@@ -103,7 +124,7 @@ fn broken() -> io::Error {
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Body { inner: Inner::Full(bytes), rest: None }
+        Body::new(Inner::Full(bytes))
     }
 }
 
@@ -113,7 +134,7 @@ impl From<WatchStream> for Body {
         // Many watches share the task of a connection, and would use up its turn at the first event. Each has a bounded part in it:
         // a frame, if there is one.
         let running = Some(Box::pin(unconstrained(stream.run(slot.clone()))) as Running);
-        Body { inner: Inner::Watch { running, slot, weather: None }, rest: None }
+        Body::new(Inner::Watch { running, slot, weather: None })
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::stream::FuturesUnordered;
 use h2::server::{Builder, Connection, SendResponse};
@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
 use super::Body;
-use super::connection::{BODY_MAX, HEADER_SIZE, Unread};
+use super::connection::HEADER_SIZE;
 use super::date::Date;
 use super::idle::{Idle, Verdict};
 use super::watches::{Watch, Watches};
@@ -197,24 +197,4 @@ async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
             return None;
         }
     }
-}
-
-/// The body of a request, up to the largest that is taken.
-pub(super) async fn collect(mut stream: RecvStream) -> Result<Bytes, Unread> {
-    let (mut first, mut all) = (Bytes::new(), BytesMut::new());
-    while let Some(bytes) = stream.data().await {
-        let bytes = bytes.map_err(|error| Unread::Broken(error.to_string()))?;
-        let _ = stream.flow_control().release_capacity(bytes.len());
-        if first.len() + all.len() + bytes.len() > BODY_MAX {
-            return Err(Unread::TooLarge);
-        }
-        match first.is_empty() && all.is_empty() {
-            true => first = bytes,
-            false => {
-                all.extend_from_slice(&std::mem::take(&mut first));
-                all.extend_from_slice(&bytes);
-            }
-        }
-    }
-    Ok(if all.is_empty() { first } else { all.freeze() })
 }

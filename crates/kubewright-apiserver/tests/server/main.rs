@@ -9,6 +9,7 @@ mod compared;
 mod completing;
 mod control;
 mod custom;
+mod deadlines;
 mod definitions;
 mod deleting;
 mod documents;
