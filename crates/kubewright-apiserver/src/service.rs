@@ -11,13 +11,15 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::Query;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::authentication::{self, Authenticator, Peer, User};
 use crate::authorization::{self, Action};
 use crate::encoding::Wanted;
 use crate::faults::{self, Effect, Faults};
-use crate::http::{Answer, Body, InFlight, MemoryBudget, Place, RequestBody, Warnings, accepts_gzip, compress};
+use crate::http::{
+    Answer, Body, InFlight, LIST_BYTES, MemoryBudget, Place, RequestBody, Warnings, accepts_gzip, compress,
+};
 use crate::metrics::Metrics;
 use crate::pages;
 use crate::registry::Registry;
@@ -46,6 +48,8 @@ struct Shared {
     in_flight: InFlight,
     /// For the bodies of requests.
     body_memory: MemoryBudget,
+    /// For lists that are encoded whole.
+    list_memory: MemoryBudget,
     metrics: Metrics,
     disk: Option<Arc<Disk>>,
     faults: Faults,
@@ -80,7 +84,18 @@ impl Service {
         serves_faults: bool,
     ) -> Self {
         let metrics = Metrics::default();
-        let shared = Shared { registry, authenticator, in_flight, body_memory, metrics, disk, faults, serves_faults };
+        let list_memory = MemoryBudget::new(LIST_BYTES);
+        let shared = Shared {
+            registry,
+            authenticator,
+            in_flight,
+            body_memory,
+            list_memory,
+            metrics,
+            disk,
+            faults,
+            serves_faults,
+        };
         Service { shared: Arc::new(shared) }
     }
 
@@ -135,14 +150,16 @@ impl Service {
                 }
             }
         }
-        let mut place = Place::default();
+        let (mut place, start) = (Place::default(), Instant::now());
         let answer = self.answer_in_time(peer, &parts, (&info, &query), &mut body, &mut place).await;
+        // A refusal at the deadline is sent nevertheless.
+        let deadline = answer.is_ok().then(|| start + REQUEST_TIMEOUT);
         let wanted = || Wanted::of_errors(&parts.headers, &query);
         let response = answer.unwrap_or_else(|rejection| Answer::rejection(rejection, wanted())).into_response();
         self.shared.metrics.count(info.verb, response.status().as_u16());
         let response = compress(&parts.method, accepts_gzip(&parts.headers), response);
         Ok(response.map(|body| {
-            let body = body.under(weather).in_place(place);
+            let body = body.under(weather).in_place(place).until(deadline);
             if let Some(bytes) = cut { body.cut_after(bytes) } else { body }
         }))
     }
@@ -261,7 +278,7 @@ impl Service {
             }
             None => pages::answer(&call)?,
         };
-        Ok(answer.with_warnings(&call.warnings))
+        answer.with_warnings(&call.warnings).within(&self.shared.list_memory)
     }
 }
 

@@ -55,4 +55,9 @@ impl<S> Driver<S> {
     pub fn last_read(&self) -> Instant {
         self.sender.last_read()
     }
+
+    /// Since when the peer has taken none of the bytes that wait for it. `None` if none wait.
+    pub fn stalled_since(&self) -> Option<Instant> {
+        self.sender.stalled_since()
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -17,6 +19,7 @@ use kubewright_http2::drive;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connection_limit::{ActiveRequest, ConnectionSlot};
 use super::lingering::{Leftover, Lingering};
@@ -38,6 +41,8 @@ pub(super) const FIRST_TIME: Duration = Duration::from_secs(30);
 /// so it is the time limit of an idle connection as well. Go's clients and ours close an idle
 /// connection after 90 s; the server waits longer, so that no client writes into a closing one.
 const HEADER_TIME: Duration = Duration::from_secs(95);
+/// How long a client may take none of the bytes that wait for it.
+pub(super) const WRITE_TIME: Duration = Duration::from_secs(30);
 /// How long requests may still take when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -123,13 +128,20 @@ async fn serve(
             move || respond(service, peer, parts, RequestBody::Http2(body), request, Some(pending))
         };
         let mut connection = pin!(http2::serve(stream, stop, respond));
-        return poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
+        let mut stall = WriteDeadline::default();
+        return poll_fn(|context| {
+            let state = driver.poll_with(connection.as_mut(), context);
+            if state.is_ready() { state } else { stall.poll(driver.stalled_since(), context) }
+        })
+        .await;
     }
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
     builder.max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
     let leftover = Leftover::default();
     let stream = Lingering::new(stream, leftover.clone());
+    // A watch may be read as slowly as its client likes. What waits for the client is bounded.
+    let is_watch = &AtomicBool::new(false);
     let respond = service_fn(move |request: Request<Incoming>| {
         let (parts, body) = request.into_parts();
         let (service, peer, leftover) = (service.clone(), peer.clone(), leftover.clone());
@@ -137,6 +149,7 @@ async fn serve(
         async move {
             let body = RequestBody::http1(body, leftover.clone());
             let mut response = respond(service, peer, parts, body, request, None).await?;
+            is_watch.store(response.body().is_watch(), Ordering::Relaxed);
             if leftover.is_set() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -144,11 +157,43 @@ async fn serve(
         }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
-    tokio::select! {
-        () = poll_fn(|context| driver.poll_with(connection.as_mut(), context)) => return,
-        _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    let mut stop = pin!(stop.wait_for(|stopped| *stopped));
+    let (mut has_stopped, mut stall) = (false, WriteDeadline::default());
+    poll_fn(|context| {
+        if !has_stopped && stop.as_mut().poll(context).is_ready() {
+            has_stopped = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        let state = driver.poll_with(connection.as_mut(), context);
+        if state.is_ready() {
+            return state;
+        }
+        let stalled_since = driver.stalled_since().filter(|_| !is_watch.load(Ordering::Relaxed));
+        stall.poll(stalled_since, context)
+    })
+    .await;
+}
+
+/// Ends a connection whose client does not read.
+#[derive(Default)]
+struct WriteDeadline {
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl WriteDeadline {
+    /// Ready when the client has taken nothing for [`WRITE_TIME`].
+    fn poll(&mut self, stalled_since: Option<Instant>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(since) = stalled_since else {
+            self.timer = None;
+            return Poll::Pending;
+        };
+        let deadline = since + WRITE_TIME;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(context)
     }
-    poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
 }
 
 /// Answers a request; one of many on a connection if it is `pending`.

@@ -145,8 +145,8 @@ impl<'a> Endpoint<'a, '_> {
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let listed = self.call.registry.list(self.resource, &self.target.namespace, &selection, &options).await?;
         let objects = in_version(self.resource, listed.objects).await?;
-        let body = encoding::list(wanted, self.resource, &listed.meta, objects.iter().map(|object| &**object))?;
-        Ok(Answer::document(StatusCode::OK, wanted, body))
+        let body = encoding::list(wanted, self.resource, &listed.meta, objects)?;
+        Ok(Answer::list(wanted, body))
     }
 
     async fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
@@ -308,8 +308,8 @@ impl<'a> Endpoint<'a, '_> {
         }
         // What is left for another request is said as in any other list.
         let objects = in_version(self.resource, listed.objects).await?;
-        let body = encoding::list(wanted, self.resource, &listed.meta, objects.iter().map(|object| &**object))?;
-        Ok(Answer::document(StatusCode::OK, wanted, body))
+        let body = encoding::list(wanted, self.resource, &listed.meta, objects)?;
+        Ok(Answer::list(wanted, body))
     }
 
     fn find(&self) -> Result<Arc<StoredObject>, Rejection> {

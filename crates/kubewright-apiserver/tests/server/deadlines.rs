@@ -33,7 +33,7 @@ async fn read_until(stream: &mut (impl AsyncRead + Unpin), last: &str) -> String
         let read = stream.read_buf(&mut all).await.expect("the connection is not reset");
         assert!(read > 0, "the connection was closed after {:?}", String::from_utf8_lossy(&all));
     }
-    String::from_utf8(all).expect("text")
+    String::from_utf8_lossy(&all).into_owned()
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,4 +213,96 @@ async fn connections_beyond_the_limit_take_the_place_of_idle_ones() {
     }
     // The watch is older than all of them, but not idle.
     assert!(watch.read(&mut [0; 100]).await.expect("it is open") > 0);
+}
+/// Creates config maps of 64 KiB each.
+async fn fill(server: &RunningServer, count: usize) {
+    let mut client = Client::over(server.connect()).await;
+    let large = format!(r#","annotations":{{"large":"{}"}}"#, "x".repeat(64 << 10));
+    for number in 0..count {
+        let object = config_map(&format!("large-{number}"), &large);
+        assert_eq!(client.call("POST", CONFIG_MAPS, &object).await.0, 201);
+    }
+}
+
+/// The number of bytes until the connection ends, whether in order or not.
+async fn drain(mut stream: impl AsyncRead + Unpin) -> usize {
+    let (mut buffer, mut total) = (vec![0; 64 << 10], 0);
+    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+        total += read;
+    }
+    total
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_its_client_does_not_read_is_aborted() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    fill(&server, 40).await;
+    for accept in ["application/json", "application/vnd.kubernetes.protobuf"] {
+        for (pause, is_whole) in [(20, true), (45, false)] {
+            let mut stream = server.connect();
+            let request = format!(
+                "GET {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
+            );
+            stream.write_all(request.as_bytes()).await.expect("there is room");
+            sleep(Duration::from_secs(pause)).await;
+            let length = drain(stream).await;
+            assert_eq!(length > 40 * (64 << 10), is_whole, "{accept}: {length} bytes after {pause} s");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_its_client_does_not_read_goes_on_later() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    let mut stream = server.connect();
+    let request = format!("GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("there is room");
+    read_head(&mut stream).await;
+    fill(&server, 40).await;
+    sleep(Duration::from_secs(300)).await;
+    let reading = timeout(Duration::from_secs(5), drain(stream)).await;
+    assert!(reading.is_err(), "the watch has ended");
+}
+
+/// A process of its own, because other tests use memory as well.
+#[cfg(target_os = "linux")]
+#[test]
+fn clients_that_do_not_read_a_list_do_not_hold_a_copy_each() {
+    let program = std::env::current_exe().expect("this test runs");
+    let name = "deadlines::stalled_clients_in_a_process_of_their_own";
+    let child = std::process::Command::new(program).args([name, "--exact", "--ignored"]).output().expect("it runs");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+#[ignore = "started by the test above"]
+async fn stalled_clients_in_a_process_of_their_own() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    fill(&server, 150).await;
+    let before = resident();
+    let mut stalled = Vec::new();
+    for encoding in ["identity", "gzip"] {
+        for _ in 0..50 {
+            let mut stream = server.connect();
+            let request = format!(
+                "GET {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\n\
+                 accept-encoding: {encoding}\r\n\r\n"
+            );
+            stream.write_all(request.as_bytes()).await.expect("there is room");
+            read_head(&mut stream).await;
+            stalled.push(stream);
+        }
+    }
+    sleep(Duration::from_secs(2)).await;
+    let used = resident().saturating_sub(before);
+    // The list has 9 MiB.
+    assert!(used < 200 << 20, "{} MiB", used >> 20);
+}
+
+/// The memory of this process in bytes.
+#[cfg(target_os = "linux")]
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");
+    pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
 }
