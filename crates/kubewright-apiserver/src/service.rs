@@ -11,6 +11,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::Query;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
 use crate::authentication::{self, Authenticator, Peer, User};
@@ -18,9 +19,11 @@ use crate::authorization::{self, Action};
 use crate::encoding::Wanted;
 use crate::faults::{self, Effect, Faults};
 use crate::http::{
-    Answer, Body, InFlight, LIST_BYTES, MemoryBudget, Place, RequestBody, Warnings, accepts_gzip, compress,
+    Answer, Body, BufferedBody, InFlight, LIST_BYTES, MemoryBudget, Place, RequestBody, Warnings, accepts_gzip,
+    compress,
 };
 use crate::metrics::Metrics;
+use crate::offload::Offload;
 use crate::pages;
 use crate::registry::Registry;
 use crate::rejection::Rejection;
@@ -30,6 +33,11 @@ use crate::storage::Disk;
 
 /// The longest time for a request that is not a watch. kube-apiserver: `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Requests with larger bodies are served on a blocking thread, and so are patches of larger objects.
+const OFFLOADED_BODY: usize = 128 << 10;
+/// The number of those at the same time.
+const OFFLOADED_REQUESTS: usize = 64;
 
 /// A boxed future.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -50,6 +58,8 @@ struct Shared {
     body_memory: MemoryBudget,
     /// For lists that are encoded whole.
     list_memory: MemoryBudget,
+    /// For requests with much to decode, validate or encode.
+    offload: Offload,
     metrics: Metrics,
     disk: Option<Arc<Disk>>,
     faults: Faults,
@@ -91,6 +101,7 @@ impl Service {
             in_flight,
             body_memory,
             list_memory,
+            offload: Offload::new(OFFLOADED_REQUESTS),
             metrics,
             disk,
             faults,
@@ -210,16 +221,53 @@ impl Service {
                 return Err(rejection);
             }
         };
-        if matches!(parts.method, Method::GET | Method::HEAD) {
+        let body = if matches!(parts.method, Method::GET | Method::HEAD) {
             body.discard(&parts.headers).await;
-            return self.answer(&user, parts, (info, query), &Bytes::new()).await;
+            BufferedBody::default()
+        } else {
+            // Requests without a deadline have one for their body.
+            let read = timeout(REQUEST_TIMEOUT, body.read(&self.shared.body_memory)).await;
+            read.unwrap_or_else(|_| Err(timed_out()))?
+        };
+        let answer = if self.is_heavy(info, &body.bytes) {
+            self.answer_offloaded(user, parts, (info, query), body).await?
+        } else {
+            self.answer(&user, parts, (info, query), &body.bytes).await?
+        };
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            self.settle().await?;
         }
-        // Requests without a deadline have one for their body.
-        let body = timeout(REQUEST_TIMEOUT, body.read(&self.shared.body_memory)).await;
-        let body = body.unwrap_or_else(|_| Err(timed_out()))?;
-        let answer = self.answer(&user, parts, (info, query), &body.bytes).await?;
-        self.settle().await?;
         Ok(answer)
+    }
+
+    /// Whether a request would keep a thread busy for many milliseconds. Lists see to themselves.
+    fn is_heavy(&self, info: &RequestInfo, body: &Bytes) -> bool {
+        if body.len() >= OFFLOADED_BODY || info.path.starts_with("/openapi") {
+            return true;
+        }
+        let Some(target) = info.target.as_ref().filter(|_| info.verb == "patch") else { return false };
+        let catalog = self.shared.registry.catalog();
+        let resources = catalog.resources(&target.group, &target.version);
+        let resource = resources.and_then(|resources| resources.get(&target.resource));
+        let key = resource.map(|resource| resource.key(&target.namespace, &target.name));
+        let stored = key.and_then(|key| self.shared.registry.store.get(&key));
+        stored.is_some_and(|entry| entry.object.json().len() >= OFFLOADED_BODY)
+    }
+
+    /// As [`answer`](Self::answer), on a blocking thread.
+    ///
+    /// Webhooks may be called there. On a paused clock, one that does not answer has no time-out.
+    async fn answer_offloaded(
+        &self,
+        user: User,
+        parts: &Parts,
+        (info, query): (&RequestInfo, &Query),
+        body: BufferedBody,
+    ) -> Result<Answer, Rejection> {
+        let (service, parts, info, query) = (self.clone(), parts.clone(), info.clone(), query.clone());
+        let runtime = Handle::current();
+        let work = move || runtime.block_on(service.answer(&user, &parts, (&info, &query), &body.bytes));
+        self.shared.offload.run(work).await?
     }
 
     /// The caller, if the request may be served. The checks have the order of kube-apiserver's.

@@ -32,13 +32,15 @@ struct Gathering<S> {
     last_read: Instant,
     /// Since when the peer has taken none of the bytes that wait for it.
     stalled_since: Option<Instant>,
+    /// Bytes that the peer has taken so far.
+    sent: u64,
 }
 
 /// Both sides of a stream. They are used by one task, so nobody ever waits for the lock.
 pub(crate) fn gathered<S>(stream: S) -> (Gathered<S>, Sender<S>) {
     let (held, writer, reader, last_read) = (BytesMut::new(), None, None, Instant::now());
-    let (is_dirty, failed, stalled_since) = (false, None, None);
-    let gathering = Gathering { stream, held, is_dirty, failed, writer, reader, last_read, stalled_since };
+    let (is_dirty, failed, stalled_since, sent) = (false, None, None, 0);
+    let gathering = Gathering { stream, held, is_dirty, failed, writer, reader, last_read, stalled_since, sent };
     let shared = Arc::new(Mutex::new(gathering));
     (Gathered(Arc::clone(&shared)), Sender(shared))
 }
@@ -75,7 +77,10 @@ impl<S: AsyncWrite + Unpin> Gathering<S> {
             self.stalled_since = None;
             match written? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.held.advance(written),
+                written => {
+                    self.held.advance(written);
+                    self.sent += written as u64;
+                }
             }
             self.is_dirty = true;
         }
@@ -105,6 +110,11 @@ impl<S> Sender<S> {
     /// Since when the peer has taken none of the bytes that wait for it.
     pub(crate) fn stalled_since(&self) -> Option<Instant> {
         lock(&self.0).stalled_since
+    }
+
+    /// Bytes that the peer has taken so far.
+    pub(crate) fn sent(&self) -> u64 {
+        lock(&self.0).sent
     }
 }
 

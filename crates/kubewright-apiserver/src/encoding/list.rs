@@ -1,7 +1,8 @@
 //! Lists of objects.
 //!
 //! A large list in plain JSON is encoded while it is sent. Many clients that read slowly then share
-//! the stored text of the objects, instead of holding a copy each. The other forms are encoded whole.
+//! the stored text of the objects, instead of holding a copy each. The other forms are encoded
+//! whole.
 
 use std::sync::Arc;
 use std::vec::IntoIter;

@@ -1,4 +1,5 @@
-//! Bodies of responses: whole, encoded while they are sent, or a watch; and the faults that break them.
+//! Bodies of responses: whole, encoded while they are sent, or a watch; and the faults that break
+//! them.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -24,8 +25,6 @@ type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The most bytes of a frame on a connection. A connection buffers a few frames.
 const FRAME_MAX: usize = 32 << 10;
-/// Frames that are encoded before other tasks have their turn.
-const FRAMES_IN_TURN: usize = 4;
 
 /// The body of a response.
 ///
@@ -34,8 +33,8 @@ pub struct Body {
     inner: Inner,
     /// The most bytes of a frame.
     frame_max: usize,
-    /// Frames since the last pause for other tasks.
-    frames: usize,
+    /// Whether other tasks have their turn before the next frame is encoded.
+    yields: bool,
     deadline: Option<Instant>,
     /// After how many bytes it breaks off, if it does.
     rest: Option<usize>,
@@ -79,7 +78,7 @@ impl Body {
         Body {
             inner,
             frame_max: usize::MAX,
-            frames: 0,
+            yields: false,
             deadline: None,
             rest: None,
             _place: Place::default(),
@@ -282,9 +281,8 @@ impl hyper::body::Body for Body {
             return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
         }
         if matches!(self.inner, Inner::List { .. } | Inner::Gzip { .. }) {
-            self.frames += 1;
-            if self.frames > FRAMES_IN_TURN {
-                self.frames = 0;
+            self.yields = !self.yields;
+            if !self.yields {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }

@@ -37,9 +37,10 @@ const HEADERS_MAX: usize = 256;
 pub(super) const HEADER_SIZE: usize = 1 << 20;
 /// Time limit for the first bytes of a connection.
 pub(super) const FIRST_TIME: Duration = Duration::from_secs(30);
-/// Time limit for the headers of a request of HTTP/1.1. It counts from the end of the last response,
-/// so it is the time limit of an idle connection as well. Go's clients and ours close an idle
-/// connection after 90 s; the server waits longer, so that no client writes into a closing one.
+/// Time limit for the headers of a request of HTTP/1.1. It counts from the end of the last
+/// response, so it is the time limit of an idle connection as well. Go's clients and ours close an
+/// idle connection after 90 s; the server waits longer, so that no client writes into a closing
+/// one.
 const HEADER_TIME: Duration = Duration::from_secs(95);
 /// How long a client may take none of the bytes that wait for it.
 pub(super) const WRITE_TIME: Duration = Duration::from_secs(30);
@@ -206,8 +207,8 @@ async fn respond(
     pending: Option<Pending>,
 ) -> io::Result<Response<Body>> {
     let asked = Asked::new(parts, body);
-    // The streams of a connection share its task. Work that may take long has a task of its own, and
-    // so has every request that would delay another one.
+    // The streams of a connection share its task. Work that may take long has a task of its own,
+    // and so has every request that would delay another one.
     let answered = if pending.as_ref().is_none_or(|pending| pending.is_alone() && asked.is_about_one()) {
         guarded(pin!(service.serve(&peer, asked))).await
     } else {

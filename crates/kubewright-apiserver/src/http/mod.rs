@@ -58,5 +58,5 @@ pub(crate) use connection_limit::{ConnectionLimit, MAX_CONNECTIONS};
 pub(crate) use in_flight::{InFlight, MAX_IN_FLIGHT, Place};
 pub(crate) use listener::listen;
 pub(crate) use memory::{LIST_BYTES, MemoryBudget, REQUEST_BYTES};
-pub(crate) use request_body::RequestBody;
+pub(crate) use request_body::{BufferedBody, RequestBody};
 pub(crate) use warnings::Warnings;

@@ -21,6 +21,7 @@ mod multiplexed;
 mod mutations;
 mod objects;
 mod quotas;
+mod responsiveness;
 mod security;
 mod strangers;
 mod subresources;
