@@ -34,7 +34,7 @@ use crate::storage::Disk;
 /// The longest time for a request that is not a watch. kube-apiserver: `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Requests with larger bodies are served on a blocking thread, and so are patches of larger objects.
+/// Requests with larger bodies are served on a blocking thread. So are patches of larger objects.
 const OFFLOADED_BODY: usize = 128 << 10;
 /// The number of those at the same time.
 const OFFLOADED_REQUESTS: usize = 64;

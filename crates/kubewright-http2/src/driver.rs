@@ -11,8 +11,8 @@ use crate::gathered::{Gathered, Sender, gathered};
 
 /// Rounds for streams that rang meanwhile, before other tasks have their turn.
 const ROUNDS: usize = 8;
-/// Bytes that are sent before other tasks have their turn. A runtime whose threads are all busy looks
-/// for new events only after some dozens of turns, so a turn must be short.
+/// Bytes that are sent before other tasks have their turn. A runtime whose threads are all busy
+/// looks for new events only after some dozens of turns, so a turn must be short.
 const TURN: u64 = 64 << 10;
 
 /// Drives one connection.

@@ -24,8 +24,8 @@ async fn fill(server: &RunningServer, count: usize) {
     }
 }
 
-/// The longest time for which the only thread of the runtime did not poll this task, and the time of
-/// the request.
+/// The longest time for which the only thread of the runtime did not poll this task, and the time
+/// of the request.
 async fn longest_pause(server: &RunningServer, request: Request<Full<Bytes>>) -> (Duration, Duration) {
     let mut client = Client::over(server.connect()).await;
     let start = Instant::now();
