@@ -32,6 +32,7 @@ mod housekeeping;
 mod http;
 mod metrics;
 mod object;
+mod offload;
 pub mod openapi;
 mod pages;
 mod patching;

@@ -1,22 +1,22 @@
 //! What a request is about, from its method, path and query: a resource, or something beside them.
 
-use bytes::Bytes;
+use hyper::Method;
 use hyper::http::request::Parts;
-use hyper::{Method, Request};
 use kubewright_core::options::{Query, WatchOptions};
 use kubewright_core::{FieldSelector, Str};
 
-/// A request that has come whole.
+use crate::http::RequestBody;
+
+/// A request whose body may still have to be read.
 pub(crate) struct Asked {
     pub(crate) parts: Parts,
     pub(crate) query: Query,
     pub(crate) info: RequestInfo,
-    pub(crate) body: Bytes,
+    pub(crate) body: RequestBody,
 }
 
 impl Asked {
-    pub(crate) fn new(request: Request<Bytes>) -> Self {
-        let (parts, body) = request.into_parts();
+    pub(crate) fn new(parts: Parts, body: RequestBody) -> Self {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let info = RequestInfo::new(&parts.method, &unescape(parts.uri.path()), &query);
         Asked { parts, query, info, body }
@@ -64,6 +64,12 @@ impl RequestInfo {
             None => plain_verb(method),
         };
         RequestInfo { verb, path: path.into(), target }
+    }
+
+    /// Whether the request may take longer than others: a watch, or a connection to a pod.
+    pub(crate) fn is_long_running(&self) -> bool {
+        let subresource = self.target.as_ref().map_or("", |target| &*target.subresource);
+        self.verb == "watch" || matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
     }
 
     /// The name that authorization decides about: of the path, or the only one that a list can have.

@@ -9,8 +9,11 @@ use tokio::time::Instant;
 use crate::doorbell::Doorbell;
 use crate::gathered::{Gathered, Sender, gathered};
 
-/// So often a task goes on for those who rang meanwhile, before others have their turn.
+/// Rounds for streams that rang meanwhile, before other tasks have their turn.
 const ROUNDS: usize = 8;
+/// Bytes that are sent before other tasks have their turn. A runtime whose threads are all busy
+/// looks for new events only after some dozens of turns, so a turn must be short.
+const TURN: u64 = 64 << 10;
 
 /// Drives one connection.
 pub struct Driver<S> {
@@ -34,6 +37,7 @@ impl<S: AsyncWrite + Unpin> Driver<S> {
         self.doorbell.wake_later(context.waker());
         let waker = self.doorbell.waker();
         let mut inner = Context::from_waker(&waker);
+        let sent = self.sender.sent();
         for _ in 0..ROUNDS {
             self.doorbell.begin();
             self.has_ended = self.has_ended || connection.as_mut().poll(&mut inner).is_ready();
@@ -43,6 +47,9 @@ impl<S: AsyncWrite + Unpin> Driver<S> {
             }
             if self.doorbell.rest() {
                 return Poll::Pending;
+            }
+            if self.sender.sent() - sent >= TURN {
+                break;
             }
         }
         context.waker().wake_by_ref();
@@ -54,5 +61,10 @@ impl<S> Driver<S> {
     /// When the other side was heard last.
     pub fn last_read(&self) -> Instant {
         self.sender.last_read()
+    }
+
+    /// Since when the peer has taken none of the bytes that wait for it. `None` if none wait.
+    pub fn stalled_since(&self) -> Option<Instant> {
+        self.sender.stalled_since()
     }
 }

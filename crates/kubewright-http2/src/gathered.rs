@@ -9,7 +9,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// So much is held back at most; more waits until the other side has taken some.
+/// The most bytes that are held back. Writers wait until the peer has taken some of them.
 const HELD_MAX: usize = 64 << 10;
 
 /// A stream whose writes and flushes only gather, until its [`Driver`](crate::Driver) sends.
@@ -30,12 +30,17 @@ struct Gathering<S> {
     writer: Option<Waker>,
     reader: Option<Waker>,
     last_read: Instant,
+    /// Since when the peer has taken none of the bytes that wait for it.
+    stalled_since: Option<Instant>,
+    /// Bytes that the peer has taken so far.
+    sent: u64,
 }
 
 /// Both sides of a stream. They are used by one task, so nobody ever waits for the lock.
 pub(crate) fn gathered<S>(stream: S) -> (Gathered<S>, Sender<S>) {
     let (held, writer, reader, last_read) = (BytesMut::new(), None, None, Instant::now());
-    let gathering = Gathering { stream, held, is_dirty: false, failed: None, writer, reader, last_read };
+    let (is_dirty, failed, stalled_since, sent) = (false, None, None, 0);
+    let gathering = Gathering { stream, held, is_dirty, failed, writer, reader, last_read, stalled_since, sent };
     let shared = Arc::new(Mutex::new(gathering));
     (Gathered(Arc::clone(&shared)), Sender(shared))
 }
@@ -65,9 +70,17 @@ impl<S: AsyncWrite + Unpin> Gathering<S> {
 
     fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.held.is_empty() {
-            match ready!(Pin::new(&mut self.stream).poll_write(context, &self.held))? {
+            let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(context, &self.held) else {
+                self.stalled_since.get_or_insert_with(Instant::now);
+                return Poll::Pending;
+            };
+            self.stalled_since = None;
+            match written? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.held.advance(written),
+                written => {
+                    self.held.advance(written);
+                    self.sent += written as u64;
+                }
             }
             self.is_dirty = true;
         }
@@ -92,6 +105,16 @@ impl<S> Sender<S> {
     /// When something was read last.
     pub(crate) fn last_read(&self) -> Instant {
         lock(&self.0).last_read
+    }
+
+    /// Since when the peer has taken none of the bytes that wait for it.
+    pub(crate) fn stalled_since(&self) -> Option<Instant> {
+        lock(&self.0).stalled_since
+    }
+
+    /// Bytes that the peer has taken so far.
+    pub(crate) fn sent(&self) -> u64 {
+        lock(&self.0).sent
     }
 }
 
@@ -131,8 +154,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         if gathering.held.len() >= HELD_MAX {
             ready!(gathering.poll_room(context))?;
         }
-        pieces.iter().for_each(|piece| gathering.held.extend_from_slice(piece));
-        Poll::Ready(Ok(pieces.iter().map(|piece| piece.len()).sum()))
+        let before = gathering.held.len();
+        for piece in pieces {
+            let room = HELD_MAX - gathering.held.len();
+            gathering.held.extend_from_slice(&piece[..piece.len().min(room)]);
+        }
+        Poll::Ready(Ok(gathering.held.len() - before))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -180,6 +207,24 @@ mod tests {
         gathered.write_all(&[0; HELD_MAX]).await.expect("it is only held");
         let mut context = unwoken();
         assert!(Pin::new(&mut gathered).poll_write(&mut context, b"more").is_pending());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_part_of_a_large_write_is_held_and_the_stall_is_known() {
+        let (near, mut far) = tokio::io::duplex(16);
+        let (mut gathered, sender) = gathered(near);
+        let large = vec![0; 3 * HELD_MAX];
+        let pieces = [IoSlice::new(&large), IoSlice::new(&large)];
+        let written = gathered.write_vectored(&pieces).await.expect("it is only held");
+        assert_eq!(written, HELD_MAX);
+        let start = Instant::now();
+        assert!(sender.poll_send(&mut unwoken()).is_pending());
+        tokio::time::advance(std::time::Duration::from_secs(5)).await;
+        assert!(sender.poll_send(&mut unwoken()).is_pending());
+        assert_eq!(sender.stalled_since(), Some(start));
+        far.read_exact(&mut [0; 16]).await.expect("bytes wait");
+        assert!(sender.poll_send(&mut unwoken()).is_pending());
+        assert_eq!(sender.stalled_since(), Some(Instant::now()), "some bytes were taken");
     }
 
     #[tokio::test]

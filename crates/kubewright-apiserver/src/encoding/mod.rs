@@ -3,6 +3,7 @@
 //! JSON of stored objects is copied, never made again. All other forms start from the tree.
 
 mod frame;
+mod list;
 mod protobuf;
 mod shared;
 mod wanted;
@@ -10,9 +11,10 @@ mod wanted;
 use bytes::Bytes;
 use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{Map, StatusReason, Str, Value, yaml};
+use kubewright_core::{StatusReason, Value, yaml};
 
 pub(crate) use frame::{Frames, Kind};
+pub(crate) use list::{JsonList, ListBody, ListMeta, list};
 pub(crate) use shared::SharedFrames;
 pub(crate) use wanted::Wanted;
 
@@ -21,15 +23,7 @@ use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Meta, StoredObject, to_json, tree, write_head};
 use crate::rejection::Rejection;
-use crate::table::{Include, RowOptions, partial_object_metadata, partial_object_metadata_list};
-
-/// What a list says of itself.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct ListMeta {
-    pub(crate) revision: u64,
-    pub(crate) continue_token: Option<Str>,
-    pub(crate) remaining: Option<usize>,
-}
+use crate::table::{Include, RowOptions, partial_object_metadata};
 
 /// One object.
 pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {
@@ -87,34 +81,6 @@ fn status_json(status: &Status) -> Vec<u8> {
     json
 }
 
-/// A list of objects.
-pub(crate) fn list<'a>(
-    wanted: Wanted,
-    resource: &Resource,
-    meta: &ListMeta,
-    objects: impl ExactSizeIterator<Item = &'a StoredObject>,
-) -> Result<Bytes, Rejection> {
-    match (wanted.form, wanted.format) {
-        (Form::Object, Format::Json) if !wanted.pretty => Ok(json_list(resource, meta, objects)),
-        (Form::Object, Format::Protobuf) => protobuf::list(resource, meta, objects),
-        (Form::Object | Form::AggregatedDiscovery, _) => {
-            let list = Value::from_json(&json_list(resource, meta, objects)).unwrap_or_default();
-            self::tree(wanted, &list)
-        }
-        (Form::MetadataList(_), Format::Protobuf) => Ok(protobuf::metadata_list(meta, objects)),
-        (Form::MetadataList(version), _) => {
-            let values = objects.map(StoredObject::tree);
-            self::tree(wanted, &partial_object_metadata_list(&list_metadata(resource, meta), values, version))
-        }
-        (Form::Metadata(_), _) => Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
-        (Form::Table(version), _) => {
-            let values: Vec<Value> = objects.map(|object| printed(resource, &object.tree())).collect();
-            let (columns, metadata) = (Some(resource.printer.columns()), list_metadata(resource, meta));
-            self::tree(wanted, &table(resource, &metadata, &values, columns, &wanted.rows(version)))
-        }
-    }
-}
-
 /// The JSON of a stored object in the version that was asked for.
 pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
     let view = resource.custom.as_ref().and_then(|custom| custom.view(object.value()));
@@ -162,55 +128,6 @@ pub(crate) fn table<'v>(
         }
     }
     table
-}
-
-fn json_list<'a>(
-    resource: &Resource,
-    meta: &ListMeta,
-    objects: impl ExactSizeIterator<Item = &'a StoredObject>,
-) -> Bytes {
-    let mut out = Vec::with_capacity(256 + objects.len() * 512);
-    write_head(&resource.api_version, &resource.list_kind, &mut out);
-    out.extend_from_slice(br#","metadata":"#);
-    list_metadata(resource, meta).encode_json(&mut Writer::new(&mut out));
-    out.extend_from_slice(br#","items":["#);
-    for (index, object) in objects.enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        let is_stored_version = object.api_version() == &*resource.api_version;
-        if resource.is_custom() || !is_stored_version {
-            // Custom objects carry their kind in lists too.
-            let mut value = json(resource, object);
-            if !resource.is_custom() {
-                let mut bare = served(resource, &object.tree());
-                tree::remove(&mut bare, &["kind"]);
-                tree::remove(&mut bare, &["apiVersion"]);
-                value = to_json(&bare).into();
-            }
-            out.extend_from_slice(&value);
-        } else {
-            let (brace, rest) = object.json_without_kind();
-            out.extend_from_slice(brace);
-            out.extend_from_slice(rest);
-        }
-    }
-    out.extend_from_slice(b"]}");
-    out.into()
-}
-
-fn list_metadata(resource: &Resource, meta: &ListMeta) -> Value {
-    let mut fields = Map::new();
-    fields.insert("resourceVersion", Value::from(meta.revision.to_string()));
-    match &meta.continue_token {
-        Some(token) => drop(fields.insert("continue", token.clone().into())),
-        None if resource.is_custom() => drop(fields.insert("continue", "".into())),
-        None => {}
-    }
-    if let Some(remaining) = meta.remaining {
-        fields.insert("remainingItemCount", Value::Int(remaining as i64));
-    }
-    Value::Object(fields)
 }
 
 fn wrong_shape(resource: &Resource, asked: &str, is: &str, suffix: &str) -> Rejection {

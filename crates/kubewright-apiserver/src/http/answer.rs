@@ -7,23 +7,44 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use kubewright_core::meta::v1::Status;
 
-use super::{Body, Warnings};
-use crate::encoding::{self, Wanted};
+use super::{Body, MemoryBudget, Warnings};
+use crate::encoding::{self, ListBody, Wanted};
 use crate::registry::WatchStream;
 use crate::rejection::Rejection;
 
-/// What is sent back.
+/// A response before it has all of its headers.
 pub(crate) struct Answer {
     status: StatusCode,
     content_type: &'static str,
     body: Body,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// Bytes of the body that were encoded for this response alone.
+    private_length: usize,
 }
 
 impl Answer {
     /// An object, list or other document in this form.
     pub(crate) fn document(status: StatusCode, wanted: Wanted, body: Bytes) -> Self {
-        Answer { status, content_type: wanted.content_type(), body: body.into(), headers: Vec::new() }
+        Answer {
+            status,
+            content_type: wanted.content_type(),
+            body: body.into(),
+            headers: Vec::new(),
+            private_length: 0,
+        }
+    }
+
+    /// A list in this form.
+    pub(crate) fn list(wanted: Wanted, list: ListBody) -> Self {
+        let (body, length) = match list {
+            ListBody::Whole(bytes) => {
+                let length = bytes.len();
+                (Body::from(bytes), length)
+            }
+            ListBody::Streamed(list) => (list.into(), 0),
+        };
+        let content_type = wanted.content_type();
+        Answer { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: length }
     }
 
     /// A status object that is no error.
@@ -36,17 +57,23 @@ impl Answer {
         let (content_type, body) = ("text/plain; charset=utf-8", text.into());
         // Nobody shall take it for something else.
         let headers = vec![(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))];
-        Answer { status, content_type, body: body.into(), headers }
+        Answer { status, content_type, body: body.into(), headers, private_length: 0 }
     }
 
     /// Bytes of another kind.
     pub(crate) fn binary(content_type: &'static str, body: Vec<u8>) -> Self {
-        Answer { status: StatusCode::OK, content_type, body: Bytes::from(body).into(), headers: Vec::new() }
+        Answer {
+            status: StatusCode::OK,
+            content_type,
+            body: Bytes::from(body).into(),
+            headers: Vec::new(),
+            private_length: 0,
+        }
     }
 
     /// A stream of events.
     pub(crate) fn watch(content_type: &'static str, stream: WatchStream) -> Self {
-        Answer { status: StatusCode::OK, content_type, body: stream.into(), headers: Vec::new() }
+        Answer { status: StatusCode::OK, content_type, body: stream.into(), headers: Vec::new(), private_length: 0 }
     }
 
     /// The refusal of a request.
@@ -84,7 +111,20 @@ impl Answer {
 
     /// An answer that has nothing to show.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Answer { status, content_type: "", body: Bytes::new().into(), headers: Vec::new() }
+        Answer { status, content_type: "", body: Bytes::new().into(), headers: Vec::new(), private_length: 0 }
+    }
+
+    /// Reserves the memory of a large list, until it is sent.
+    ///
+    /// # Errors
+    /// 429 if the lists that are being sent need all of it.
+    pub(crate) fn within(mut self, budget: &MemoryBudget) -> Result<Self, Rejection> {
+        let Some(memory) = budget.reserve(self.private_length) else {
+            let message = "too many bytes of lists are in memory, please try again later";
+            return Err(Status::too_many_requests(message, 1).into());
+        };
+        self.body = self.body.holding(memory);
+        Ok(self)
     }
 
     /// Adds a header.

@@ -1,30 +1,23 @@
-//! Large answers are compressed for those who accept it.
+//! Large responses are compressed for clients that accept it.
 
-use std::io::Write;
-
-use flate2::{Compression, write::GzEncoder};
 use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Response};
 
 use super::Body;
 
-/// Answers below this size are sent as they are.
+/// Responses below this size are sent as they are.
 const THRESHOLD: usize = 128 << 10;
 
-/// Compresses the answer to a read, if it is worth it and the client can take it.
-pub(crate) fn compress(method: &Method, accepted: bool, response: Response<Body>) -> Response<Body> {
-    let is_large = response.body().as_bytes().is_some_and(|bytes| bytes.len() >= THRESHOLD);
+/// Compresses the response to a read, if it is large and the client accepts it.
+pub(crate) fn compress(method: &Method, accepted: bool, mut response: Response<Body>) -> Response<Body> {
+    let is_large = response.body().length().is_some_and(|length| length >= THRESHOLD);
     if !accepted || !is_large || method != Method::GET {
         return response;
     }
-    let (mut parts, body) = response.into_parts();
-    let bytes = body.as_bytes().cloned().unwrap_or_default();
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    let compressed = encoder.write_all(&bytes).and_then(|()| encoder.finish());
-    let Ok(compressed) = compressed else { return Response::from_parts(parts, bytes.into()) };
-    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    Response::from_parts(parts, bytes::Bytes::from(compressed).into())
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    response.map(Body::compressed)
 }
 
 /// Whether a client accepts compressed answers.

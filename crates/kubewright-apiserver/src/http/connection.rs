@@ -2,11 +2,11 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
@@ -19,10 +19,12 @@ use kubewright_http2::drive;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::connection_limit::{ActiveRequest, ConnectionSlot};
 use super::lingering::{Leftover, Lingering};
 use super::work::{Owned, Pending, Requests, guarded};
-use super::{Answer, Body, http2, preface};
+use super::{Answer, Body, ConnectionLimit, RequestBody, http2, preface};
 use crate::authentication::Peer;
 use crate::encoding::Wanted;
 use crate::request::Asked;
@@ -33,51 +35,48 @@ pub(super) const BODY_MAX: usize = 3 << 20;
 /// How many headers a request may have, and how large they may be.
 const HEADERS_MAX: usize = 256;
 pub(super) const HEADER_SIZE: usize = 1 << 20;
-/// How long a client may take to say its first word.
+/// Time limit for the first bytes of a connection.
 pub(super) const FIRST_TIME: Duration = Duration::from_secs(30);
-/// How long a client of HTTP/1.1 may take to the end of its next headers. Counted from the last answer, so that it is how long an unused
-/// connection is kept as well: a little longer than Go's clients and ours keep theirs, which is 90 s, so that nobody writes into one that is
-/// just being closed.
+/// Time limit for the headers of a request of HTTP/1.1. It counts from the end of the last
+/// response, so it is the time limit of an idle connection as well. Go's clients and ours close an
+/// idle connection after 90 s; the server waits longer, so that no client writes into a closing
+/// one.
 const HEADER_TIME: Duration = Duration::from_secs(95);
-/// How long a client may take to send a body.
-const BODY_TIME: Duration = Duration::from_secs(60);
+/// How long a client may take none of the bytes that wait for it.
+pub(super) const WRITE_TIME: Duration = Duration::from_secs(30);
 /// How long requests may still take when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves connections until it is told to stop, and waits for all of them.
 pub(crate) struct Connections {
     service: Service,
+    limit: ConnectionLimit,
     stop: watch::Receiver<bool>,
     tasks: JoinSet<()>,
 }
 
 impl Connections {
     /// Connections to this service.
-    pub(crate) fn new(service: Service, stop: watch::Receiver<bool>) -> Self {
-        Connections { service, stop, tasks: JoinSet::new() }
+    pub(crate) fn new(service: Service, limit: ConnectionLimit, stop: watch::Receiver<bool>) -> Self {
+        Connections { service, limit, stop, tasks: JoinSet::new() }
     }
 
     /// Serves a connection that `open` completes, for example by a handshake, in a task of its own.
+    /// Closes it if there are too many.
     pub(crate) fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &mut self,
         open: impl Future<Output = Option<(S, Peer)>> + Send + 'static,
     ) {
-        let (service, mut stop) = (self.service.clone(), self.stop.clone());
+        // Finished tasks still hold their place in the set.
+        while self.tasks.try_join_next().is_some() {}
+        let Some(slot) = self.limit.admit() else { return };
+        let (service, stop) = (self.service.clone(), self.stop.clone());
         self.tasks.spawn(async move {
-            let opened = tokio::select! {
-                opened = open => opened,
-                _ = stop.wait_for(|stopped| *stopped) => None,
-            };
-            let Some((stream, peer)) = opened else { return };
-            let mut weather = service.faults().weather();
-            let restarts = weather.borrow().restarts;
             tokio::select! {
-                () = serve(service, peer, stream, stop) => {}
-                _ = weather.wait_for(|weather| weather.restarts != restarts) => {}
+                () = open_and_serve(service, &slot, open, stop) => {}
+                () = slot.evicted() => {}
             }
         });
-        // Those that have ended need no place.
-        while self.tasks.try_join_next().is_some() {}
     }
 
     /// Waits for all connections to end, for a while.
@@ -89,10 +88,30 @@ impl Connections {
     }
 }
 
+async fn open_and_serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    service: Service,
+    slot: &ConnectionSlot,
+    open: impl Future<Output = Option<(S, Peer)>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let opened = tokio::select! {
+        opened = open => opened,
+        _ = stop.wait_for(|stopped| *stopped) => None,
+    };
+    let Some((stream, peer)) = opened else { return };
+    let mut weather = service.faults().weather();
+    let restarts = weather.borrow().restarts;
+    tokio::select! {
+        () = serve(service, peer, slot, stream, stop) => {}
+        _ = weather.wait_for(|weather| weather.restarts != restarts) => {}
+    }
+}
+
 /// Serves a connection until it ends. How it did is for its client to know.
 async fn serve(
     service: Service,
     peer: Peer,
+    slot: &ConnectionSlot,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -105,50 +124,76 @@ async fn serve(
     let requests = Requests::default();
     if is_http2 {
         let respond = |parts, body| {
-            let (service, peer, pending) = (service.clone(), peer.clone(), requests.add());
-            move || respond(service, peer, parts, http2::collect(body), Some(pending))
+            let (service, peer, request, pending) =
+                (service.clone(), peer.clone(), slot.begin_request(), requests.add());
+            move || respond(service, peer, parts, RequestBody::Http2(body), request, Some(pending))
         };
         let mut connection = pin!(http2::serve(stream, stop, respond));
-        return poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
+        let mut stall = WriteDeadline::default();
+        return poll_fn(|context| {
+            let state = driver.poll_with(connection.as_mut(), context);
+            if state.is_ready() { state } else { stall.poll(driver.stalled_since(), context) }
+        })
+        .await;
     }
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
     builder.max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
     let leftover = Leftover::default();
     let stream = Lingering::new(stream, leftover.clone());
+    // A watch may be read as slowly as its client likes. What waits for the client is bounded.
+    let is_watch = &AtomicBool::new(false);
     let respond = service_fn(move |request: Request<Incoming>| {
         let (parts, body) = request.into_parts();
         let (service, peer, leftover) = (service.clone(), peer.clone(), leftover.clone());
+        let request = slot.begin_request();
         async move {
-            let mut is_read = false;
-            let body = async { collect(body).await.inspect(|_| is_read = true) };
-            let mut response = respond(service, peer, parts, body, None).await?;
-            if !is_read {
-                leftover.leave();
+            let body = RequestBody::http1(body, leftover.clone());
+            let mut response = respond(service, peer, parts, body, request, None).await?;
+            is_watch.store(response.body().is_watch(), Ordering::Relaxed);
+            if leftover.is_set() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, io::Error>(response)
         }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
-    tokio::select! {
-        () = poll_fn(|context| driver.poll_with(connection.as_mut(), context)) => return,
-        _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
-    }
-    poll_fn(|context| driver.poll_with(connection.as_mut(), context)).await;
+    let mut stop = pin!(stop.wait_for(|stopped| *stopped));
+    let (mut has_stopped, mut stall) = (false, WriteDeadline::default());
+    poll_fn(|context| {
+        if !has_stopped && stop.as_mut().poll(context).is_ready() {
+            has_stopped = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        let state = driver.poll_with(connection.as_mut(), context);
+        if state.is_ready() {
+            return state;
+        }
+        let stalled_since = driver.stalled_since().filter(|_| !is_watch.load(Ordering::Relaxed));
+        stall.poll(stalled_since, context)
+    })
+    .await;
 }
 
-/// Why a body was not read.
-pub(super) enum Unread {
-    TooLarge,
-    Broken(String),
+/// Ends a connection whose client does not read.
+#[derive(Default)]
+struct WriteDeadline {
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-async fn collect(body: Incoming) -> Result<Bytes, Unread> {
-    match Limited::new(body, BODY_MAX).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(Unread::TooLarge),
-        Err(error) => Err(Unread::Broken(error.to_string())),
+impl WriteDeadline {
+    /// Ready when the client has taken nothing for [`WRITE_TIME`].
+    fn poll(&mut self, stalled_since: Option<Instant>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(since) = stalled_since else {
+            self.timer = None;
+            return Poll::Pending;
+        };
+        let deadline = since + WRITE_TIME;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(context)
     }
 }
 
@@ -157,31 +202,21 @@ async fn respond(
     service: Service,
     peer: Peer,
     parts: Parts,
-    body: impl Future<Output = Result<Bytes, Unread>>,
+    body: RequestBody,
+    request: ActiveRequest,
     pending: Option<Pending>,
 ) -> io::Result<Response<Body>> {
-    let refusal = match tokio::time::timeout(BODY_TIME, body).await {
-        Ok(Ok(body)) => {
-            let asked = Asked::new(Request::from_parts(parts, body));
-            // The streams of a connection share its task. They do not share work that may take long, nor wait for each other's.
-            let answered = if pending.as_ref().is_none_or(|pending| pending.is_alone() && asked.is_about_one()) {
-                guarded(pin!(service.serve(&peer, asked))).await
-            } else {
-                Owned::spawn(async move { service.serve(&peer, asked).await }).await.ok()
-            };
-            match answered {
-                Some(answer) => return answer,
-                None => Status::internal("the server failed at this request"),
-            }
-        }
-        Ok(Err(Unread::TooLarge)) => Status::request_entity_too_large(format!("limit is {BODY_MAX}")),
-        Ok(Err(Unread::Broken(message))) => Status::bad_request(message),
-        Err(_) => Status::timeout("request did not complete within the allowed time", 0),
+    let asked = Asked::new(parts, body);
+    // The streams of a connection share its task. Work that may take long has a task of its own,
+    // and so has every request that would delay another one.
+    let answered = if pending.as_ref().is_none_or(|pending| pending.is_alone() && asked.is_about_one()) {
+        guarded(pin!(service.serve(&peer, asked))).await
+    } else {
+        Owned::spawn(async move { service.serve(&peer, asked).await }).await.ok()
     };
-    Ok(Answer::rejection(refusal.into(), Wanted::JSON).into_response())
-}
-
-/// Bodies that a caller holds in memory anyway are limited in the same way.
-pub(crate) fn is_too_large(body: &Bytes) -> bool {
-    body.len() > BODY_MAX
+    let response = answered.unwrap_or_else(|| {
+        let status = Status::internal("the server failed at this request");
+        Ok(Answer::rejection(status.into(), Wanted::JSON).into_response())
+    })?;
+    Ok(response.map(|body| body.of_request(request)))
 }

@@ -5,11 +5,11 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::stream::FuturesUnordered;
 use h2::server::{Builder, Connection, SendResponse};
-use h2::{Reason, RecvStream};
+use h2::{Reason, RecvStream, SendStream};
 use hyper::body::Body as _;
 use hyper::header::{CONTENT_LENGTH, DATE, HeaderValue};
 use hyper::http::request::Parts;
@@ -17,9 +17,10 @@ use hyper::{Method, Request, Response};
 use kubewright_http2::Doorbell;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::Body;
-use super::connection::{BODY_MAX, HEADER_SIZE, Unread};
+use super::connection::{HEADER_SIZE, WRITE_TIME};
 use super::date::Date;
 use super::idle::{Idle, Verdict};
 use super::watches::{Watch, Watches};
@@ -27,6 +28,10 @@ use crate::seldom::Seldom;
 
 /// What one stream, and all together, may send before it is read.
 const WINDOW: u32 = 1 << 20;
+/// The most bytes of a response that wait in memory for its client.
+const SEND_BUFFER: usize = 64 << 10;
+/// Bodies up to this size are sent without asking whether the client has room for them.
+const SMALL: usize = 4 << 10;
 /// How many requests, watches included, a client may have under way on a connection.
 const STREAMS_MAX: u32 = 200;
 
@@ -57,6 +62,7 @@ where
 {
     let mut builder = Builder::new();
     builder.initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
+    builder.max_send_buffer_size(SEND_BUFFER);
     builder.max_concurrent_streams(STREAMS_MAX).max_header_list_size(HEADER_SIZE as u32);
     let opened = tokio::select! {
         opened = builder.handshake(stream) => opened,
@@ -133,9 +139,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
         self.connection.poll_accept(own)
     }
 
-    /// Whether there has been a request since the last call, or one or its answer is still under way.
+    /// Whether there has been a request since the last call, or one or its answer is still under
+    /// way. A response that waits in the buffers of the connection does not count.
     fn was_used(&mut self) -> bool {
-        std::mem::take(&mut self.is_used) || self.connection.has_streams()
+        std::mem::take(&mut self.is_used) || !self.requests.is_empty() || !self.watches.is_empty()
     }
 
     fn poll_streams(&mut self, context: &mut Context<'_>) {
@@ -180,10 +187,10 @@ async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
     if is_over {
         return None;
     }
-    if body.as_bytes().is_none() {
+    if body.is_watch() {
         return Some(Watch::new(stream, body));
     }
-    // It is in memory anyway, and waits there for its client.
+    let is_small = body.size_hint().exact().is_some_and(|length| length <= SMALL as u64);
     loop {
         let (bytes, is_last) = match poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
             Some(Ok(frame)) => (frame.into_data().unwrap_or_default(), body.is_end_stream()),
@@ -193,28 +200,42 @@ async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
             }
             None => (Bytes::new(), true),
         };
-        if stream.send_data(bytes, is_last).is_err() || is_last {
+        if bytes.is_empty() && !is_last {
+            continue;
+        }
+        if is_small || bytes.is_empty() {
+            stream.send_data(bytes, is_last).ok()?;
+        } else {
+            send(&mut stream, bytes, is_last).await?;
+        }
+        if is_last {
             return None;
         }
     }
 }
 
-/// The body of a request, up to the largest that is taken.
-pub(super) async fn collect(mut stream: RecvStream) -> Result<Bytes, Unread> {
-    let (mut first, mut all) = (Bytes::new(), BytesMut::new());
-    while let Some(bytes) = stream.data().await {
-        let bytes = bytes.map_err(|error| Unread::Broken(error.to_string()))?;
-        let _ = stream.flow_control().release_capacity(bytes.len());
-        if first.len() + all.len() + bytes.len() > BODY_MAX {
-            return Err(Unread::TooLarge);
-        }
-        match first.is_empty() && all.is_empty() {
-            true => first = bytes,
-            false => {
-                all.extend_from_slice(&std::mem::take(&mut first));
-                all.extend_from_slice(&bytes);
-            }
+/// Sends bytes as fast as the client takes them. Aborts the response if it takes none for a while.
+async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool) -> Option<()> {
+    while !bytes.is_empty() {
+        let room = timeout(WRITE_TIME, poll_fn(|context| poll_room(stream, bytes.len(), context))).await;
+        let Ok(room) = room else {
+            stream.send_reset(Reason::CANCEL);
+            return None;
+        };
+        let part = bytes.split_to(room?.min(bytes.len()));
+        stream.send_data(part, is_last && bytes.is_empty()).ok()?;
+    }
+    Some(())
+}
+
+/// The number of bytes that the client takes now, up to `wanted`. `None` if it has left.
+fn poll_room(stream: &mut SendStream<Bytes>, wanted: usize, context: &mut Context<'_>) -> Poll<Option<usize>> {
+    stream.reserve_capacity(wanted);
+    while stream.capacity() == 0 {
+        match std::task::ready!(stream.poll_capacity(context)) {
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => return Poll::Ready(None),
         }
     }
-    Ok(if all.is_empty() { first } else { all.freeze() })
+    Poll::Ready(Some(stream.capacity()))
 }

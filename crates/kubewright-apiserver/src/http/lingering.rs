@@ -15,17 +15,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// So much is read at a time.
 const PIECE: usize = 16 << 10;
 
-/// Whether something that a client sends was left unread. Clones are the same.
+/// Whether a part of the current request was not read. Clones are the same flag.
 #[derive(Clone, Default)]
-pub(super) struct Leftover(Arc<AtomicBool>);
+pub(crate) struct Leftover(Arc<AtomicBool>);
 
 impl Leftover {
-    /// Something was left, or may still come.
-    pub(super) fn leave(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    pub(super) fn set(&self, is_left: bool) {
+        self.0.store(is_left, Ordering::Relaxed);
     }
 
-    fn is_left(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -78,7 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         if self.patience.is_none() {
             ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
         }
-        if self.leftover.is_left() {
+        if self.leftover.is_set() {
             ready!(self.poll_rest(context));
         }
         Poll::Ready(Ok(()))
@@ -96,7 +95,7 @@ mod tests {
     async fn what_was_left_is_read_after_the_end_but_not_for_ever() {
         let (mut client, server) = tokio::io::duplex(64);
         let leftover = Leftover::default();
-        leftover.leave();
+        leftover.set(true);
         let mut lingering = Lingering::new(server, leftover);
         lingering.write_all(b"too much").await.expect("there is room");
         let (_, heard) = tokio::join!(lingering.shutdown(), async move {
@@ -109,7 +108,7 @@ mod tests {
 
         let (_client, server) = tokio::io::duplex(64);
         let leftover = Leftover::default();
-        leftover.leave();
+        leftover.set(true);
         let start = Instant::now();
         Lingering::new(server, leftover).shutdown().await.expect("it ends");
         assert_eq!(start.elapsed(), PATIENCE);

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
-use super::Connections;
+use super::{ConnectionLimit, Connections};
 use crate::authentication::{self, Peer};
 use crate::service::Service;
 
@@ -37,9 +37,10 @@ pub(crate) async fn listen(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     service: Service,
+    limit: ConnectionLimit,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut connections = Connections::new(service, stop.clone());
+    let mut connections = Connections::new(service, limit, stop.clone());
     let acceptor = tls.map(TlsAcceptor::from);
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE.0).with_interval(KEEP_ALIVE.1);
     let mut shortage = Shortage::default();

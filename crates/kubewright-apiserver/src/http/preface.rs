@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::connection::FIRST_TIME;
 
-/// What whoever speaks HTTP/2 says first.
+/// The HTTP/2 connection preface.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A stream from its beginning, though its first bytes have been looked at.
@@ -19,12 +19,18 @@ pub(super) struct Begun<S> {
     stream: S,
 }
 
-/// Looks at the first bytes. True if the client speaks HTTP/2. Who says nothing for too long is not kept.
-pub(super) async fn look<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Begun<S>, bool)> {
+/// Looks at the first bytes. True if the client speaks HTTP/2.
+///
+/// # Errors
+/// If the first bytes do not arrive in time, or cannot be read.
+pub(super) async fn look<S: AsyncRead + Unpin>(stream: S) -> io::Result<(Begun<S>, bool)> {
+    timeout(FIRST_TIME, read_preface(stream)).await?
+}
+
+async fn read_preface<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Begun<S>, bool)> {
     let (mut first, mut length) = ([0; PREFACE.len()], 0);
     while length < PREFACE.len() && first[..length] == PREFACE[..length] {
-        let reading = stream.read(&mut first[length..]);
-        let read = timeout(FIRST_TIME, reading).await??;
+        let read = stream.read(&mut first[length..]).await?;
         if read == 0 {
             break;
         }

@@ -59,6 +59,10 @@ impl Watches {
         self.signal.waker.wake_by_ref();
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Whether there is something to look for.
     pub(super) fn is_rung(&self) -> bool {
         self.bell.is_rung()

@@ -12,10 +12,22 @@ use crate::conversion::webhook::in_version;
 use crate::encoding::ListMeta;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
-use crate::storage::{ListOptions as Paging, ReadError, Scope};
+use crate::storage::{Key, ListOptions as Paging, ReadError, Scope, Store};
 
 /// How long a read waits for a version that is still to come.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Resources with more objects are read on a blocking thread. Reading so many takes about a
+/// millisecond if they are chosen by labels, and longer if they are chosen by fields.
+const OFFLOADED: usize = 1000;
+
+/// A page of the store, without keys.
+pub(super) struct ObjectPage {
+    pub(super) objects: Vec<Arc<StoredObject>>,
+    pub(super) revision: u64,
+    resume: Option<Key>,
+    remaining: usize,
+}
 
 /// A page of a list.
 pub(crate) struct Listed {
@@ -57,7 +69,7 @@ impl Registry {
         if selection.needs_webhook(resource) {
             return self.list_converted(resource, namespace, selection, (&scope, paging, limit), token).await;
         }
-        let page = self.store.list_where(&scope, paging, |_, entry| selection.matches(&entry.object));
+        let page = self.read_page(&scope, paging, selection).await?;
         let page = page.map_err(|error| self.too_old(error, namespace, token))?;
         let next = page.resume.map(|after| ContinueToken { revision: Some(page.revision), after });
         let meta = ListMeta {
@@ -65,7 +77,21 @@ impl Registry {
             remaining: next.as_ref().filter(|_| selection.is_everything()).map(|_| page.remaining),
             continue_token: next.map(|next| next.encode(namespace)),
         };
-        Ok(Listed { objects: page.entries.into_iter().map(|(_, entry)| entry.object).collect(), meta })
+        Ok(Listed { objects: page.objects, meta })
+    }
+
+    /// The objects of a page that are selected. Many objects are read on a blocking thread.
+    pub(super) async fn read_page(
+        &self,
+        scope: &Scope,
+        paging: Paging,
+        selection: &Selection,
+    ) -> Result<Result<ObjectPage, ReadError>, Rejection> {
+        if self.store.resource_len(scope) <= OFFLOADED {
+            return Ok(object_page(&self.store, scope, paging, selection));
+        }
+        let (store, scope, selection) = (self.store.clone(), scope.clone(), selection.clone());
+        self.offload.run(move || object_page(&store, &scope, paging, &selection)).await
     }
 
     /// Lists objects that are converted before it is known whether they are meant.
@@ -81,11 +107,9 @@ impl Registry {
         loop {
             // Never more at a time than are still wanted, so that the next page begins where this one ends.
             let wanted = if limit == 0 { 0 } else { limit - objects.len() };
-            let page =
-                self.store.list_where(scope, paging.clone().limit(wanted), |_, entry| maybe.matches(&entry.object));
+            let page = self.read_page(scope, paging.clone().limit(wanted), &maybe).await?;
             let page = page.map_err(|error| self.too_old(error, namespace, token.take()))?;
-            let found = page.entries.into_iter().map(|(_, entry)| entry.object).collect();
-            let converted = in_version(resource, found).await?;
+            let converted = in_version(resource, page.objects).await?;
             objects.extend(converted.into_iter().filter(|object| selection.matches(object)));
             let next = page.resume.map(|after| ContinueToken { revision: Some(page.revision), after });
             match next {
@@ -150,6 +174,19 @@ impl Registry {
             }
         }
     }
+}
+
+fn object_page(
+    store: &Store<StoredObject>,
+    scope: &Scope,
+    paging: Paging,
+    selection: &Selection,
+) -> Result<ObjectPage, ReadError> {
+    let page = store.list_where(scope, paging, |_, entry| selection.matches(&entry.object))?;
+    let mut objects: Vec<_> = page.entries.into_iter().map(|(_, entry)| entry.object).collect();
+    // A list may wait long for a slow client, and has the room of its keys.
+    objects.shrink_to_fit();
+    Ok(ObjectPage { objects, revision: page.revision, resume: page.resume, remaining: page.remaining })
 }
 
 /// A version of a request as a revision, or what is wrong with it.

@@ -26,7 +26,7 @@ use tokio::sync::watch as channel;
 pub(crate) use create::CreateRequest;
 pub(crate) use definition::set_condition;
 pub(crate) use delete::{CUSTOM_CLEANUP, Deleted, FOREGROUND, ORPHAN};
-pub(crate) use list::parse_version;
+pub(crate) use list::{Listed, parse_version};
 pub(crate) use ownership::{Ownership, Writer, apply, check_configuration, group_version, schema as merge_schema};
 pub(crate) use selection::Selection;
 pub(crate) use update::{Origin, Part, UpdateRequest, check_target, unreadable_version, wrong_uid};
@@ -38,6 +38,7 @@ use crate::catalog::custom::CustomResources;
 use crate::catalog::{Catalog, Resource};
 use crate::encoding::SharedFrames;
 use crate::object::{Draft, StoredObject, tree};
+use crate::offload::Offload;
 use crate::rejection::Rejection;
 use crate::storage::{Disk, Entry, EventKind, Found, Key, ListOptions, Record, Scope, Store, StoreOptions, WriteError};
 
@@ -68,6 +69,8 @@ pub(crate) struct Registry {
     pub(crate) policies: Policies,
     /// Those who have a say in writes.
     pub(crate) audience: Audience,
+    /// For reads of many objects.
+    pub(crate) offload: Offload,
     /// What watches say of the last events.
     frames: Arc<SharedFrames>,
     /// True when the server stops; watches end with it.
@@ -87,6 +90,7 @@ impl Registry {
             quota: Mutex::new(()),
             policies: Policies::default(),
             audience: Audience::default(),
+            offload: Offload::on_half_of_the_processors(),
             frames: Arc::default(),
             stop,
         }

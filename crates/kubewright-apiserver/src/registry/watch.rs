@@ -116,7 +116,7 @@ enum Wake {
 
 impl Registry {
     /// Starts a watch.
-    pub(crate) fn watch(
+    pub(crate) async fn watch(
         &self,
         resource: &Arc<Resource>,
         namespace: &str,
@@ -141,9 +141,8 @@ impl Registry {
             // Where it takes a webhook to tell, they are chosen when they are converted.
             let maybe = selection.needs_webhook(resource).then(|| selection.without_fields());
             let maybe = maybe.as_ref().unwrap_or(&selection);
-            let page = self.store.list_where(&scope, ListOptions::default(), |_, entry| maybe.matches(&entry.object));
-            let page = page.map_err(Status::internal)?;
-            initial.extend(page.entries.into_iter().map(|(_, entry)| entry.object));
+            let page = self.read_page(&scope, ListOptions::default(), maybe).await?.map_err(Status::internal)?;
+            initial.extend(page.objects);
             page.revision
         } else if revision == 0 {
             self.store.current_revision()

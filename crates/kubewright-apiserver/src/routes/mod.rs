@@ -24,11 +24,14 @@ use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject};
-use crate::registry::{self, CreateRequest, Origin, Ownership, Part, Selection, UpdateRequest, Writer};
+use crate::registry::{self, CreateRequest, Listed, Origin, Ownership, Part, Selection, UpdateRequest, Writer};
 use crate::rejection::Rejection;
 use crate::request::Target;
 use crate::reviews;
 use crate::service::Call;
+
+/// Longer lists are encoded on a blocking thread.
+const OFFLOADED: usize = 200;
 
 /// Answers a request for a resource.
 pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answer, Rejection> {
@@ -144,9 +147,7 @@ impl<'a> Endpoint<'a, '_> {
         let options = ListOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let listed = self.call.registry.list(self.resource, &self.target.namespace, &selection, &options).await?;
-        let objects = in_version(self.resource, listed.objects).await?;
-        let body = encoding::list(wanted, self.resource, &listed.meta, objects.iter().map(|object| &**object))?;
-        Ok(Answer::document(StatusCode::OK, wanted, body))
+        self.encoded(wanted, listed).await
     }
 
     async fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
@@ -169,7 +170,7 @@ impl<'a> Endpoint<'a, '_> {
         let frames = Frames::new(wanted);
         let content_type = frames.content_type();
         let mut stream =
-            self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames)?;
+            self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames).await?;
         stream.convert_initial().await?;
         Ok(Answer::watch(content_type, stream))
     }
@@ -300,16 +301,27 @@ impl<'a> Endpoint<'a, '_> {
                 |_| registry.delete(self.resource, namespace, name, &options, &mut warnings, Some(self.control));
             let deleted = self.control.decided(delete).await;
             self.call.warnings.extend(warnings);
+            // A collection may be large. Other tasks have their turn in between.
+            tokio::task::coop::consume_budget().await;
             match deleted {
-                // Somebody else was faster, which is all the same.
+                // Another request has deleted it meanwhile.
                 Err(Rejection::Status(status)) if status.is_not_found() => {}
                 other => drop(other?),
             }
         }
-        // What is left for another request is said as in any other list.
-        let objects = in_version(self.resource, listed.objects).await?;
-        let body = encoding::list(wanted, self.resource, &listed.meta, objects.iter().map(|object| &**object))?;
-        Ok(Answer::document(StatusCode::OK, wanted, body))
+        // The metadata has the continue token, as in any other list.
+        self.encoded(wanted, listed).await
+    }
+
+    /// The response with a list. Many objects are encoded on a blocking thread.
+    async fn encoded(&self, wanted: Wanted, listed: Listed) -> Result<Answer, Rejection> {
+        let Listed { objects, meta } = listed;
+        let objects = in_version(self.resource, objects).await?;
+        let resource = Arc::clone(self.resource);
+        let is_long = objects.len() > OFFLOADED;
+        let encode = move || encoding::list(wanted, &resource, &meta, objects);
+        let body = if is_long { self.call.registry.offload.run(encode).await?? } else { encode()? };
+        Ok(Answer::list(wanted, body))
     }
 
     fn find(&self) -> Result<Arc<StoredObject>, Rejection> {

@@ -17,8 +17,9 @@ use crate::service::Service;
 impl RunningServer {
     /// A client of the administrator's, which calls the server directly: no socket, no copy of a body.
     ///
-    /// It may outlive the server, and then finds nobody to connect to. Simulated time is safe with it, since nothing
-    /// happens outside of the runtime.
+    /// It may outlive the server, and then cannot connect any more. Simulated time is safe with it:
+    /// only long lists and large objects are processed outside of the runtime's own threads, and a
+    /// paused clock waits for them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -21,7 +21,9 @@ use tokio::task::JoinHandle;
 use crate::authentication::{Accounts, Authenticator, Peer, Tokens};
 use crate::faults::Faults;
 use crate::housekeeping;
-use crate::http::{self, Connections, Crowd, MAX_IN_FLIGHT};
+use crate::http::{
+    self, ConnectionLimit, Connections, InFlight, MAX_CONNECTIONS, MAX_IN_FLIGHT, MemoryBudget, REQUEST_BYTES,
+};
 use crate::registry::Registry;
 use crate::service::{BoxFuture, Service};
 use crate::storage::{Disk, OpenError, StoreOptions};
@@ -63,6 +65,8 @@ pub struct ApiServer {
     data: Option<PathBuf>,
     serves_faults: bool,
     max_in_flight: Option<usize>,
+    max_connections: Option<usize>,
+    max_body_memory: Option<usize>,
     assigns_accounts: bool,
     event_ttl: Option<Duration>,
 }
@@ -234,6 +238,24 @@ impl ApiServer {
         self
     }
 
+    /// Accepts at most this many connections at once on the address it listens on. 4096 by default.
+    ///
+    /// A new connection beyond the limit takes the place of the one that has been idle for the
+    /// longest time. If all of them have requests or watches, the new one is closed.
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = Some(connections);
+        self
+    }
+
+    /// Holds at most this many bytes of request bodies in memory, of all requests together. 128 MiB
+    /// by default. Requests beyond the limit get 429 and may be sent again.
+    #[must_use]
+    pub fn max_body_memory(mut self, bytes: usize) -> Self {
+        self.max_body_memory = Some(bytes);
+        self
+    }
+
     /// Remembers this many of the latest writes for watches and pages, and no others. By default these are 10,000, and beyond that those
     /// of the last 75 seconds up to 102,400, as in the real server's cache of watches. With either, what was replaced or deleted takes
     /// no more than 64 MiB as JSON.
@@ -299,8 +321,10 @@ impl ApiServer {
         let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
         let tokens = self.tokens.len();
         let authenticator = Authenticator { tokens: self.tokens, accounts };
-        let crowd = Crowd::new(self.max_in_flight.unwrap_or(MAX_IN_FLIGHT));
-        let service = Service::new(Arc::clone(&registry), authenticator, crowd, disk, faults, self.serves_faults);
+        let in_flight = InFlight::new(self.max_in_flight.unwrap_or(MAX_IN_FLIGHT));
+        let body_memory = MemoryBudget::new(self.max_body_memory.unwrap_or(REQUEST_BYTES));
+        let limits = (in_flight, body_memory);
+        let service = Service::new(Arc::clone(&registry), authenticator, limits, disk, faults, self.serves_faults);
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), recovery, stopped.clone()))];
         let (mut address, mut url, mut credentials) = (None, None, Credentials::None);
         if let Some(wanted) = self.listen {
@@ -323,7 +347,8 @@ impl ApiServer {
             log_rights(bound, tls.is_some(), tokens);
             let scheme = if tls.is_some() { "https" } else { "http" };
             (address, url) = (Some(bound), Some(format!("{scheme}://{}", reachable(bound))));
-            tasks.push(tokio::spawn(http::listen(listener, tls, service.clone(), stopped.clone())));
+            let limit = ConnectionLimit::new(self.max_connections.unwrap_or(MAX_CONNECTIONS));
+            tasks.push(tokio::spawn(http::listen(listener, tls, service.clone(), limit, stopped.clone())));
         }
         let (pipes, incoming) = mpsc::unbounded_channel();
         tasks.push(tokio::spawn(serve_pipes(incoming, service.clone(), stopped)));
@@ -442,7 +467,8 @@ async fn serve_pipes(
     service: Service,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut connections = Connections::new(service, stop.clone());
+    // Only the owner of the server opens these.
+    let mut connections = Connections::new(service, ConnectionLimit::new(usize::MAX), stop.clone());
     loop {
         let pipe = tokio::select! {
             pipe = incoming.recv() => pipe,

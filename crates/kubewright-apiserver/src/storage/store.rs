@@ -194,6 +194,16 @@ impl<V> Store<V> {
         }
     }
 
+    /// The number of objects of the resource of `scope`, or of all resources. The scope itself may
+    /// have fewer. Does not walk over objects.
+    pub fn resource_len(&self, scope: &Scope) -> usize {
+        let state = self.read();
+        match scope.resource_str() {
+            Some(resource) => state.shards.get(resource).map_or(0, |shard| shard.objects.len()),
+            None => state.shards.values().map(|shard| shard.objects.len()).sum(),
+        }
+    }
+
     /// Commits the write of the next revision and does what is left when the lock is free.
     fn commit<E>(
         &self,

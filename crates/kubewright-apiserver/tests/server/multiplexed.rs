@@ -132,13 +132,44 @@ async fn a_connection_that_nobody_uses_is_ended_and_one_with_a_watch_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_its_client_is_slow_to_take_is_use_enough() {
+async fn a_response_that_its_client_does_not_take_is_aborted_and_the_connection_goes_on() {
     let (_server, sender) = server().await;
     let large = format!(r#","annotations":{{"large":"{}"}}"#, "x".repeat(100 << 10));
     drop(ask(&sender, "POST", CONFIG_MAPS, config_map("large", &large)).await);
-    let mut slow = ask(&sender, "GET", &format!("{CONFIG_MAPS}/large"), String::new()).await;
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let path = format!("{CONFIG_MAPS}/large");
+    let mut slow = ask(&sender, "GET", &path, String::new()).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(read(&mut slow, "\u{0}").await.len() > 100 << 10);
+    let mut stalled = ask(&sender, "GET", &path, String::new()).await;
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    let mut result = Ok(());
+    while let Some(data) = stalled.data().await {
+        match data {
+            Ok(bytes) => stalled.flow_control().release_capacity(bytes.len()).expect("so much has come"),
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+    }
+    assert_eq!(result.expect_err("it was given up").reason(), Some(h2::Reason::CANCEL));
+    assert_eq!(read(&mut ask(&sender, "GET", "/healthz", String::new()).await, "\u{0}").await, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_responses_that_are_not_taken_do_not_keep_a_connection() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    let mut builder = Builder::new();
+    builder.initial_window_size(0);
+    let (sender, connection) = builder.handshake::<_, Bytes>(server.connect()).await.expect("the server answers");
+    let ended = tokio::spawn(connection);
+    let mut responses = Vec::new();
+    for _ in 0..10 {
+        responses.push(ask(&sender, "GET", "/healthz", String::new()).await);
+    }
+    let start = Instant::now();
+    let _ = ended.await.expect("no panic");
+    assert!(start.elapsed() <= Duration::from_secs(150), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,168 @@
+//! Heavy requests do not keep the threads busy that serve the others.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use kubewright_apiserver::{ApiServer, RunningServer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+use tokio::task::yield_now;
+
+use crate::client::{CONFIG_MAPS, Client, config_map};
+
+async fn fill(server: &RunningServer, count: usize) {
+    let service = server.service();
+    for number in 0..count {
+        let object = config_map(&format!("object-{number}"), r#","labels":{"app":"web"}"#);
+        let request = Request::post(CONFIG_MAPS).header("content-type", "application/json");
+        let response = service.call(request.body(object.into()).expect("a valid request")).await;
+        assert_eq!(response.expect("no fault was injected").status().as_u16(), 201);
+    }
+}
+
+/// The longest time for which the only thread of the runtime did not poll this task, and the time
+/// of the request.
+async fn longest_pause(server: &RunningServer, request: Request<Full<Bytes>>) -> (Duration, Duration) {
+    let mut client = Client::over(server.connect()).await;
+    let start = Instant::now();
+    let (mut last, mut longest) = (start, Duration::ZERO);
+    let exchange = async {
+        let response = client.send(request).await;
+        assert!(response.status().is_success(), "{response:?}");
+        response.into_body().collect().await.expect("the body ends");
+    };
+    let ticks = async {
+        loop {
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+            yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = exchange => {}
+        () = ticks => {}
+    }
+    (longest, start.elapsed())
+}
+
+#[tokio::test]
+async fn long_lists_and_large_bodies_leave_the_executor_free() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    fill(&server, 2000).await;
+    let data: Vec<String> = (0..20_000).map(|number| format!(r#""key-{number}":"value-{number}""#)).collect();
+    let large = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"large"}},"data":{{{}}}}}"#,
+        data.join(",")
+    );
+    let get = |accept: &str| {
+        let request = Request::get(CONFIG_MAPS).header("host", "localhost").header("accept", accept);
+        request.body(Full::default()).expect("a valid request")
+    };
+    let write = |method: &str, path: String, media_type: &str, body: String| {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        request.header("content-type", media_type).body(Full::from(body)).expect("a valid request")
+    };
+    let patch = r#"{"data":{"key-1":"changed"}}"#.to_owned();
+    let path = format!("{CONFIG_MAPS}/large");
+    for (what, request) in [
+        ("table", get("application/json;as=Table;v=v1;g=meta.k8s.io")),
+        ("protobuf", get("application/vnd.kubernetes.protobuf")),
+        ("metadata", get("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")),
+        ("create", write("POST", CONFIG_MAPS.to_owned(), "application/json", large)),
+        ("patch", write("PATCH", path, "application/merge-patch+json", patch)),
+    ] {
+        let (pause, total) = longest_pause(&server, request).await;
+        assert!(pause < total / 2, "{what}: {pause:?} of {total:?}");
+    }
+}
+
+#[test]
+fn small_requests_stay_on_the_executor() {
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+        fill(&server, 10).await;
+        let mut client = Client::over(server.connect()).await;
+        // The only blocking thread has something else to do.
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || is_done.recv());
+        let requests = async {
+            assert_eq!(client.call("GET", CONFIG_MAPS, "").await.0, 200);
+            assert_eq!(client.call("GET", &format!("{CONFIG_MAPS}/object-1"), "").await.0, 200);
+            let patch = r#"{"data":{"a":"b"}}"#;
+            assert_eq!(client.call("PATCH", &format!("{CONFIG_MAPS}/object-1"), patch).await.0, 200);
+        };
+        tokio::time::timeout(Duration::from_secs(30), requests).await.expect("they need no other thread");
+        drop(done);
+        assert!(busy.await.expect("no panic").is_err());
+    });
+}
+
+#[test]
+#[ignore = "creates 80,000 objects"]
+fn health_checks_are_quick_during_large_lists() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let server = runtime.block_on(async {
+        let server = ApiServer::in_memory().listen(address).plain_http().start().await.expect("a free port");
+        fill(&server, 80_000).await;
+        server
+    });
+    let address = server.address().expect("it listens");
+    let lists = std::thread::spawn(move || list_for(address, Duration::from_secs(20)));
+    let probing = std::thread::spawn(move || probe_for(address, Duration::from_secs(20)));
+    let mut times = probing.join().expect("no panic");
+    let listed = lists.join().expect("no panic");
+    times.sort();
+    let (median, last) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+    println!("{} probes during {listed} lists: median {median:?}, p99 {last:?}", times.len());
+    assert!(last < Duration::from_millis(100), "{last:?}");
+}
+
+fn probe_for(address: SocketAddr, time: Duration) -> Vec<Duration> {
+    Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(async {
+        let mut client = Client::over(TcpStream::connect(address).await.expect("it listens")).await;
+        let (start, mut times) = (Instant::now(), Vec::new());
+        while start.elapsed() < time {
+            let sent = Instant::now();
+            assert_eq!(client.call("GET", "/livez", "").await.0, 200);
+            times.push(sent.elapsed());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        times
+    })
+}
+
+/// Lists on 16 connections, again and again, and counts how often.
+fn list_for(address: SocketAddr, time: Duration) -> usize {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let clients: Vec<_> = (0..16).map(|_| tokio::spawn(list_in_turn(address, time))).collect();
+        let mut count = 0;
+        for client in clients {
+            count += client.await.expect("no panic");
+        }
+        count
+    })
+}
+
+/// Reads without decoding, to leave the processors to the server.
+async fn list_in_turn(address: SocketAddr, time: Duration) -> usize {
+    let (start, mut count, mut buffer) = (Instant::now(), 0, vec![0; 256 << 10]);
+    while start.elapsed() < time {
+        let mut socket = TcpStream::connect(address).await.expect("it listens");
+        let request = format!("GET {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.expect("it is open");
+        let mut length = 0;
+        while let read @ 1.. = socket.read(&mut buffer).await.expect("it is not reset") {
+            length += read;
+        }
+        assert!(length > 80_000 * 100, "{length} bytes");
+        count += 1;
+    }
+    count
+}
