@@ -1,5 +1,5 @@
-//! Work grows with the size of the input, and not with its square: whoever may send an object chooses
-//! the order of its keys.
+//! Work grows with the size of the input, and not with its square. The sender of an object chooses the
+//! order of its keys.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -68,7 +68,8 @@ impl Path<'_> {
 
 /// The beginning of a name. The keys of a map may be as long as the object.
 fn shortened(name: &str) -> &str {
-    &name[..name.floor_char_boundary(MAX_NAME)]
+    let end = (0..=MAX_NAME.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
+    &name[..end.unwrap_or_default()]
 }
 
 #[cfg(test)]
