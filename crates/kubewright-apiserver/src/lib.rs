@@ -27,6 +27,9 @@ mod decoding;
 pub mod discovery;
 mod encoding;
 mod faults;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod housekeeping;
 mod http;

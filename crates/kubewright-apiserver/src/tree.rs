@@ -63,3 +63,16 @@ pub(crate) fn number_at(value: &Value, path: &[&str]) -> i64 {
 pub(crate) fn items_at<'v>(value: &'v Value, path: &[&str]) -> &'v [Value] {
     at(value, path).and_then(Value::as_array).map(|items: &List<Value>| &items[..]).unwrap_or_default()
 }
+
+/// About how long a value is as JSON. Escapes in texts are not counted.
+pub(crate) fn encoded_len(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 4,
+        Value::Int(_) | Value::Float(_) => value.to_string().len(),
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| encoded_len(item) + 1).sum::<usize>(),
+        Value::Object(entries) => {
+            2 + entries.iter().map(|(key, value)| key.len() + encoded_len(value) + 4).sum::<usize>()
+        }
+    }
+}

@@ -6,7 +6,7 @@ use crate::decode::{DecodeError, Decoder};
 use crate::json::{Reader, Writer};
 use crate::message::Message;
 use crate::meta::v1::ObjectMeta;
-use crate::{GroupVersion, GroupVersionKind, Map, Object, Str, Value};
+use crate::{GroupVersion, GroupVersionKind, Map, MapBuilder, Object, Str, Value};
 
 /// An object of any kind: its kind, its metadata, and the rest as a tree.
 ///
@@ -147,6 +147,7 @@ impl Object for DynamicObject {
     fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
         let mut object = DynamicObject::default();
         let mut seen = [false; 3];
+        let mut data = MapBuilder::new();
         reader.entries(|reader, key| {
             if let Some(at) = [&b"apiVersion"[..], b"kind", b"metadata"].iter().position(|known| *known == key)
                 && std::mem::replace(&mut seen[at], true)
@@ -160,14 +161,14 @@ impl Object for DynamicObject {
                 b"metadata" => reader.message(&mut object.metadata)?,
                 _ => {
                     let (value, name) = (reader.tree()?, reader.decoder.text(key)?);
-                    if object.data.insert(name, value).is_some() {
+                    if data.insert(name, value).is_some() {
                         reader.decoder.duplicate_key()?;
                     }
                 }
             }
             Ok(())
         })?;
-        object.data.shrink_to_fit();
+        object.data = data.finish();
         Ok(object)
     }
 

@@ -89,7 +89,7 @@ pub use int_or_string::{IntOrString, PercentError};
 pub use key::{ObjectKey, ParseKeyError};
 pub use kind::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ParseKindError};
 pub use list::List;
-pub use map::Map;
+pub use map::{Map, MapBuilder};
 pub use object::{EncodedMap, Kind, Object, StringMap};
 pub use object_list::ObjectList;
 pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};

@@ -1,11 +1,15 @@
 //! The map of all API types: string keys, a sorted vector inside.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{List, Str};
 
-/// In maps up to this long a key is looked for one by one: most others have another length, which is all that is compared.
+/// Maps up to this length are searched linearly: most keys differ in length already.
 const SCANNED: usize = 12;
+
+/// After this many keys out of order a [`MapBuilder`] stops moving entries.
+const MAX_OUT_OF_ORDER: usize = 64;
 
 /// A map from strings, held as a vector sorted by key.
 ///
@@ -174,20 +178,125 @@ impl<V: fmt::Debug> fmt::Debug for Map<V> {
     }
 }
 
+/// Fills a [`Map`] with many entries in any order.
+///
+/// Inserting into a sorted vector moves all entries behind the new one. A builder does so only for
+/// the first few keys that arrive out of order, and holds the entries in a tree from then on. Its
+/// cost is `n log n` for `n` entries, whatever their order.
+///
+/// ```
+/// use kubewright_core::MapBuilder;
+/// let mut labels = MapBuilder::new();
+/// assert_eq!(labels.insert("tier", "web"), None);
+/// assert_eq!(labels.insert("app", "shop"), None);
+/// assert_eq!(labels.insert("app", "cart"), Some("shop"));
+/// assert_eq!(labels.finish().keys().collect::<Vec<_>>(), ["app", "tier"]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct MapBuilder<V> {
+    /// Invariant: empty once `tree` has entries.
+    map: Map<V>,
+    tree: BTreeMap<Str, V>,
+    /// Keys that were inserted into `map` before its end.
+    out_of_order: usize,
+}
+
+impl<V> MapBuilder<V> {
+    /// A builder without entries.
+    pub const fn new() -> Self {
+        MapBuilder { map: Map::new(), tree: BTreeMap::new(), out_of_order: 0 }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.map.len() + self.tree.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<V: Clone> MapBuilder<V> {
+    /// Makes room for exactly `additional` more entries.
+    pub fn reserve_exact(&mut self, additional: usize) {
+        self.map.reserve_exact(additional);
+    }
+
+    /// Sets the value of `key` and returns the one it had.
+    pub fn insert(&mut self, key: impl Into<Str>, value: V) -> Option<V> {
+        let key = key.into();
+        if self.uses_tree_for(&key) { self.tree.insert(key, value) } else { self.map.insert(key, value) }
+    }
+
+    /// The value of `key`, after setting it to `make()` where it had none.
+    pub fn get_or_insert_with(&mut self, key: impl Into<Str>, make: impl FnOnce() -> V) -> &mut V {
+        let key = key.into();
+        if self.uses_tree_for(&key) {
+            self.tree.entry(key).or_insert_with(make)
+        } else {
+            self.map.get_or_insert_with(key, make)
+        }
+    }
+
+    /// The map of all entries.
+    pub fn finish(mut self) -> Map<V> {
+        if self.tree.is_empty() {
+            self.map.shrink_to_fit();
+            return self.map;
+        }
+        Map { entries: self.tree.into_iter().collect() }
+    }
+
+    /// Whether `key` belongs into the tree. Moves all entries there after too many keys out of
+    /// order.
+    fn uses_tree_for(&mut self, key: &str) -> bool {
+        if !self.tree.is_empty() {
+            return true;
+        }
+        if self.map.entries.last().is_none_or(|(last, _)| last.as_str() < key) {
+            return false;
+        }
+        self.out_of_order += 1;
+        if self.out_of_order <= MAX_OUT_OF_ORDER {
+            return false;
+        }
+        self.tree = std::mem::take(&mut self.map).into_iter().collect();
+        true
+    }
+}
+
+impl<V> Default for MapBuilder<V> {
+    fn default() -> Self {
+        MapBuilder::new()
+    }
+}
+
+/// Continues with the entries of a map.
+impl<V> From<Map<V>> for MapBuilder<V> {
+    fn from(map: Map<V>) -> Self {
+        MapBuilder { map, tree: BTreeMap::new(), out_of_order: 0 }
+    }
+}
+
 impl<K: Into<Str>, V: Clone> FromIterator<(K, V)> for Map<V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
-        let mut map = Map::new();
-        map.extend(entries);
-        map.shrink_to_fit();
-        map
+        let mut map = MapBuilder::new();
+        for (key, value) in entries {
+            map.insert(key, value);
+        }
+        map.finish()
     }
 }
 
 impl<K: Into<Str>, V: Clone> Extend<(K, V)> for Map<V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        let mut map = MapBuilder::from(std::mem::take(self));
         for (key, value) in entries {
-            self.insert(key, value);
+            map.insert(key, value);
         }
+        *self = map.finish();
     }
 }
 
@@ -247,6 +356,23 @@ mod tests {
                     None => prop_assert_eq!(map.remove(&key), model.remove(&key)),
                 }
             }
+            prop_assert!(map.iter().map(|(k, v)| (k.as_str(), v)).eq(model.iter().map(|(k, v)| (k.as_str(), v))));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_builder_behaves_as_a_sorted_map(writes in proptest::collection::vec(("[a-d]{1,4}", 0..9u8), 0..400)) {
+            let (mut builder, mut model) = (MapBuilder::new(), BTreeMap::new());
+            for (index, (key, value)) in writes.into_iter().enumerate() {
+                if index % 2 == 0 {
+                    prop_assert_eq!(builder.insert(key.as_str(), value), model.insert(key, value));
+                } else {
+                    prop_assert_eq!(*builder.get_or_insert_with(key.as_str(), || value), *model.entry(key).or_insert(value));
+                }
+                prop_assert_eq!(builder.len(), model.len());
+            }
+            let map = builder.finish();
             prop_assert!(map.iter().map(|(k, v)| (k.as_str(), v)).eq(model.iter().map(|(k, v)| (k.as_str(), v))));
         }
     }

@@ -13,7 +13,7 @@ use crate::protobuf::{Encoder, Wire};
 pub use crate::rare::{Rare, RareFields};
 use crate::scheme::TypeInfo;
 use crate::shared::Sharing;
-use crate::{List, Map, Shared, Str};
+use crate::{List, Map, MapBuilder, Shared, Str};
 
 /// An object type of the API, seen as a list of fields.
 pub trait Message: Send + Sync + 'static {
@@ -216,12 +216,37 @@ pub trait MessageMap: Sharing {
     }
     /// Key and object at `index`, which is below `len`, in key order.
     fn get(&self, index: usize) -> (&Str, &dyn Message);
-    /// The object of `key`, made where there was none.
-    fn get_or_insert(&mut self, key: Str) -> &mut dyn Message;
-    /// Gives back spare memory.
-    fn trim(&mut self);
+    /// Adds entries through a builder, which takes them in any order.
+    ///
+    /// # Errors
+    /// The error of `fill`; the entries that it added before stay.
+    fn fill(&mut self, fill: &mut Fill<'_>) -> Result<(), DecodeError>;
     /// Removes all.
     fn clear(&mut self);
+}
+
+/// Adds entries to a map of objects.
+pub type Fill<'f> = dyn FnMut(&mut dyn MessageMapBuilder) -> Result<(), DecodeError> + 'f;
+
+/// A [`MapBuilder`] of objects of one type.
+pub trait MessageMapBuilder {
+    /// How many entries there are.
+    fn len(&self) -> usize;
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The object of `key`, made where there was none.
+    fn get_or_insert(&mut self, key: Str) -> &mut dyn Message;
+}
+
+impl<T: Message + Clone + Default> MessageMapBuilder for MapBuilder<T> {
+    fn len(&self) -> usize {
+        MapBuilder::len(self)
+    }
+    fn get_or_insert(&mut self, key: Str) -> &mut dyn Message {
+        self.get_or_insert_with(key, T::default)
+    }
 }
 
 impl<T: Message + Clone + Default> MessageMap for Map<T> {
@@ -232,11 +257,11 @@ impl<T: Message + Clone + Default> MessageMap for Map<T> {
         let (key, value) = self.at(index);
         (key, value)
     }
-    fn get_or_insert(&mut self, key: Str) -> &mut dyn Message {
-        self.get_or_insert_with(key, T::default)
-    }
-    fn trim(&mut self) {
-        self.shrink_to_fit();
+    fn fill(&mut self, fill: &mut Fill<'_>) -> Result<(), DecodeError> {
+        let mut builder = MapBuilder::from(std::mem::take(self));
+        let done = fill(&mut builder);
+        *self = builder.finish();
+        done
     }
     fn clear(&mut self) {
         Map::clear(self);
@@ -273,6 +298,21 @@ pub trait Scalar: 'static {
     fn encode_json(&self, writer: &mut Writer<'_>);
     /// Takes one occurrence of the field.
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError>;
+    /// Takes occurrences of a repeated field that follow each other.
+    fn decode_protobuf_items(
+        &mut self,
+        items: &mut dyn Iterator<Item = Result<Wire<'_>, DecodeError>>,
+        decoder: &mut Decoder,
+    ) -> Result<(), DecodeError> {
+        for item in items {
+            self.decode_protobuf(item?, decoder)?;
+        }
+        Ok(())
+    }
+    /// How many entries there are, where the field is a map.
+    fn map_len(&self) -> usize {
+        0
+    }
     /// Writes the field with `number`, once or, if repeated, many times.
     fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>);
 }

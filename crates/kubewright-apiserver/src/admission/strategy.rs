@@ -1,5 +1,7 @@
 //! What the server decides about an object of a kind: its generation, and who may write its status.
 
+use std::collections::HashMap;
+
 use kubewright_core::{Map, Value};
 
 use crate::authentication::User;
@@ -304,8 +306,11 @@ fn keep_what_old_nodes_drop(old: &Value, new: &mut Value) {
     }
     let before = tree::items(old, &["status", "conditions"]);
     let Some(status) = tree::field_mut(new, "status") else { return };
+    // The first one of each type counts.
+    let kind = |condition: &Value| condition.get("type").map(Value::to_string);
+    let before_of: HashMap<_, _> = before.iter().rev().map(|condition| (kind(condition), condition)).collect();
     for condition in tree::items_mut(status, "conditions") {
-        let same = before.iter().find(|other| other.get("type") == condition.get("type"));
+        let same = before_of.get(&kind(condition));
         if condition.get("observedGeneration").is_none()
             && let Some(generation) = same.and_then(|same| same.get("observedGeneration"))
         {

@@ -3,6 +3,8 @@
 //! Only what most people meet: finalizers of custom objects that others may use as well, and what a pod says twice, or
 //! says in a way that has no effect any more.
 
+use std::collections::{HashMap, HashSet};
+
 use kubewright_core::validation::{dns1123_label, qualified_name};
 use kubewright_core::{Quantity, Str, Value};
 
@@ -210,24 +212,21 @@ fn containers<'a>(path: &str, spec: &'a Value) -> Vec<(String, &'a Value)> {
 
 /// Items of a list that say the same again.
 fn duplicates(path: &str, spec: &Value, list: &str, field: &str, found: &mut Vec<String>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, item) in tree::items(spec, &[list]).iter().enumerate() {
-        match tree::text(item, &[field]) {
-            text if seen.contains(&text) => {
-                found.push(format!("{path}.{list}[{index}].{field}: duplicate {field} {text:?}"));
-            }
-            text => seen.push(text),
+        let text = tree::text(item, &[field]);
+        if !seen.insert(text) {
+            found.push(format!("{path}.{list}[{index}].{field}: duplicate {field} {text:?}"));
         }
     }
 }
 
 /// Variables that take the place of others of the same name, without building on them.
 fn hidden_variables(path: &str, container: &Value, found: &mut Vec<String>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, variable) in tree::items(container, &["env"]).iter().enumerate() {
         let name = tree::text(variable, &["name"]);
-        if !seen.contains(&name) {
-            seen.push(name);
+        if seen.insert(name) {
             continue;
         }
         let (value, reference) = (tree::text(variable, &["value"]), format!("$({name})"));
@@ -239,15 +238,18 @@ fn hidden_variables(path: &str, container: &Value, found: &mut Vec<String>) {
     }
 }
 
+/// Warnings of an object after which no more ports are compared; responses have fewer.
+const PORT_WARNINGS_MAX: usize = 1000;
+
 /// Ports that are opened twice, in one container or in several.
 fn ports(path: &str, spec: &Value, found: &mut Vec<String>) {
-    let mut seen: Vec<(String, &Value)> = Vec::new();
+    let number = |port: &Value, field: &str| tree::int(port, &[field]).unwrap_or_default();
+    let mut seen: HashMap<(i64, &str), Vec<(String, &Value)>> = HashMap::new();
     for (path, container) in containers(path, spec) {
         for (index, port) in tree::items(container, &["ports"]).iter().enumerate() {
             let here = format!("{path}.ports[{index}]");
-            let number = |port: &Value, field: &str| tree::int(port, &[field]).unwrap_or_default();
-            let of = |port| (number(port, "containerPort"), tree::text(port, &["protocol"]));
-            for (there, other) in seen.iter().filter(|(_, other)| of(other) == of(port)) {
+            let same = seen.entry((number(port, "containerPort"), tree::text(port, &["protocol"]))).or_default();
+            for (there, other) in &*same {
                 let (host, other_host) = (number(port, "hostPort"), number(other, "hostPort"));
                 let (ip, other_ip) = (tree::text(port, &["hostIP"]), tree::text(other, &["hostIP"]));
                 let how = match (host == other_host, ip == other_ip) {
@@ -257,8 +259,12 @@ fn ports(path: &str, spec: &Value, found: &mut Vec<String>) {
                     _ => continue,
                 };
                 found.push(format!("{here}: {how} port definition with {there}"));
+                // There may be a warning for each pair of ports.
+                if found.len() >= PORT_WARNINGS_MAX {
+                    return;
+                }
             }
-            seen.push((here, port));
+            same.push((here, port));
         }
     }
 }

@@ -16,8 +16,12 @@ use kubewright_core::{Map, Str, Value};
 
 pub(crate) use meta::{Meta, text_map, texts};
 
+use crate::rejection::Rejection;
+
 /// Where most objects are encoded without asking for more memory.
 const ROOM: usize = 4 << 10;
+/// The largest object that is stored, in bytes of JSON: etcd's default limit for a request.
+pub(crate) const MAX_STORED_BYTES: usize = 1_572_864;
 /// So many digits a revision has at most.
 const REVISION_MAX: usize = 20;
 
@@ -59,6 +63,15 @@ impl Draft {
         let mut json = Vec::with_capacity(text.len() + REVISION_MAX);
         json.extend_from_slice(&text);
         Draft { value, json, layout }
+    }
+
+    /// Refuses an object that is too large to be stored, with the error of etcd that kube-apiserver
+    /// passes on.
+    pub(crate) fn check_size(&self) -> Result<(), Rejection> {
+        if self.json.len() > MAX_STORED_BYTES {
+            return Err(Rejection::unexpected("etcdserver: request is too large"));
+        }
+        Ok(())
     }
 
     /// Whether the object has only waited for its finalizers, and has none left.

@@ -127,14 +127,15 @@ impl Registry {
         dry_run: bool,
     ) -> Result<Arc<StoredObject>, WriteError<StoredObject, Rejection>> {
         let key = resource.key(value.namespace(), value.name());
+        let draft = Draft::new(value);
+        draft.check_size().map_err(WriteError::Refused)?;
         if dry_run {
             return match self.store.get(&key) {
                 Some(found) => Err(WriteError::AlreadyExists(found)),
                 // An object that was never stored has no version.
-                None => Ok(Arc::new(Draft::new(value).unstamped())),
+                None => Ok(Arc::new(draft.unstamped())),
             };
         }
-        let draft = Draft::new(value);
         let created = self.store.create(&key, |revision| draft.stamp(revision));
         created.map(|entry| entry.object).map_err(|error| match error {
             WriteError::AlreadyExists(found) => WriteError::AlreadyExists(found),

@@ -138,6 +138,10 @@ impl Registry {
                 return Ok(entry.object);
             }
             let draft = Draft::new(new);
+            // The server's own changes add little, and have to be possible for each stored object.
+            if part != Part::Internal {
+                draft.check_size()?;
+            }
             if request.dry_run {
                 return Ok(Arc::new(draft.stamp(entry.revision)));
             }

@@ -49,18 +49,23 @@ pub(super) fn check(schema: &Schema, path: &Path<'_>, value: &Value, causes: &mu
 }
 
 /// The items of an older list by their keys, to recognize those of a newer one.
-pub(super) struct Index<'a>(HashMap<String, &'a Value>);
+pub(super) struct Index<'a>(HashMap<String, (usize, &'a Value)>);
 
 impl<'a> Index<'a> {
     /// Looks through the items of a list, if it is one whose items have keys.
     pub(super) fn new(schema: &Schema, old: Option<&'a Value>) -> Self {
         let list = old.filter(|_| schema.list_type == ListType::Map).and_then(Value::as_array);
         let items = list.into_iter().flat_map(|list| list.iter());
-        Index(items.map(|item| (keys(schema, item).to_string(), item)).collect())
+        Index(items.enumerate().map(|(at, item)| (keys(schema, item).to_string(), (at, item))).collect())
     }
 
     /// The item that has the keys of this one.
     pub(super) fn get(&self, schema: &Schema, item: &Value) -> Option<&'a Value> {
+        self.find(schema, item).map(|(_, item)| item)
+    }
+
+    /// The item that has the keys of this one, and its place in the list.
+    pub(super) fn find(&self, schema: &Schema, item: &Value) -> Option<(usize, &'a Value)> {
         if self.0.is_empty() { None } else { self.0.get(&keys(schema, item).to_string()).copied() }
     }
 }

@@ -8,11 +8,14 @@ use kubewright_core::meta::v1::OBJECT_META;
 use super::path::Path;
 use super::{Additional, Schema, is_object_field};
 
+/// How many dropped fields are named; warnings and errors show fewer.
+const MAX_DROPPED: usize = 1000;
+
 /// What is known of a value that any value may be in the place of: nothing, so that its own fields go.
 static NOTHING: LazyLock<Schema> = LazyLock::new(Schema::default);
 
 impl Schema {
-    /// Drops unknown fields of an object and returns their paths, in order.
+    /// Drops unknown fields of an object and returns the paths of the first of them, in order.
     pub(super) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut dropped = Vec::new();
         if self.would_prune(object) {
@@ -37,7 +40,7 @@ impl Schema {
             Value::Object(fields) => {
                 fields.retain(|name, _| {
                     let keep = self.knows(kept, name);
-                    if !keep {
+                    if !keep && dropped.len() < MAX_DROPPED {
                         dropped.push(path.field(name).to_string());
                     }
                     keep
@@ -48,7 +51,7 @@ impl Schema {
                     let path = path.field("metadata");
                     metadata.retain(|name, _| {
                         let keep = is_metadata_field(name);
-                        if !keep {
+                        if !keep && dropped.len() < MAX_DROPPED {
                             dropped.push(path.field(name).to_string());
                         }
                         keep

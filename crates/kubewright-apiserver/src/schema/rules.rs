@@ -266,12 +266,9 @@ impl<'a> Walk<'a> {
             return;
         }
         let before = lists::Index::new(schema, old.map(|(before, _)| before));
-        let position = |item: &Tree| {
-            old.and_then(|(before, _)| before.as_array()?.iter().position(|other| std::ptr::eq(other, item)))
-        };
         for (index, (item, value)) in list.iter().zip(values.iter()).enumerate() {
-            let before = before.get(schema, item).and_then(|item| match old {
-                Some((_, Value::List(values, _))) => Some((item, values.get(position(item)?)?)),
+            let before = before.find(schema, item).and_then(|(at, item)| match old {
+                Some((_, Value::List(values, _))) => Some((item, values.get(at)?)),
                 _ => None,
             });
             self.value(items, &path.item(index), (item, value), before, is_kept);

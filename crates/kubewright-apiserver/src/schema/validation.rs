@@ -81,6 +81,9 @@ impl Schema {
     }
 }
 
+/// How many causes are kept with their messages: an object may be wrong in very many places.
+const MAX_DETAILED: usize = 1000;
+
 /// One walk through an object.
 struct Check<'a> {
     /// Where the walk begins; fields are named from the top, messages from here.
@@ -91,6 +94,15 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
+    /// Adds a cause. Only the first ones are shown; of all others only their number and type count.
+    fn push(&mut self, mut cause: StatusCause) {
+        if self.causes.len() >= MAX_DETAILED {
+            cause.field = None;
+            cause.message = None;
+        }
+        self.causes.push(cause);
+    }
+
     /// The field of complaints that are about no field in particular.
     fn nameless(&self) -> &'a str {
         if self.is_default { self.prefix } else { NO_FIELD }
@@ -145,7 +157,7 @@ impl<'a> Check<'a> {
 
     fn wrong_type(&mut self, path: &Path<'_>, wanted: &str, found: &str) {
         let why = format!("{path} in body must be of type {wanted}: {found:?}");
-        self.causes.push(StatusCause::type_invalid(self.field(path), format!("{found:?}"), &why));
+        self.push(StatusCause::type_invalid(self.field(path), format!("{found:?}"), &why));
     }
 
     fn alternatives(&mut self, schema: &Schema, path: &Path<'_>, value: &Value) {
@@ -202,7 +214,7 @@ impl<'a> Check<'a> {
         let length = text.chars().count();
         // The first of these is told alone.
         if let Some(max) = schema.bounds.max_length.filter(|max| length > *max) {
-            self.causes.push(StatusCause::too_long(self.field(path), max));
+            self.push(StatusCause::too_long(self.field(path), max));
         } else if let Some(min) = schema.bounds.min_length.filter(|min| length < *min) {
             self.invalid(path, quoted(), &format!("should be at least {min} chars long"));
         } else if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
@@ -210,7 +222,7 @@ impl<'a> Check<'a> {
         }
         if matches!(&*schema.ty, "" | "string") && !format::fits(&schema.format, text) {
             let why = format!("{path} in body must be of type {}: {text:?}", schema.format);
-            self.causes.push(StatusCause::type_invalid(self.field(path), quoted(), &why));
+            self.push(StatusCause::type_invalid(self.field(path), quoted(), &why));
         }
     }
 
@@ -224,7 +236,7 @@ impl<'a> Check<'a> {
                 format => format!("with format {format}"),
             };
             let why = format!("Checked value must be of type {} {format} in {path}", schema.ty);
-            self.causes.push(StatusCause::invalid(self.nameless(), "\"\"", &why));
+            self.push(StatusCause::invalid(self.nameless(), "\"\"", &why));
         }
         if let Some(factor) = bounds.multiple_of
             && factor > 0.0
@@ -264,7 +276,7 @@ impl<'a> Check<'a> {
             self.invalid(path, list.len(), &format!("should have at least {min} items"));
         }
         if let Some(max) = schema.bounds.max_items.filter(|max| list.len() > *max) {
-            self.causes.push(StatusCause::too_many(self.field(path), list.len(), max));
+            self.push(StatusCause::too_many(self.field(path), list.len(), max));
         }
         if schema.unique_items && !lists::duplicates(list.iter().cloned()).is_empty() {
             self.invalid(path, "\"\"", "shouldn't contain duplicates");
@@ -276,10 +288,13 @@ impl<'a> Check<'a> {
         if values.contains(value) {
             return;
         }
+        if self.causes.len() >= MAX_DETAILED {
+            return self.push(StatusCause::not_supported("", "", &[]));
+        }
         let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let supported: Vec<String> = values.iter().map(plain).collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
-        self.causes.push(StatusCause::not_supported(self.field(path), shown(value), &supported));
+        self.push(StatusCause::not_supported(self.field(path), shown(value), &supported));
     }
 
     fn fields(&mut self, schema: &Schema, path: &Path<'_>, fields: &Map<Value>, old: Option<&Value>) {
@@ -287,11 +302,11 @@ impl<'a> Check<'a> {
             self.invalid(path, fields.len(), &format!("should have at least {min} properties"));
         }
         if let Some(max) = schema.bounds.max_properties.filter(|max| fields.len() > *max) {
-            self.causes.push(StatusCause::too_many(self.field(path), fields.len(), max));
+            self.push(StatusCause::too_many(self.field(path), fields.len(), max));
         }
         for name in &schema.required {
             if !fields.contains_key(name) {
-                self.causes.push(StatusCause::required(self.field(&path.field(name)), ""));
+                self.push(StatusCause::required(self.field(&path.field(name)), ""));
             }
         }
         for (name, value) in fields.iter() {
@@ -303,7 +318,7 @@ impl<'a> Check<'a> {
     }
 
     fn invalid(&mut self, path: &Path<'_>, value: impl std::fmt::Display, why: &str) {
-        self.causes.push(StatusCause::invalid(self.field(path), value, &format!("{path} in body {why}")));
+        self.push(StatusCause::invalid(self.field(path), value, &format!("{path} in body {why}")));
     }
 
     /// The name of a place from the top.

@@ -50,3 +50,114 @@ async fn very_many_invalid_items_get_a_short_refusal() {
     assert_eq!(code, 422);
     assert!(message.len() < 30_000 && message.contains("and 59900 more errors"), "{} bytes", message.len());
 }
+
+#[tokio::test]
+async fn an_object_that_etcd_would_not_take_is_refused() {
+    let (_server, mut client) = server().await;
+    let long = |length: usize| "x".repeat(length);
+    // The largest secret is taken, although its data are longer as JSON.
+    let secret = format!(
+        r#"{{"apiVersion":"v1","kind":"Secret","metadata":{{"name":"s"}},"stringData":{{"k":"{}"}}}}"#,
+        long(1 << 20)
+    );
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/secrets", &secret).await.0, 201);
+    // Custom objects have no limit of their own.
+    let path = widgets(&mut client, r#""text":{"type":"string"}"#).await;
+    let widget = |length: usize| crate::custom::widget("v1", &format!(r#"{{"text":"{}"}}"#, long(length)));
+    let too_large = (500, "etcdserver: request is too large".to_owned(), String::new());
+    let refusal =
+        |(code, status): (u16, kubewright_core::Value)| (code, text(&status, "message"), text(&status, "reason"));
+    assert_eq!(refusal(client.call("POST", &path, &widget(1_600_000)).await), too_large);
+    assert_eq!(refusal(client.call("POST", &format!("{path}?dryRun=All"), &widget(1_600_000)).await), too_large);
+    assert_eq!(client.call("POST", &path, &widget(1_500_000)).await.0, 201);
+    // A patch that makes it too large.
+    let patch = format!(r#"{{"metadata":{{"labels":{{"a":"b"}},"annotations":{{"a":"{}"}}}}}}"#, long(100_000));
+    assert_eq!(refusal(client.call("PATCH", &format!("{path}/w"), &patch).await), too_large);
+    assert_eq!(client.call("DELETE", &format!("{path}/w"), "").await.0, 200);
+}
+
+#[tokio::test]
+async fn defaults_cannot_make_a_small_object_huge() {
+    let (_server, mut client) = server().await;
+    let default = "x".repeat(10_000);
+    let fields = format!(
+        r#""list":{{"type":"array","items":{{"type":"object","properties":{{
+        "text":{{"type":"string","default":"{default}"}}}}}}}}"#
+    );
+    let path = widgets(&mut client, &fields).await;
+    // With all its defaults it would have 500 MB.
+    let items = vec!["{}"; 50_000].join(",");
+    let widget = crate::custom::widget("v1", &format!(r#"{{"list":[{items}]}}"#));
+    let (code, refusal) = client.call("POST", &path, &widget).await;
+    assert_eq!((code, text(&refusal, "message").as_str()), (500, "etcdserver: request is too large"));
+}
+
+/// Defines widgets with these fields and returns their path.
+async fn widgets(client: &mut Client, fields: &str) -> String {
+    crate::custom::define(client, &crate::custom::version("v1", true, fields)).await;
+    client.until(crate::custom::WIDGETS, 200).await;
+    crate::custom::WIDGETS.to_owned()
+}
+
+/// A pod whose lists have `count` items each.
+fn pod_with_lists(count: usize) -> String {
+    let list = |item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(",");
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p"}},"spec":{{
+        "schedulingGates":[{}],"volumes":[{}],
+        "containers":[{{"name":"c","image":"i","env":[{}],"volumeMounts":[{}],"ports":[{}]}}]}}}}"#,
+        list(&|n| format!(r#"{{"name":"example.com/g{n}"}}"#)),
+        list(&|n| format!(r#"{{"name":"v{n}","emptyDir":{{}}}}"#)),
+        list(&|n| format!(r#"{{"name":"E{n}","value":"x"}}"#)),
+        list(&|n| format!(r#"{{"name":"v{n}","mountPath":"/m{n}"}}"#)),
+        list(&|n| format!(r#"{{"containerPort":{},"hostPort":{}}}"#, 1 + n % 60_000, 1 + n % 60_000)),
+    )
+}
+
+#[tokio::test]
+async fn long_lists_of_a_pod_cost_no_more_than_their_length() {
+    let (_server, mut client) = server().await;
+    let path = "/api/v1/namespaces/default/pods?dryRun=All";
+    let [small, large] = [300, 2400].map(pod_with_lists);
+    let mut ratios = Vec::new();
+    for _ in 0..3 {
+        let mut times = Vec::new();
+        for pod in [&small, &large] {
+            let start = std::time::Instant::now();
+            let (code, answer) = client.call("POST", path, pod).await;
+            assert_eq!(code, 201, "{}", text(&answer, "message"));
+            times.push(start.elapsed().as_secs_f64());
+        }
+        if times[1] / times[0] < 16.0 {
+            return;
+        }
+        ratios.push(times[1] / times[0]);
+    }
+    panic!("lists that are eight times as long take longer by {ratios:.1?}");
+}
+
+#[tokio::test]
+async fn equal_ports_do_not_get_a_warning_for_each_pair() {
+    let (_server, mut client) = server().await;
+    let ports = vec![r#"{"containerPort":1}"#; 20_000].join(",");
+    let pod = format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p"}},"spec":{{
+        "containers":[{{"name":"c","image":"i","ports":[{ports}]}}]}}}}"#
+    );
+    let (code, warnings, _) = post(&mut client, "/api/v1/namespaces/default/pods?dryRun=All", pod).await;
+    assert!(code == 201 && warnings <= 100, "{code} {warnings}");
+}
+
+#[tokio::test]
+async fn wrong_values_below_a_long_key_get_a_short_refusal() {
+    let (_server, mut client) = server().await;
+    let map = r#""map":{"type":"object","additionalProperties":{"type":"array","items":{"type":"string"}}}"#;
+    let path = widgets(&mut client, map).await;
+    // With the whole key in each cause they would take 20 GB.
+    let (key, items) = ("x".repeat(200_000), vec!["1"; 100_000].join(","));
+    let widget = crate::custom::widget("v1", &format!(r#"{{"map":{{"{key}":[{items}]}}}}"#));
+    let (code, refusal) = client.call("POST", &path, &widget).await;
+    let message = text(&refusal, "message");
+    assert_eq!(code, 422);
+    assert!(message.len() < 300_000 && message.contains("and 99900 more errors"), "{} bytes", message.len());
+}

@@ -1,21 +1,64 @@
 //! Whether a configuration fits its type.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
+use super::field_set::Element;
 use super::schema::Schema;
 use crate::Value;
 use crate::quote::Quoted;
 use crate::scheme::Type;
 
+/// How many bytes the messages about a configuration may take.
+const MAX_PROBLEM_BYTES: usize = 1024 * 1024;
+
 /// What does not fit the type in a configuration: a message for each place, in the words of the real server.
 pub fn check(value: &Value, schema: Schema<'_>) -> Vec<String> {
-    let mut problems = Vec::new();
-    walk(value, schema, "", &mut problems);
-    problems
+    let mut problems = Problems::default();
+    walk(value, schema, Path::Root, &mut problems);
+    problems.messages
 }
 
-fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String>) {
-    let mut complain = |message: String| problems.push(format!("{path}: {message}"));
+/// Messages up to about [`MAX_PROBLEM_BYTES`]: each repeats the whole path of its place.
+#[derive(Default)]
+struct Problems {
+    messages: Vec<String>,
+    bytes: usize,
+}
+
+impl Problems {
+    fn push(&mut self, message: impl fmt::Display) {
+        if self.bytes < MAX_PROBLEM_BYTES {
+            let message = message.to_string();
+            self.bytes += message.len();
+            self.messages.push(message);
+        }
+    }
+}
+
+/// The way to a place, written out only in messages: a long key above many fields would be copied
+/// for each of them.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Index(&'a Path<'a>, usize),
+    Item(&'a Path<'a>, &'a Element),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root => Ok(()),
+            Path::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
+            Path::Item(parent, element) => write!(f, "{parent}{element}"),
+        }
+    }
+}
+
+fn walk(value: &Value, schema: Schema<'_>, path: Path<'_>, problems: &mut Problems) {
+    let mut complain = |message: String| problems.push(format_args!("{path}: {message}"));
     if value.is_null() {
         return;
     }
@@ -44,9 +87,9 @@ fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String
             for (key, value) in entries.iter() {
                 // The real server does not look further, either.
                 let Some(inner) = schema.field(key) else {
-                    return problems.push(format!("{path}.{key}: field not declared in schema"));
+                    return problems.push(format_args!("{path}.{key}: field not declared in schema"));
                 };
-                walk(value, inner, &format!("{path}.{key}"), problems);
+                walk(value, inner, Path::Field(&path, key), problems);
             }
         }
         Value::Array(items) if !schema.is_map() => {
@@ -55,7 +98,7 @@ fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String
             let mut seen = BTreeSet::new();
             for (index, item) in items.iter().enumerate() {
                 if is_leaf {
-                    walk(item, schema.item(), &format!("{path}[{index}]"), problems);
+                    walk(item, schema.item(), Path::Index(&path, index), problems);
                     continue;
                 }
                 let element = match schema.unrecognizable(item) {
@@ -64,11 +107,13 @@ fn walk(value: &Value, schema: Schema<'_>, path: &str, problems: &mut Vec<String
                 };
                 match element {
                     // Nothing can be said of an item that has no name, and the rest is not looked at.
-                    Err(message) => return problems.push(format!("{path}: element {index}: {message}")),
+                    Err(message) => return problems.push(format_args!("{path}: element {index}: {message}")),
                     Ok(element) => {
-                        walk(item, schema.item(), &format!("{path}{element}"), problems);
-                        if !seen.insert(element.clone()) {
-                            problems.push(format!("{path}: duplicate entries for key {element}"));
+                        walk(item, schema.item(), Path::Item(&path, &element), problems);
+                        if seen.contains(&element) {
+                            problems.push(format_args!("{path}: duplicate entries for key {element}"));
+                        } else {
+                            seen.insert(element);
                         }
                     }
                 }

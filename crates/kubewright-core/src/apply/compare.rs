@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::field_set::{Element, FieldSet};
+use super::field_set::{Element, FieldSet, FieldSetBuilder};
 use super::schema::{Parts, Schema};
 use crate::patch::equal;
 use crate::{Map, Value};
@@ -19,12 +19,6 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    fn note(&mut self, element: &Element, (fate, below): (Fate, Comparison)) {
-        self.added.put(element, fate == Fate::Added, below.added);
-        self.modified.put(element, fate == Fate::Modified, below.modified);
-        self.removed.put(element, fate == Fate::Removed, below.removed);
-    }
-
     /// Whether nothing differs.
     pub fn is_same(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
@@ -41,6 +35,26 @@ impl Comparison {
             modified: self.modified.minus_trees(fields),
             removed: self.removed.minus_trees(fields),
         }
+    }
+}
+
+/// Collects differences in any order of the fields.
+#[derive(Default)]
+struct ComparisonBuilder {
+    added: FieldSetBuilder,
+    modified: FieldSetBuilder,
+    removed: FieldSetBuilder,
+}
+
+impl ComparisonBuilder {
+    fn note(&mut self, element: &Element, (fate, below): (Fate, Comparison)) {
+        self.added.put(element, fate == Fate::Added, below.added);
+        self.modified.put(element, fate == Fate::Modified, below.modified);
+        self.removed.put(element, fate == Fate::Removed, below.removed);
+    }
+
+    fn finish(self) -> Comparison {
+        Comparison { added: self.added.finish(), modified: self.modified.finish(), removed: self.removed.finish() }
     }
 }
 
@@ -71,10 +85,10 @@ impl Fate {
 
 /// What became of a place and of what is below it.
 fn walk<'a>(old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema<'_>) -> (Fate, Comparison) {
-    let mut below = Comparison::default();
+    let mut below = ComparisonBuilder::default();
     match schema.parts(old, new) {
         Parts::Leaf => match (old, new) {
-            (Some(old), Some(new)) if !equal(old, new) => return (Fate::Modified, below),
+            (Some(old), Some(new)) if !equal(old, new) => return (Fate::Modified, Comparison::default()),
             _ => {}
         },
         Parts::Map(old, new) => {
@@ -92,12 +106,12 @@ fn walk<'a>(old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema<'_>) 
                 }
             }
         }
-        Parts::List(old, new) => below = items(old, new, schema),
+        Parts::List(old, new) => items(old, new, schema, &mut below),
     }
-    (Fate::of_presence(old.is_some(), new.is_some()), below)
+    (Fate::of_presence(old.is_some(), new.is_some()), below.finish())
 }
 
-fn items(old: &[Value], new: &[Value], schema: Schema<'_>) -> Comparison {
+fn items(old: &[Value], new: &[Value], schema: Schema<'_>, found: &mut ComparisonBuilder) {
     let mut pairs: BTreeMap<Element, [Vec<&Value>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items {
@@ -106,7 +120,6 @@ fn items(old: &[Value], new: &[Value], schema: Schema<'_>) -> Comparison {
             }
         }
     }
-    let mut found = Comparison::default();
     for (element, [old, new]) in pairs {
         let fate = match (&old[..], &new[..]) {
             ([] | [_], [] | [_]) => walk(old.first().copied(), new.first().copied(), schema.item()),
@@ -116,5 +129,4 @@ fn items(old: &[Value], new: &[Value], schema: Schema<'_>) -> Comparison {
         };
         found.note(&element, fate);
     }
-    found
 }

@@ -1,6 +1,6 @@
 //! The fields that a configuration sets.
 
-use super::field_set::{Element, FieldSet};
+use super::field_set::{Element, FieldSet, FieldSetBuilder};
 use super::schema::Schema;
 use crate::Value;
 
@@ -14,10 +14,10 @@ pub fn field_set(value: &Value, schema: Schema<'_>) -> FieldSet {
 
 /// Whether a place is one value with an owner, and the fields below it where it has parts.
 fn fields_of(value: &Value, schema: Schema<'_>) -> (bool, FieldSet) {
-    let mut below = FieldSet::new();
+    let mut below = FieldSetBuilder::default();
     match value {
         Value::Null => {}
-        value if schema.is_leaf(value) => return (true, below),
+        value if schema.is_leaf(value) => return (true, FieldSet::new()),
         Value::Object(entries) => {
             for (key, value) in entries.iter() {
                 let (is_owned, fields) = fields_of(value, schema.field_or_any(key));
@@ -34,5 +34,5 @@ fn fields_of(value: &Value, schema: Schema<'_>) -> (bool, FieldSet) {
         }
         _ => {}
     }
-    (false, below)
+    (false, below.finish())
 }

@@ -1,10 +1,11 @@
 //! Sets of fields of an object, in the form that `metadata.managedFields` has.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::json::Writer;
 use crate::quote::Quoted;
-use crate::{Map, Str, Value};
+use crate::{Map, MapBuilder, Str, Value};
 
 /// One step of the way to a field: `f:NAME`, `k:{KEYS}`, `v:VALUE` or `i:INDEX`.
 ///
@@ -91,6 +92,12 @@ struct Node {
     below: FieldSet,
 }
 
+impl Node {
+    fn is_empty(&self) -> bool {
+        !self.is_member && self.below.is_empty()
+    }
+}
+
 impl FieldSet {
     /// The empty set.
     pub fn new() -> Self {
@@ -137,28 +144,50 @@ impl FieldSet {
 
     /// The fields of both sets.
     #[must_use]
-    pub fn union(mut self, other: &FieldSet) -> FieldSet {
+    pub fn union(self, other: &FieldSet) -> FieldSet {
         if self.is_empty() {
             return other.clone();
         }
+        if other.is_empty() {
+            return self;
+        }
+        let mut nodes = MapBuilder::from(self.nodes);
         for (step, theirs) in other.nodes.iter() {
-            let node = self.node(step);
+            let node = nodes.get_or_insert_with(step, Node::default);
             node.is_member |= theirs.is_member;
             node.below = std::mem::take(&mut node.below).union(&theirs.below);
         }
-        self
+        FieldSet { nodes: nodes.finish() }
+    }
+
+    /// The fields of all sets.
+    ///
+    /// Sets are united in pairs, so that no large set is walked once for each small one.
+    pub(super) fn union_all(mut sets: Vec<FieldSet>) -> FieldSet {
+        while sets.len() > 1 {
+            let mut pairs = sets.into_iter();
+            let mut united = Vec::with_capacity(pairs.len().div_ceil(2));
+            while let Some(first) = pairs.next() {
+                united.push(match pairs.next() {
+                    Some(second) => first.union(&second),
+                    None => first,
+                });
+            }
+            sets = united;
+        }
+        sets.pop().unwrap_or_default()
     }
 
     /// The fields that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
-        let mut result = FieldSet::new();
-        for (step, mine) in self.nodes.iter() {
-            let Some(theirs) = other.nodes.get(step) else { continue };
-            let (is_member, below) = (mine.is_member && theirs.is_member, mine.below.intersection(&theirs.below));
-            result.put_step(step, is_member, below);
-        }
-        result
+        let nodes = self.nodes.iter().filter_map(|(step, mine)| {
+            let theirs = other.nodes.get(step)?;
+            let is_member = mine.is_member && theirs.is_member;
+            let node = Node { is_member, below: mine.below.intersection(&theirs.below) };
+            (!node.is_empty()).then(|| (step.clone(), node))
+        });
+        FieldSet { nodes: nodes.collect() }
     }
 
     /// The fields that are not in `other`; those below a field of `other` stay.
@@ -167,15 +196,12 @@ impl FieldSet {
         self.clone().minus(other)
     }
 
-    /// The same of a set that is not needed any more.
-    pub(super) fn minus(mut self, other: &FieldSet) -> FieldSet {
-        for (step, theirs) in other.nodes.iter() {
-            self.change(step, |mine| {
-                mine.is_member &= !theirs.is_member;
-                mine.below = std::mem::take(&mut mine.below).minus(&theirs.below);
-            });
-        }
-        self
+    /// [`difference`](Self::difference) of a set that is not needed any more.
+    pub(super) fn minus(self, other: &FieldSet) -> FieldSet {
+        self.change(other, |mine, theirs| {
+            mine.is_member &= !theirs.is_member;
+            mine.below = std::mem::take(&mut mine.below).minus(&theirs.below);
+        })
     }
 
     /// The fields that are neither in `other` nor below a field of it.
@@ -184,68 +210,81 @@ impl FieldSet {
         self.clone().minus_trees(other)
     }
 
-    /// The same of a set that is not needed any more.
-    pub(super) fn minus_trees(mut self, other: &FieldSet) -> FieldSet {
-        for (step, theirs) in other.nodes.iter() {
-            self.change(step, |mine| match theirs.is_member {
-                true => *mine = Node::default(),
-                false => mine.below = std::mem::take(&mut mine.below).minus_trees(&theirs.below),
-            });
+    /// [`without_trees`](Self::without_trees) of a set that is not needed any more.
+    pub(super) fn minus_trees(self, other: &FieldSet) -> FieldSet {
+        self.change(other, |mine, theirs| {
+            if theirs.is_member {
+                *mine = Node::default();
+            } else {
+                mine.below = std::mem::take(&mut mine.below).minus_trees(&theirs.below);
+            }
+        })
+    }
+
+    /// Changes the nodes that `other` has as well, and drops those that become empty.
+    ///
+    /// Walks this set and not `other`: an update takes one large set from the sets of all managers.
+    fn change(mut self, other: &FieldSet, mut change: impl FnMut(&mut Node, &Node)) -> FieldSet {
+        if self.is_empty() || other.is_empty() {
+            return self;
+        }
+        let mut has_empty = false;
+        for (step, mine) in self.nodes.iter_mut() {
+            if let Some(theirs) = other.nodes.get(step) {
+                change(mine, theirs);
+                has_empty |= mine.is_empty();
+            }
+        }
+        if has_empty {
+            self.nodes.retain(|_, node| !node.is_empty());
         }
         self
     }
 
-    /// Changes a node, if it is there, and drops it if it says nothing any more.
-    fn change(&mut self, step: &str, change: impl FnOnce(&mut Node)) {
-        let Some(node) = self.nodes.get_mut(step) else { return };
-        change(node);
-        if !node.is_member && node.below.is_empty() {
-            self.nodes.remove(step);
-        }
-    }
-
-    /// Puts a step into the set, if it is a member, and the fields below it.
-    pub(super) fn put(&mut self, element: &Element, is_member: bool, below: FieldSet) {
-        self.put_step(&element.0, is_member, below);
-    }
-
-    fn put_step(&mut self, step: &Str, is_member: bool, below: FieldSet) {
-        if is_member || !below.is_empty() {
-            let node = self.node(step);
-            node.is_member |= is_member;
-            node.below = below.union(&node.below);
-        }
-    }
-
     /// The same set with more members: of the steps that only lead to others, those that `is_named` says yes to.
     pub(super) fn with_members<S: Copy>(
-        &self,
+        mut self,
         state: S,
         step: &impl Fn(S, &Element) -> S,
         is_named: &impl Fn(S, &Element) -> bool,
     ) -> FieldSet {
-        let mut result = self.clone();
-        for (text, node) in result.nodes.iter_mut() {
+        for (text, node) in self.nodes.iter_mut() {
             let element = Element(text.clone());
-            node.below = node.below.with_members(step(state, &element), step, is_named);
+            node.below = std::mem::take(&mut node.below).with_members(step(state, &element), step, is_named);
             node.is_member |= is_named(state, &element);
         }
-        result
+        self
     }
 
-    /// The ways to all fields in the set, as messages write them: at each level members first.
+    /// The paths of all fields in the set, as messages write them: at each level members first.
     pub fn paths(&self) -> Vec<String> {
+        self.paths_within(usize::MAX)
+    }
+
+    /// The first paths, as many as fit into about `bytes` bytes.
+    ///
+    /// Each path repeats the steps above it, so that all of them may take far more than the set.
+    pub(super) fn paths_within(&self, mut bytes: usize) -> Vec<String> {
         let mut paths = Vec::new();
-        self.collect_paths("", &mut paths);
+        self.collect_paths("", &mut paths, &mut bytes);
         paths
     }
 
-    fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
-        let members = self.nodes.iter().filter(|(_, node)| node.is_member);
+    fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>, bytes_left: &mut usize) {
         let path = |step: &Str| format!("{prefix}{}", Element(step.clone()));
-        paths.extend(members.map(|(step, _)| path(step)));
+        for (step, _) in self.nodes.iter().filter(|(_, node)| node.is_member) {
+            if *bytes_left == 0 {
+                return;
+            }
+            let path = path(step);
+            *bytes_left = bytes_left.saturating_sub(path.len());
+            paths.push(path);
+        }
         for (step, node) in self.nodes.iter().filter(|(_, node)| !node.below.is_empty()) {
-            node.below.collect_paths(&path(step), paths);
+            if *bytes_left == 0 {
+                return;
+            }
+            node.below.collect_paths(&path(step), paths, bytes_left);
         }
     }
 
@@ -265,13 +304,47 @@ impl FieldSet {
 
     /// Reads `fieldsV1`; `None` if this is no such set.
     pub fn from_value(value: &Value) -> Option<FieldSet> {
-        let mut set = FieldSet::new();
+        let mut set = FieldSetBuilder::default();
         for (key, value) in value.as_object()?.iter().filter(|(key, _)| *key != ".") {
             let entries = value.as_object()?;
             let is_member = entries.is_empty() || entries.contains_key(".");
             set.put(&Element::parse(key)?, is_member, FieldSet::from_value(value)?);
         }
-        Some(set)
+        Some(set.finish())
+    }
+}
+
+/// Collects fields in any order.
+#[derive(Debug, Default)]
+pub(super) struct FieldSetBuilder {
+    nodes: MapBuilder<Node>,
+    /// Further fields below steps that the set has already.
+    repeated: BTreeMap<Str, Vec<FieldSet>>,
+}
+
+impl FieldSetBuilder {
+    /// Puts a step into the set, if it is a member, and the fields below it.
+    pub(super) fn put(&mut self, element: &Element, is_member: bool, below: FieldSet) {
+        if !is_member && below.is_empty() {
+            return;
+        }
+        let node = self.nodes.get_or_insert_with(&element.0, Node::default);
+        node.is_member |= is_member;
+        if node.below.is_empty() {
+            node.below = below;
+        } else if !below.is_empty() {
+            self.repeated.entry(element.0.clone()).or_default().push(below);
+        }
+    }
+
+    /// The set of all fields.
+    pub(super) fn finish(mut self) -> FieldSet {
+        for (step, mut sets) in self.repeated {
+            let node = self.nodes.get_or_insert_with(step, Node::default);
+            sets.push(std::mem::take(&mut node.below));
+            node.below = FieldSet::union_all(sets);
+        }
+        FieldSet { nodes: self.nodes.finish() }
     }
 }
 

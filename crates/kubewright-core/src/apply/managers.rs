@@ -1,5 +1,7 @@
 //! The managers of an object, each with the fields that it owns: `metadata.managedFields`.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -16,6 +18,8 @@ use crate::{Map, Str, Value};
 
 /// More managers than this that only update are merged, the oldest first.
 const MAX_UPDATERS: usize = 10;
+/// Conflicts are reported up to about this many bytes: each repeats the whole path of its field.
+const MAX_CONFLICT_BYTES: usize = 1024 * 1024;
 /// Who owns what was updated so long ago.
 const ANCIENT: &str = "ancient-changes";
 /// Fields that nobody owns.
@@ -67,11 +71,16 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Whether both are the same manager; one that applies may change its version.
+    /// Whether both are the same manager.
     fn is(&self, other: &Manager) -> bool {
-        let is_same_version = self.operation == Operation::Apply || self.api_version == other.api_version;
-        (&self.name, self.operation, &self.subresource) == (&other.name, other.operation, &other.subresource)
-            && is_same_version
+        self.identity() == other.identity()
+    }
+
+    /// The key of a manager: name, operation, subresource and version. A manager that applies
+    /// may change its version.
+    fn identity(&self) -> (Str, Operation, Str, Option<Str>) {
+        let version = (self.operation == Operation::Update).then(|| self.api_version.clone());
+        (self.name.clone(), self.operation, self.subresource.clone(), version)
     }
 }
 
@@ -127,6 +136,7 @@ impl Managers {
     /// Reads `metadata.managedFields`; `None` if it is not of its form.
     pub fn from_value(value: &Value) -> Option<Managers> {
         let mut managers = Managers::new();
+        let mut position_of = HashMap::new();
         for entry in value.as_array()?.iter() {
             let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
             let operation = match text("operation") {
@@ -144,13 +154,23 @@ impl Managers {
                 subresource: text("subresource").into(),
             };
             let fields = entry.get("fieldsV1").map_or_else(|| Some(FieldSet::new()), FieldSet::from_value)?;
-            if !fields.is_empty() {
-                let time = entry.get("time").and_then(Value::as_str).map(Str::from);
-                let entry = managers.entry(&manager);
-                (entry.time, entry.fields) = (time, fields);
+            if fields.is_empty() {
+                continue;
+            }
+            let time = entry.get("time").and_then(Value::as_str).map(Str::from);
+            match position_of.entry(manager.identity()) {
+                Vacant(place) => {
+                    place.insert(managers.entries.len());
+                    managers.entries.push(Entry { manager, time, fields });
+                }
+                // The last entry counts, under the version that the first one gave.
+                Occupied(place) => {
+                    let entry = &mut managers.entries[*place.get()];
+                    entry.time = time;
+                    entry.fields = fields;
+                }
             }
         }
-        managers.drop_empty();
         Some(managers)
     }
 
@@ -251,24 +271,28 @@ impl Managers {
         let step = |schema: Schema<'s>, element: &Element| schema.step(element);
         let is_named =
             |schema: Schema<'s>, element: &Element| element.field_name().is_some_and(|name| schema.is_named(name));
-        let named = |set: &FieldSet| set.with_members(schema, &step, &is_named);
-        let last = named(last);
+        let named = |set: FieldSet| set.with_members(schema, &step, &is_named);
+        let last = named(last.clone());
         let pruned = remove_fields(&merged, &last, schema);
-        let owned = self.entries.iter().fold(FieldSet::new(), |all, entry| all.union(&entry.fields));
-        let all = named(&field_set(&merged, schema));
+        let owned = FieldSet::union_all(self.entries.iter().map(|entry| entry.fields.clone()).collect());
+        let all = named(field_set(&merged, schema));
         // First back comes what somebody owns, then all that the manager never applied.
-        let kept = named(&field_set(&pruned, schema)).union(&named(&owned));
+        let kept = named(field_set(&pruned, schema)).union(&named(owned));
         let pruned = remove_fields(&merged, &all.difference(&kept), schema);
-        let kept = named(&field_set(&pruned, schema));
+        let kept = named(field_set(&pruned, schema));
         remove_fields(&merged, &all.difference(&kept).intersection(&last), schema)
     }
 
     fn conflicts(&self, found: &Comparison, manager: &Manager) -> Vec<Conflict> {
         let changed = found.modified.clone().union(&found.added);
         let mut conflicts = Vec::new();
+        let mut bytes_left = MAX_CONFLICT_BYTES;
         for entry in self.entries.iter().filter(|entry| !entry.manager.is(manager)) {
-            let paths = entry.fields.intersection(&changed).paths();
-            conflicts.extend(paths.into_iter().map(|field| Conflict { manager: entry.manager.to_string(), field }));
+            let manager = entry.manager.to_string();
+            for field in entry.fields.intersection(&changed).paths_within(bytes_left) {
+                bytes_left = bytes_left.saturating_sub(field.len() + manager.len());
+                conflicts.push(Conflict { manager: manager.clone(), field });
+            }
         }
         conflicts.sort_by(|a, b| a.manager.cmp(&b.manager));
         conflicts
@@ -292,26 +316,35 @@ impl Managers {
         let count = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Update).count();
         let Some(mut surplus) = count.checked_sub(MAX_UPDATERS).filter(|surplus| *surplus > 0) else { return };
         self.entries.sort_by(|a, b| (&a.time, &a.manager.name).cmp(&(&b.time, &b.manager.name)));
-        let mut at = 0;
-        while surplus > 0 && at < self.entries.len() {
-            let Entry { manager, time, fields } = self.entries[at].clone();
-            let is_older = |other: &Entry| {
-                other.manager.operation == Operation::Update && other.manager.api_version == manager.api_version
-            };
-            let before = self.entries[..at].iter().position(is_older);
-            match before.filter(|_| manager.operation == Operation::Update) {
-                None => at += 1,
-                Some(before) => {
-                    let bucket = &mut self.entries[before];
+        let mut kept: Vec<Entry> = Vec::new();
+        // By version: the place of the oldest manager, and the fields of those merged into it.
+        let mut oldest_of: HashMap<Str, (usize, Vec<FieldSet>)> = HashMap::new();
+        for entry in std::mem::take(&mut self.entries) {
+            if entry.manager.operation != Operation::Update || surplus == 0 {
+                kept.push(entry);
+                continue;
+            }
+            match oldest_of.entry(entry.manager.api_version.clone()) {
+                Vacant(place) => {
+                    place.insert((kept.len(), Vec::new()));
+                    kept.push(entry);
+                }
+                Occupied(mut place) => {
+                    let (at, merged) = place.get_mut();
+                    let bucket = &mut kept[*at];
                     bucket.manager.name = Str::from_static(ANCIENT);
                     bucket.manager.subresource = Str::new();
-                    bucket.fields = std::mem::take(&mut bucket.fields).union(&fields);
-                    bucket.time = time;
-                    self.entries.remove(at);
+                    bucket.time = entry.time;
+                    merged.push(entry.fields);
                     surplus -= 1;
                 }
             }
         }
+        for (at, mut sets) in oldest_of.into_values() {
+            sets.push(std::mem::take(&mut kept[at].fields));
+            kept[at].fields = FieldSet::union_all(sets);
+        }
+        self.entries = kept;
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::field_set::Element;
 use super::schema::{Parts, Schema};
-use crate::{List, Map, Value};
+use crate::{List, MapBuilder, Value};
 
 /// What `live` becomes when `config` is laid over it.
 ///
@@ -20,14 +20,21 @@ fn merged(live: Option<&Value>, config: Option<&Value>, schema: Schema<'_>) -> O
     match schema.parts(live, config) {
         Parts::Leaf => config.cloned(),
         Parts::Map(live, config) => {
-            let mut out = live.cloned().unwrap_or_else(Map::new);
-            for (key, value) in config.into_iter().flat_map(|entries| entries.iter()) {
-                let before = live.and_then(|entries| entries.get(key));
-                if let Some(value) = merged(before, Some(value), schema.field_or_any(key)) {
+            let mut out = MapBuilder::new();
+            for (key, before) in live.into_iter().flat_map(|entries| entries.iter()) {
+                let wanted = config.and_then(|entries| entries.get(key));
+                if let Some(value) = merged(Some(before), wanted, schema.field_or_any(key)) {
                     out.insert(key.clone(), value);
                 }
             }
-            Some(Value::Object(out))
+            for (key, value) in config.into_iter().flat_map(|entries| entries.iter()) {
+                if live.is_none_or(|entries| !entries.contains_key(key))
+                    && let Some(value) = merged(None, Some(value), schema.field_or_any(key))
+                {
+                    out.insert(key.clone(), value);
+                }
+            }
+            Some(Value::Object(out.finish()))
         }
         Parts::List(live, config) => Some(Value::Array(merge_items(live, config, schema))),
     }

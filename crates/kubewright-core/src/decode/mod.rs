@@ -25,6 +25,9 @@ const MAX_DEPTH: u32 = 100;
 /// Unknown and duplicate fields that are reported, as in kube-apiserver. A body can have a million.
 pub const MAX_FINDINGS: usize = 100;
 
+/// How many bytes the path of a finding may have.
+const MAX_FINDING_PATH: usize = 4096;
+
 /// Turns bytes into objects.
 ///
 /// One decoder serves one stream of objects: what it keeps between them is the pool of strings.
@@ -331,11 +334,19 @@ impl Decoder {
         }
     }
 
+    /// Puts `prefix` before the paths of the findings since `since`.
+    ///
+    /// A path that grows too long keeps its last part: the input chooses length and depth of the
+    /// keys.
     pub(crate) fn prefix_findings(&mut self, since: usize, prefix: &dyn Fn() -> String) {
+        let prefix = prefix();
         for finding in self.findings.iter_mut().flatten().skip(since) {
             let (Finding::UnknownField(path) | Finding::DuplicateField(path)) = finding;
+            if prefix.len() + path.len() > MAX_FINDING_PATH {
+                continue;
+            }
             let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
-            *path = format!("{}{dot}{path}", prefix());
+            *path = format!("{prefix}{dot}{path}");
         }
     }
 }

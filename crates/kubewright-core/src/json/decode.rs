@@ -1,10 +1,10 @@
 //! Decodes JSON into messages, driven by their tables.
 
-use crate::Str;
 use crate::decode::DecodeError;
 use crate::json::Reader;
 use crate::message::{Message, Slot};
 use crate::scheme::{FieldInfo, Flags, TypeInfo};
+use crate::{MapBuilder, Str};
 
 impl Reader<'_, '_> {
     /// Takes an object over `message`, whose fields keep what the text doesn't mention.
@@ -107,18 +107,20 @@ impl Reader<'_, '_> {
             }
             Slot::StrMap(map) => {
                 let length = usize::from(*self.decoder.length_of(field));
-                self.entries(|reader, key| {
-                    if map.is_empty() {
-                        map.reserve_exact(length.max(1));
+                let mut builder = MapBuilder::from(std::mem::take(*map));
+                let done = self.entries(|reader, key| {
+                    if builder.is_empty() {
+                        builder.reserve_exact(length.max(1));
                     }
                     let text = if reader.null()? { Default::default() } else { reader.text()? };
                     let key = reader.decoder.text(key)?;
-                    match map.insert(key, text) {
+                    match builder.insert(key, text) {
                         Some(_) => reader.decoder.duplicate_key(),
                         None => Ok(()),
                     }
-                })?;
-                map.shrink_to_fit();
+                });
+                **map = builder.finish();
+                done?;
                 *self.decoder.length_of(field) = map.len() as u8;
             }
             Slot::Message(message) => self.message(*message)?,
@@ -135,17 +137,17 @@ impl Reader<'_, '_> {
                 list.trim();
                 *self.decoder.length_of(field) = list.len() as u8;
             }
-            Slot::MessageMap(map) => {
+            Slot::MessageMap(map) => map.fill(&mut |builder| {
                 self.entries(|reader, key| {
-                    let (count, key) = (map.len(), reader.decoder.text(key)?);
-                    let value = map.get_or_insert(key);
+                    let count = builder.len();
+                    let key = reader.decoder.text(key)?;
+                    let value = builder.get_or_insert(key);
                     if !reader.null()? {
                         reader.message(value)?;
                     }
-                    if map.len() == count { reader.decoder.duplicate_key() } else { Ok(()) }
-                })?;
-                map.trim();
-            }
+                    if builder.len() == count { reader.decoder.duplicate_key() } else { Ok(()) }
+                })
+            })?,
             Slot::Scalar(scalar) => scalar.decode_json(self)?,
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! it, `test` and `copy` take a missing key for `null`, and a negative index counts from the end.
 
 use crate::patch::PatchError;
-use crate::patch::equal::equal;
+use crate::patch::node::Node;
 use crate::{Str, Value};
 
 /// How many operations a JSON patch may have.
@@ -13,7 +13,13 @@ pub const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 /// How many bytes of JSON the `copy` operations of a patch may add. Copies of copies would fill any memory.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
+/// How many items of lists the operations of a patch may move. An insertion at the front of a list
+/// moves all items of it.
+const MAX_MOVED_ITEMS: usize = 100_000_000;
+
 /// How deep an object may become, so that walking it stays safe.
+///
+/// The height of an object does not shrink when operations remove its deepest values.
 const MAX_DEPTH: usize = 256;
 
 /// What `target` becomes by a JSON patch.
@@ -37,11 +43,11 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     if operations.len() > MAX_JSON_PATCH_OPERATIONS {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
-    let mut document = Document { root: target.clone(), copied: 0 };
+    let mut document = Document { root: target.clone().into(), copied: 0, moved: 0 };
     for (index, operation) in operations.iter().enumerate() {
         document.apply(operation).map_err(|message| PatchError::DoesNotApply { operation: index, message })?;
     }
-    Ok(document.root)
+    Ok(document.root.into())
 }
 
 struct Operation<'p> {
@@ -80,9 +86,8 @@ impl<'p> Operation<'p> {
         self.from.ok_or_else(|| format!("{} operation failed to decode from: missing value", self.op))
     }
 
-    #[inline]
-    fn value(&self) -> Value {
-        self.value.cloned().unwrap_or_default()
+    fn node(&self) -> Node {
+        self.value.cloned().unwrap_or_default().into()
     }
 }
 
@@ -93,17 +98,19 @@ fn cannot_unmarshal(value: &Value, target: &str) -> PatchError {
 }
 
 struct Document {
-    root: Value,
+    root: Node,
+    /// How many bytes `copy` operations added.
     copied: usize,
+    /// How many items of lists moved because of an insertion or removal before them.
+    moved: usize,
 }
 
 impl Document {
-    #[inline]
     fn apply(&mut self, operation: &Operation<'_>) -> Result<(), String> {
         match operation.op {
-            "add" => self.add(operation.op, operation.path()?, operation.value()),
+            "add" => self.add(operation.op, operation.path()?, operation.node()),
             "remove" => self.remove(operation.op, operation.path()?).map(drop),
-            "replace" => self.replace(operation.path()?, operation.value()),
+            "replace" => self.replace(operation.path()?, operation.node()),
             "move" => {
                 let value = self.remove(operation.op, operation.from()?)?;
                 self.add(operation.op, operation.path()?, value)
@@ -114,77 +121,77 @@ impl Document {
         }
     }
 
-    #[inline]
-    fn add(&mut self, op: &str, path: &str, value: Value) -> Result<(), String> {
-        if path.split('/').count() + depth(&value) > MAX_DEPTH {
+    fn add(&mut self, op: &str, path: &str, value: Node) -> Result<(), String> {
+        if path.split('/').count() + value.height() > MAX_DEPTH {
             return Err(format!(
                 "{op} operation does not apply: \"{path}\" would be nested deeper than {MAX_DEPTH} values"
             ));
         }
-        let (parent, key) = self.parent(op, path)?;
+        let mut moved = 0;
+        let (parent, key) = self.parent(op, path, value.height())?;
         match parent {
-            Value::Object(entries) => {
+            Node::Object { entries, .. } => {
                 entries.insert(key, value);
             }
-            Value::Array(items) if key == "-" => items.push(value),
-            Value::Array(items) => {
+            Node::Array { items, .. } if key == "-" => items.push(value),
+            Node::Array { items, .. } => {
                 let index = index(&key, items.len() + 1).map_err(|error| in_path(op, path, error))?;
+                moved = items.len() - index;
                 items.insert(index, value);
             }
-            _ => return Err(missing(op, path)),
+            Node::Scalar(_) => return Err(missing(op, path)),
         }
-        Ok(())
+        self.count_moved(moved)
     }
 
-    #[inline]
-    fn remove(&mut self, op: &str, path: &str) -> Result<Value, String> {
-        let (parent, key) = self.parent(op, path)?;
+    fn remove(&mut self, op: &str, path: &str) -> Result<Node, String> {
+        let (parent, key) = self.parent(op, path, 0)?;
         match parent {
-            Value::Object(entries) => entries
+            Node::Object { entries, .. } => entries
                 .remove(&key)
                 .ok_or_else(|| in_path(op, path, format!("Unable to remove nonexistent key: {key}: missing value"))),
-            Value::Array(items) => {
+            Node::Array { items, .. } => {
                 let index = index(&key, items.len()).map_err(|error| in_path(op, path, error))?;
-                Ok(items.remove(index))
+                let moved = items.len() - index;
+                let removed = items.remove(index);
+                self.count_moved(moved).map(|()| removed)
             }
-            _ => Err(missing(op, path)),
+            Node::Scalar(_) => Err(missing(op, path)),
         }
     }
 
-    #[inline]
-    fn replace(&mut self, path: &str, value: Value) -> Result<(), String> {
+    fn replace(&mut self, path: &str, value: Node) -> Result<(), String> {
         if path.is_empty() {
             return match value {
-                Value::Object(_) | Value::Array(_) => {
+                Node::Object { .. } | Node::Array { .. } => {
                     self.root = value;
                     Ok(())
                 }
-                _ => Err("replace operation value must be object or array".to_owned()),
+                Node::Scalar(_) => Err("replace operation value must be object or array".to_owned()),
             };
         }
-        if path.split('/').count() + depth(&value) > MAX_DEPTH {
+        if path.split('/').count() + value.height() > MAX_DEPTH {
             return Err(format!("replace operation does not apply: \"{path}\" would be nested too deep"));
         }
-        let (parent, key) = self.parent("replace", path)?;
+        let (parent, key) = self.parent("replace", path, value.height())?;
         match parent {
-            Value::Object(entries) => {
+            Node::Object { entries, .. } => {
                 entries.insert(key, value);
             }
-            Value::Array(items) => {
+            Node::Array { items, .. } => {
                 let index = index(&key, items.len()).map_err(|_| {
                     format!("replace operation does not apply: doc is missing key: {path}: missing value")
                 })?;
                 items[index] = value;
             }
-            _ => return Err(missing("replace", path)),
+            Node::Scalar(_) => return Err(missing("replace", path)),
         }
         Ok(())
     }
 
-    #[inline]
     fn copy(&mut self, from: &str, path: &str) -> Result<(), String> {
         let value = self.get("copy", from)?.cloned().unwrap_or_default();
-        self.copied += value.to_string().len();
+        self.copied += value.encoded_len();
         if self.copied > MAX_COPIED_BYTES {
             return Err(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {}",
@@ -194,40 +201,55 @@ impl Document {
         self.add("copy", path, value)
     }
 
-    #[inline]
     fn test(&mut self, path: &str, want: &Value) -> Result<(), String> {
-        let found = if path.is_empty() { Some(&self.root) } else { self.get("test", path)? };
-        match equal(found.unwrap_or(&Value::Null), want) {
-            true => Ok(()),
-            false => Err(format!("testing value {path} failed: test failed")),
-        }
+        let is_equal = match path {
+            "" => self.root.equals(want),
+            path => self.get("test", path)?.map_or(want.is_null(), |found| found.equals(want)),
+        };
+        if is_equal { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
     }
 
     /// The value at `path`, or nothing if only its last key is missing.
-    #[inline]
-    fn get(&mut self, op: &str, path: &str) -> Result<Option<&Value>, String> {
-        let (parent, key) = self.parent(op, path)?;
+    fn get(&mut self, op: &str, path: &str) -> Result<Option<&Node>, String> {
+        let (parent, key) = self.parent(op, path, 0)?;
         match parent {
-            Value::Object(entries) => Ok(entries.get(&key)),
-            Value::Array(items) => {
+            Node::Object { entries, .. } => Ok(entries.get(&key)),
+            Node::Array { items, .. } => {
                 let index = index(&key, items.len()).map_err(|error| in_path(op, path, error))?;
                 Ok(Some(&items[index]))
             }
-            _ => Err(missing(op, path)),
+            Node::Scalar(_) => Err(missing(op, path)),
         }
     }
 
-    /// What holds the last key of `path`, and that key.
-    #[inline]
-    fn parent(&mut self, op: &str, path: &str) -> Result<(&mut Value, Str), String> {
+    /// The object or list that holds the last key of `path`, and that key.
+    ///
+    /// A value of the given height is about to be put there.
+    fn parent(&mut self, op: &str, path: &str, height: usize) -> Result<(&mut Node, Str), String> {
         let (parents, key) = path.rsplit_once('/').ok_or_else(|| missing(op, path))?;
-        // What comes before the first slash should be nothing, and is passed over.
-        let parent = parents.split('/').skip(1).map(unescape).try_fold(&mut self.root, |value, key| match value {
-            Value::Object(entries) => entries.get_mut(&key),
-            Value::Array(items) => index(&key, items.len()).ok().map(|index| &mut items[index]),
-            _ => None,
-        });
-        parent.map(|parent| (parent, unescape(key))).ok_or_else(|| missing(op, path))
+        let mut height = parents.split('/').count() + height;
+        let mut node = &mut self.root;
+        node.raise(height);
+        // The path begins with a slash; anything before it is ignored.
+        for key in parents.split('/').skip(1).map(unescape) {
+            let child = match node {
+                Node::Object { entries, .. } => entries.get_mut(&key),
+                Node::Array { items, .. } => index(&key, items.len()).ok().map(|index| &mut items[index]),
+                Node::Scalar(_) => None,
+            };
+            node = child.ok_or_else(|| missing(op, path))?;
+            height -= 1;
+            node.raise(height);
+        }
+        Ok((node, unescape(key)))
+    }
+
+    fn count_moved(&mut self, moved: usize) -> Result<(), String> {
+        self.moved += moved;
+        if self.moved > MAX_MOVED_ITEMS {
+            return Err(format!("the operations move more than {MAX_MOVED_ITEMS} items of lists"));
+        }
+        Ok(())
     }
 }
 
@@ -255,15 +277,6 @@ fn index(key: &str, length: usize) -> Result<usize, String> {
         .and_then(|index| usize::try_from(index).ok())
         .filter(|index| *index < length)
         .ok_or_else(|| format!("Unable to access invalid index: {number}: invalid index referenced"))
-}
-
-#[inline]
-fn depth(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(depth).max().unwrap_or_default(),
-        Value::Object(entries) => entries.values().map(depth).max().unwrap_or_default(),
-        _ => 0,
-    }
 }
 
 #[cfg(test)]

@@ -34,19 +34,21 @@ pub fn merge_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
 
 #[inline]
 fn merge(target: &mut Map<Value>, patch: &Map<Value>) {
+    // Removals and additions are done together: one by one, each would move the entries behind it.
+    if patch.values().any(Value::is_null) {
+        target.retain(|key, _| !patch.get(key).is_some_and(Value::is_null));
+    }
+    let mut added = Vec::new();
     for (key, value) in patch.iter() {
         match (target.get_mut(key), value) {
-            (_, Value::Null) => {
-                target.remove(key);
-            }
+            (_, Value::Null) => {}
             (Some(Value::Object(entries)), Value::Object(patch)) => merge(entries, patch),
             (Some(place @ Value::Object(_)), value) => *place = value.clone(),
             (Some(place), value) => *place = without_nulls(value),
-            (None, value) => {
-                target.insert(key.clone(), without_nulls(value));
-            }
+            (None, value) => added.push((key.clone(), without_nulls(value))),
         }
     }
+    target.extend(added);
 }
 
 /// The value without those entries of its objects that are `null`.

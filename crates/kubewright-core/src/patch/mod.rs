@@ -8,6 +8,7 @@ mod equal;
 mod error;
 mod json_patch;
 mod merge_patch;
+mod node;
 mod strategic;
 
 pub use create::{create_json_patch, create_merge_patch};

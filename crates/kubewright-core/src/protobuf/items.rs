@@ -5,7 +5,10 @@ use super::wire::{Fields, Wire};
 use crate::decode::{DecodeError, Decoder, Missed};
 use crate::message::{MessageMap, Messages, Scalar, Slot};
 use crate::scheme::Number;
-use crate::{List, Map, Str};
+use crate::{List, Map, MapBuilder, Str};
+
+/// Up to this many entries of a map may come in runs of any length.
+const MAX_SCATTERED: usize = 256;
 
 /// Takes all items of a list or map that stand together, which mostly is all there are. The first one begins at `start`; what
 /// follows it is in `after`, and what follows them all is left there.
@@ -27,6 +30,7 @@ pub(super) fn decode_items<'a>(
     let count;
     (count, *after) = run(start, after);
     let bytes = &start[..start.len() - after.len()];
+    check_scattering(slot, count)?;
     // Only a list that was empty is made at its right size: what comes in many runs must not grow by so little each time.
     let (mut room, mut missed) = (0, Missed::IGNORED);
     if let Some(place) = slot.sharing()
@@ -85,6 +89,23 @@ fn next_of<'a>(tag: u64, start: &[u8], rest: &mut &'a [u8]) -> Option<&'a [u8]> 
     // Most of what follows differs in the first byte.
     let same = rest.first() == start.first() && take_varint(rest).is_ok_and(|next| next == tag);
     if same { take_bytes(rest).ok() } else { None }
+}
+
+/// Refuses a large map whose entries come in many short runs.
+///
+/// Each run merges into the entries before it, which would cost the square of the input. Writers
+/// put all entries of a map together.
+fn check_scattering(slot: &Slot<'_>, count: usize) -> Result<(), DecodeError> {
+    let present = match slot {
+        Slot::StrMap(map) => map.len(),
+        Slot::MessageMap(map) => map.len(),
+        Slot::Scalar(scalar) => scalar.map_len(),
+        _ => return Ok(()),
+    };
+    if present > MAX_SCATTERED && count < present / 4 {
+        return Err(DecodeError::new("the entries of a map are scattered over the message"));
+    }
+    Ok(())
 }
 
 /// How many fields stand together that have the tag of the first, and what follows them. A list is made at its right size
@@ -149,31 +170,39 @@ fn decode_strs(list: &mut List<Str>, room: usize, mut run: &[u8], decoder: &mut 
 }
 
 fn decode_str_map(map: &mut Map<Str>, room: usize, mut run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
-    map.reserve_exact(room);
-    while !run.is_empty() {
-        let (mut key, mut text) = (Str::new(), Str::new());
-        let item = next_item(&mut run)?;
-        let (name, value) = match plain_entry(item) {
-            Some(entry) => entry,
-            None => any_str_entry(item)?,
-        };
-        decoder.set_text(&mut key, name)?;
-        decoder.set_text(&mut text, value)?;
-        map.insert(key, text);
-    }
-    Ok(())
+    let mut builder = MapBuilder::from(std::mem::take(map));
+    builder.reserve_exact(room);
+    let mut decode = || {
+        while !run.is_empty() {
+            let (mut key, mut text) = (Str::new(), Str::new());
+            let item = next_item(&mut run)?;
+            let (name, value) = match plain_entry(item) {
+                Some(entry) => entry,
+                None => any_str_entry(item)?,
+            };
+            decoder.set_text(&mut key, name)?;
+            decoder.set_text(&mut text, value)?;
+            builder.insert(key, text);
+        }
+        Ok(())
+    };
+    let done = decode();
+    *map = builder.finish();
+    done
 }
 
 fn decode_message_map(map: &mut dyn MessageMap, mut run: &[u8], decoder: &mut Decoder) -> Result<(), DecodeError> {
-    while !run.is_empty() {
-        let (key, value) = entry(next_item(&mut run)?)?;
-        let key = decoder.text(key)?;
-        let message = map.get_or_insert(key.clone());
-        if let Some(value) = value {
-            decode_message(message, value.bytes()?, decoder).map_err(|error| error.within_field(&key))?;
+    map.fill(&mut |builder| {
+        while !run.is_empty() {
+            let (key, value) = entry(next_item(&mut run)?)?;
+            let key = decoder.text(key)?;
+            let message = builder.get_or_insert(key.clone());
+            if let Some(value) = value {
+                decode_message(message, value.bytes()?, decoder).map_err(|error| error.within_field(&key))?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn decode_scalars(
@@ -183,10 +212,8 @@ fn decode_scalars(
     decoder: &mut Decoder,
 ) -> Result<(), DecodeError> {
     scalar.reserve(room);
-    while !run.is_empty() {
-        scalar.decode_protobuf(Wire::Bytes(next_item(&mut run)?), decoder)?;
-    }
-    Ok(())
+    let mut items = std::iter::from_fn(|| (!run.is_empty()).then(|| next_item(&mut run).map(Wire::Bytes)));
+    scalar.decode_protobuf_items(&mut items, decoder)
 }
 
 /// Key and value of an entry of a map.

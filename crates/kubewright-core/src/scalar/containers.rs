@@ -5,7 +5,7 @@ use crate::json::{Reader, Writer};
 use crate::message::Scalar;
 use crate::protobuf::{Encoder, Fields, Wire, entry, varint};
 use crate::shared::Sharing;
-use crate::{List, Map, Str};
+use crate::{List, Map, MapBuilder, Str};
 
 impl<T: Scalar + Default + PartialEq> Scalar for Option<T> {
     crate::scalar_equality!();
@@ -91,33 +91,52 @@ impl<T: Scalar + Clone + Default + PartialEq + Send + Sync> Scalar for Map<T> {
         Map::clear(self);
     }
     fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
-        reader.entries(|reader, key| {
+        let mut builder = MapBuilder::from(std::mem::take(self));
+        let done = reader.entries(|reader, key| {
             let mut value = T::default();
             if !reader.null()? {
                 value.decode_json(reader)?;
             }
             let key = reader.decoder.text(key)?;
-            match self.insert(key, value) {
+            match builder.insert(key, value) {
                 Some(_) => reader.decoder.duplicate_key(),
                 None => Ok(()),
             }
-        })?;
-        self.shrink_to_fit();
-        Ok(())
+        });
+        *self = builder.finish();
+        done
     }
     fn encode_json(&self, writer: &mut Writer<'_>) {
         let entries = self.iter().map(|(key, value)| (key.as_str(), value));
         writer.entries(entries, |writer, value| value.encode_json(writer));
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError> {
-        let (key, wire) = entry(wire.bytes()?)?;
-        let key = decoder.text(key)?;
-        let mut value = T::default();
-        if let Some(wire) = wire {
-            value.decode_protobuf(wire, decoder)?;
-        }
-        self.insert(key, value);
-        Ok(())
+        self.decode_protobuf_items(&mut std::iter::once(Ok(wire)), decoder)
+    }
+    fn decode_protobuf_items(
+        &mut self,
+        items: &mut dyn Iterator<Item = Result<Wire<'_>, DecodeError>>,
+        decoder: &mut Decoder,
+    ) -> Result<(), DecodeError> {
+        let mut builder = MapBuilder::from(std::mem::take(self));
+        let decode = || {
+            for item in items {
+                let (key, wire) = entry(item?.bytes()?)?;
+                let key = decoder.text(key)?;
+                let mut value = T::default();
+                if let Some(wire) = wire {
+                    value.decode_protobuf(wire, decoder)?;
+                }
+                builder.insert(key, value);
+            }
+            Ok(())
+        };
+        let done = decode();
+        *self = builder.finish();
+        done
+    }
+    fn map_len(&self) -> usize {
+        self.len()
     }
     fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>) {
         for (key, value) in self.iter() {

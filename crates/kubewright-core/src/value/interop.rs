@@ -8,7 +8,7 @@ use super::Value;
 #[cfg(any(feature = "serde", feature = "serde_json"))]
 use crate::Str;
 #[cfg(feature = "serde")]
-use crate::{List, Map};
+use crate::{List, MapBuilder};
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Value {
@@ -86,11 +86,11 @@ impl<'de> serde_core::de::Visitor<'de> for Visitor {
     }
     #[inline]
     fn visit_map<A: serde_core::de::MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
+        let mut map = MapBuilder::new();
         while let Some((key, value)) = entries.next_entry::<Str, Value>()? {
             map.insert(key, value);
         }
-        Ok(Value::Object(map))
+        Ok(Value::Object(map.finish()))
     }
 }
 

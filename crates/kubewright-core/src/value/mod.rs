@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::decode::{DecodeError, Decoder};
 use crate::json::{Reader, Writer};
-use crate::{List, Map, Str};
+use crate::{List, Map, MapBuilder, Str};
 
 /// How deep a tree may be; deeper text is refused, so that walking it is safe.
 const MAX_DEPTH: usize = 256;
@@ -165,7 +165,7 @@ impl Reader<'_, '_> {
         Ok(match self.peek() {
             b'"' => Value::String(self.text()?),
             b'{' => {
-                let (depth, mut map) = (deeper()?, Map::new());
+                let (depth, mut map) = (deeper()?, MapBuilder::new());
                 self.entries(|reader, key| {
                     let value = reader.value_tree(depth)?;
                     let key = reader.decoder.text(key)?;
@@ -174,8 +174,7 @@ impl Reader<'_, '_> {
                         None => Ok(()),
                     }
                 })?;
-                map.shrink_to_fit();
-                Value::Object(map)
+                Value::Object(map.finish())
             }
             b'[' => {
                 let (depth, mut list) = (deeper()?, List::new());

@@ -3,14 +3,21 @@
 use std::collections::HashMap;
 
 use super::YamlError;
-use crate::{List, Map, Str, Value};
+use crate::{List, MAX_FINDINGS, MapBuilder, Str, Value};
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
 /// How deep a document may be.
 const MAX_DEPTH: usize = 100;
 
-/// How many values aliases may copy together, so that a short text cannot become a huge tree.
+/// How many values the aliases of a text may copy, so that a short text cannot become a huge tree.
 const MAX_COPIED: usize = 10_000;
+
+/// How many bytes of JSON anchors and aliases may copy in addition to the length of the text: the
+/// limit for the body of a request.
+const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// The error of a text whose anchors and aliases copy too much.
+const EXCESSIVE: &str = "yaml: document contains excessive aliasing";
 
 /// A document and what strict validation says of it.
 #[derive(Debug, Clone)]
@@ -36,8 +43,13 @@ pub fn parse(text: &str) -> Result<Document, YamlError> {
 #[doc(alias = "NewYAMLReader")]
 pub fn parse_all(text: &str) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
-    let mut loader =
-        Loader { parser: Parser::new_from_str(text), anchors: HashMap::new(), duplicates: vec![], copied: 0 };
+    let mut loader = Loader {
+        parser: Parser::new_from_str(text),
+        anchors: HashMap::new(),
+        duplicates: vec![],
+        copied: 0,
+        bytes_left: MAX_COPIED_BYTES + text.len(),
+    };
     loop {
         match loader.next()? {
             (Event::StreamEnd, _) => return Ok(documents),
@@ -61,7 +73,10 @@ struct Loader<'a> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     anchors: HashMap<usize, Value>,
     duplicates: Vec<String>,
+    /// How many values aliases copied.
     copied: usize,
+    /// How many bytes anchors and aliases may still copy.
+    bytes_left: usize,
 }
 
 impl<'a> Loader<'a> {
@@ -91,18 +106,22 @@ impl<'a> Loader<'a> {
             _ => return Err(format!("yaml: line {}: did not find expected node content", span.start.line()).into()),
         };
         if anchor != 0 {
+            // An anchor copies its value, too: nested anchors would copy the innermost value often.
+            self.bytes_left = self.bytes_left.checked_sub(extent(&value).bytes).ok_or(EXCESSIVE)?;
             self.anchors.insert(anchor, value.clone());
         }
         Ok(value)
     }
 
     fn alias(&mut self, anchor: usize) -> Result<Value, YamlError> {
-        let value = self.anchors.get(&anchor).cloned().ok_or("yaml: unknown anchor")?;
-        self.copied += size(&value);
+        let value = self.anchors.get(&anchor).ok_or("yaml: unknown anchor")?;
+        let extent = extent(value);
+        self.copied += extent.values;
         if self.copied > MAX_COPIED {
-            return Err("yaml: document contains excessive aliasing".into());
+            return Err(EXCESSIVE.into());
         }
-        Ok(value)
+        self.bytes_left = self.bytes_left.checked_sub(extent.bytes).ok_or(EXCESSIVE)?;
+        Ok(value.clone())
     }
 
     fn sequence(&mut self, depth: usize) -> Result<Value, YamlError> {
@@ -116,7 +135,8 @@ impl<'a> Loader<'a> {
     }
 
     fn mapping(&mut self, depth: usize) -> Result<Value, YamlError> {
-        let (mut entries, mut merged) = (Map::new(), Vec::new());
+        let mut entries = MapBuilder::new();
+        let mut merged = Vec::new();
         loop {
             let (event, span) = self.next()?;
             if matches!(event, Event::MappingEnd) {
@@ -128,7 +148,7 @@ impl<'a> Loader<'a> {
             let value = self.node(event, value_span, depth + 1)?;
             if is_merge {
                 merged.push(value);
-            } else if entries.insert(key.clone(), value).is_some() {
+            } else if entries.insert(key.clone(), value).is_some() && self.duplicates.len() < MAX_FINDINGS {
                 self.duplicates.push(format!(
                     "yaml: unmarshal errors:\n  line {}: key {:?} already set in map",
                     span.start.line(),
@@ -150,7 +170,7 @@ impl<'a> Loader<'a> {
                 }
             }
         }
-        Ok(Value::Object(entries))
+        Ok(Value::Object(entries.finish()))
     }
 }
 
@@ -221,12 +241,28 @@ fn number(text: &str) -> Option<Value> {
     value.is_finite().then_some(Value::Float(value))
 }
 
-fn size(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(entries) => entries.values().map(size).sum(),
-        _ => 0,
+/// How much a value takes when it is copied.
+#[derive(Default)]
+struct Extent {
+    values: usize,
+    /// About the length of its JSON.
+    bytes: usize,
+}
+
+fn extent(value: &Value) -> Extent {
+    let mut total = Extent { values: 1, bytes: 4 };
+    let mut add = |key: &str, inner: &Value| {
+        let inner = extent(inner);
+        total.values += inner.values;
+        total.bytes += inner.bytes + key.len() + 4;
+    };
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| add("", item)),
+        Value::Object(entries) => entries.iter().for_each(|(key, value)| add(key, value)),
+        Value::String(text) => total.bytes += text.len(),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
     }
+    total
 }
 
 #[cfg(test)]
@@ -266,7 +302,26 @@ mod tests {
         let bomb = (0..9).fold("a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned(), |text, n| {
             text + &format!("a{0}: &a{0} [{1}]\n", n + 1, vec![format!("*a{n}"); 9].join(","))
         });
-        assert_eq!(json(&bomb), "yaml: document contains excessive aliasing");
+        assert_eq!(json(&bomb), EXCESSIVE);
+    }
+
+    #[test]
+    fn aliases_are_bounded_by_the_bytes_that_they_copy() {
+        let text = |copies| format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; copies].join(","));
+        assert!(parse(&text(25)).is_ok());
+        assert_eq!(json(&text(50)), EXCESSIVE);
+        let nested = |depth| {
+            let open: String = (0..depth).map(|n| format!("&a{n} [")).collect();
+            format!("a: {open}{}{}", "x".repeat(100_000), "]".repeat(depth))
+        };
+        assert!(parse(&nested(25)).is_ok());
+        assert_eq!(json(&nested(50)), EXCESSIVE);
+    }
+
+    #[test]
+    fn only_so_many_duplicate_keys_are_reported() {
+        let document = parse(&"a: 1\n".repeat(1000)).expect("it can be read");
+        assert_eq!(document.duplicates.len(), MAX_FINDINGS);
     }
 
     #[test]

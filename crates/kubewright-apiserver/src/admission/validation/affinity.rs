@@ -1,5 +1,7 @@
 //! Where pods and volumes may be: affinities, selectors of nodes, and how pods are spread.
 
+use std::collections::{HashMap, HashSet};
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
@@ -176,11 +178,12 @@ fn named_twice(field: &str, keys: &[Value], chosen: &Value) -> Vec<StatusCause> 
     let labels = text_map(chosen.get("matchLabels"));
     let expressions = tree::items(chosen, &["matchExpressions"]);
     let mut causes = Vec::new();
-    for (at, expression) in expressions.iter().enumerate() {
+    let mut seen = HashSet::new();
+    let last_of: HashMap<_, _> = keys.iter().enumerate().map(|(index, key)| (key.as_str(), index)).collect();
+    for expression in expressions {
         let key = tree::text(expression, &["key"]);
-        let is_same = |other: &Value| tree::text(other, &["key"]) == key;
-        let index = keys.iter().rposition(|one| one.as_str() == Some(key));
-        if let Some(index) = index.filter(|_| labels.contains_key(key) || expressions[..at].iter().any(is_same)) {
+        let is_repeated = !seen.insert(key);
+        if let Some(index) = last_of.get(&Some(key)).filter(|_| labels.contains_key(key) || is_repeated) {
             let why = "exists in both matchLabelKeys and labelSelector";
             causes.push(StatusCause::invalid(format!("{field}[{index}]"), quoted(key), why));
         }
@@ -191,6 +194,11 @@ fn named_twice(field: &str, keys: &[Value], chosen: &Value) -> Vec<StatusCause> 
 /// What is wrong with how pods are spread.
 pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
+    let pair = |constraint: &'_ Value| {
+        ["topologyKey", "whenUnsatisfiable"].map(|part| tree::text(constraint, &[part]).to_owned())
+    };
+    let last_of: HashMap<_, _> =
+        constraints.iter().enumerate().map(|(index, constraint)| (pair(constraint), index)).collect();
     for (index, constraint) in constraints.iter().enumerate() {
         let field = format!("{field}[{index}]");
         let skew = tree::int(constraint, &["maxSkew"]).unwrap_or_default();
@@ -204,10 +212,7 @@ pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
         let action = tree::text(constraint, &["whenUnsatisfiable"]);
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         causes.extend(number::one_of(format!("{field}.whenUnsatisfiable"), action, &actions));
-        let is_same = |other: &Value| {
-            tree::text(other, &["topologyKey"]) == key && tree::text(other, &["whenUnsatisfiable"]) == action
-        };
-        if constraints[index + 1..].iter().any(is_same) {
+        if last_of.get(&pair(constraint)).is_some_and(|last| *last > index) {
             let shown = quoted(&format!("{{{key}, {action}}}"));
             causes.push(StatusCause::duplicate(format!("{field}.{{topologyKey, whenUnsatisfiable}}"), shown));
         }
@@ -235,25 +240,33 @@ pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
 
 /// What is wrong with the places that a class of storage allows.
 pub(super) fn topologies(field: &str, terms: &[Value]) -> Vec<StatusCause> {
+    /// Causes after which pairs of equal terms are not reported any more.
+    const PAIRS_MAX: usize = 1000;
     let mut causes = Vec::new();
+    let mut times_of = HashMap::new();
     for (index, term) in terms.iter().enumerate() {
         let field = format!("{field}[{index}].matchLabelExpressions");
         let requirements = tree::items(term, &["matchLabelExpressions"]);
+        let mut keys = HashSet::new();
         for (index, requirement) in requirements.iter().enumerate() {
             let (inner, values) = (format!("{field}[{index}]"), tree::items(requirement, &["values"]));
             if values.is_empty() {
                 causes.push(StatusCause::required(format!("{inner}.values"), ""));
             }
-            let twice = values.iter().enumerate().filter(|(index, value)| values[..*index].contains(value));
+            let mut seen = HashSet::new();
+            let twice = values.iter().enumerate().filter(|(_, value)| !seen.insert(value.to_string()));
             causes.extend(twice.map(|(at, value)| StatusCause::duplicate(format!("{inner}.values[{at}]"), value)));
             let key = tree::text(requirement, &["key"]);
             causes.extend(text::kept(&format!("{inner}.key"), key, qualified_name));
-            if requirements[..index].iter().any(|other| tree::text(other, &["key"]) == key) {
+            if !keys.insert(key) {
                 causes.push(StatusCause::duplicate(format!("{inner}.key"), quoted(key)));
             }
         }
-        let same = terms[..index].iter().filter(|other| meaning(other) == meaning(term)).count();
-        causes.extend((0..same).map(|_| StatusCause::duplicate(field.as_str(), quoted(""))));
+        // A cause for each pair of equal terms, as long as they are few.
+        let same = times_of.entry(meaning(term)).or_insert(0usize);
+        let room = PAIRS_MAX.saturating_sub(causes.len());
+        causes.extend((0..room.min(*same)).map(|_| StatusCause::duplicate(field.as_str(), quoted(""))));
+        *same += 1;
     }
     causes
 }

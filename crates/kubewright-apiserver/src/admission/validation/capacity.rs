@@ -1,6 +1,6 @@
 //! What may be used of what: ranges of limits, and quotas.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::qualified_name;
@@ -32,7 +32,7 @@ const COUNTS: [&str; 9] = [
     "services.nodeports",
 ];
 
-/// The amounts at a path, by name.
+/// The amounts at a path, in the order of their names.
 pub(super) fn amounts(value: &Value, path: &[&str]) -> Vec<(Str, Quantity)> {
     let found = tree::get(value, path).and_then(Value::as_object);
     let entries = found.into_iter().flat_map(|entries| entries.iter());
@@ -42,7 +42,7 @@ pub(super) fn amounts(value: &Value, path: &[&str]) -> Vec<(Str, Quantity)> {
 /// What is wrong with ranges of limits.
 pub(super) fn limit_range(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, limit) in tree::items(value, &["spec", "limits"]).iter().enumerate() {
         let (field, kind) = (format!("spec.limits[{index}]"), tree::text(limit, &["type"]));
         let kind_field = format!("{field}.type");
@@ -54,10 +54,9 @@ pub(super) fn limit_range(value: &Value) -> Vec<StatusCause> {
             let why = "must be a standard limit type or fully qualified";
             causes.push(StatusCause::invalid(kind_field.as_str(), quoted(kind), why));
         }
-        if seen.contains(&kind) {
+        if !seen.insert(kind) {
             causes.push(StatusCause::duplicate(kind_field, quoted(kind)));
         }
-        seen.push(kind);
         let names = |part: &str| self::names(&format!("{field}.{part}"), &amounts(limit, &[part]), kind);
         causes.extend(["max", "min"].into_iter().flat_map(names));
         for part in ["default", "defaultRequest"] {

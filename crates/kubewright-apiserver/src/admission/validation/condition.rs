@@ -1,5 +1,7 @@
 //! Conditions as newer kinds have them.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::qualified_name;
@@ -11,18 +13,19 @@ use crate::object::tree;
 /// What is wrong with conditions, of which there is one of each type.
 pub(super) fn conditions(field: &str, conditions: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
+    let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let field = format!("{field}[{index}]");
-        causes.extend(repeated(&field, &conditions[..index], condition));
+        causes.extend(repeated(&field, &mut seen, condition));
         causes.extend(self::condition(&field, condition));
     }
     causes
 }
 
 /// A condition of a type that was there already.
-pub(super) fn repeated(field: &str, before: &[Value], condition: &Value) -> Option<StatusCause> {
+pub(super) fn repeated<'v>(field: &str, seen: &mut HashSet<&'v str>, condition: &'v Value) -> Option<StatusCause> {
     let kind = tree::text(condition, &["type"]);
-    let is_known = before.iter().any(|other| tree::text(other, &["type"]) == kind);
+    let is_known = !seen.insert(kind);
     is_known.then(|| StatusCause::duplicate(format!("{field}.type"), quoted(kind)))
 }
 

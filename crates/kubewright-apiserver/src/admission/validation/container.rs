@@ -1,5 +1,7 @@
 //! Containers of pods.
 
+use std::collections::{HashMap, HashSet};
+
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, qualified_name};
 use kubewright_core::{Quantity, Str, Value};
@@ -12,7 +14,7 @@ use crate::object::tree;
 pub(super) struct Surroundings<'a> {
     pub(super) spec: &'a Value,
     /// Volumes with which nothing is wrong; others cannot be mounted.
-    pub(super) volumes: Vec<&'a Value>,
+    pub(super) volumes: HashMap<&'a str, &'a Value>,
 }
 
 /// What is wrong with the containers of a pod.
@@ -23,7 +25,8 @@ pub(super) fn all(field: &str, pod: &Surroundings<'_>) -> Vec<StatusCause> {
     if containers.is_empty() {
         causes.push(StatusCause::required(format!("{field}.containers"), ""));
     }
-    let (mut names, mut host_ports) = (Vec::new(), Vec::new());
+    let mut names = HashSet::new();
+    let mut host_ports = HashSet::new();
     let mut conflicts = Vec::new();
     for (index, container) in containers.iter().enumerate() {
         let field = format!("{field}.containers[{index}]");
@@ -40,7 +43,7 @@ pub(super) fn all(field: &str, pod: &Surroundings<'_>) -> Vec<StatusCause> {
         causes.extend(restart::policy(&field, container));
         causes.extend(unique(&field, container, &mut names));
         // They run one after the other, so only their own ports can be in each other's way.
-        causes.extend(self::host_ports(&field, container, &mut Vec::new()));
+        causes.extend(self::host_ports(&field, container, &mut HashSet::new()));
         causes.extend(probe::all(&field, container, true, spec));
         let is_sidecar = tree::text(container, &["restartPolicy"]) == "Always";
         if container.get("resizePolicy").is_some() && !is_sidecar {
@@ -58,13 +61,10 @@ pub(super) fn all(field: &str, pod: &Surroundings<'_>) -> Vec<StatusCause> {
     causes
 }
 
-fn unique(field: &str, container: &Value, seen: &mut Vec<String>) -> Option<StatusCause> {
+fn unique(field: &str, container: &Value, seen: &mut HashSet<String>) -> Option<StatusCause> {
     let name = tree::text(container, &["name"]);
-    if !name.is_empty() && seen.iter().any(|have| have == name) {
-        return Some(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
-    }
-    seen.push(name.to_owned());
-    None
+    let is_repeated = !seen.insert(name.to_owned()) && !name.is_empty();
+    is_repeated.then(|| StatusCause::duplicate(format!("{field}.name"), quoted(name)))
 }
 
 /// Nobody pulls an image with spaces around its name. In a template they may mean something to somebody.
@@ -136,7 +136,7 @@ fn container(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<Stat
 
 fn ports(field: &str, container: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in tree::items(container, &["ports"]).iter().enumerate() {
         let field = format!("{field}.ports[{index}]");
         let name = tree::text(port, &["name"]);
@@ -146,7 +146,7 @@ fn ports(field: &str, container: &Value) -> Vec<StatusCause> {
                 causes.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
             }
             causes.extend(complaints);
-            names.push(name);
+            names.insert(name);
         }
         match tree::int(port, &["containerPort"]).unwrap_or_default() {
             0 => causes.push(StatusCause::required(format!("{field}.containerPort"), "")),
@@ -165,10 +165,11 @@ fn ports(field: &str, container: &Value) -> Vec<StatusCause> {
 /// Whether a change of what a container may use starts it again.
 fn resize(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
     let policies = tree::items(container, &["resizePolicy"]);
+    let mut seen = HashSet::new();
     let mut causes = Vec::new();
     for (index, policy) in policies.iter().enumerate() {
         let (name, restart) = (tree::text(policy, &["resourceName"]), tree::text(policy, &["restartPolicy"]));
-        if policies[..index].iter().any(|other| tree::text(other, &["resourceName"]) == name) {
+        if !seen.insert(name) {
             causes.push(StatusCause::duplicate(format!("{field}[{index}]"), quoted(name)));
         }
         causes.extend(text::choice(field, name, &["cpu", "memory"]));
@@ -182,7 +183,7 @@ fn resize(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
 }
 
 /// Ports of nodes, each of which only one container of a pod can have.
-pub(super) fn host_ports(field: &str, container: &Value, taken: &mut Vec<String>) -> Vec<StatusCause> {
+pub(super) fn host_ports(field: &str, container: &Value, taken: &mut HashSet<String>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, port) in tree::items(container, &["ports"]).iter().enumerate() {
         let Some(number) = tree::int(port, &["hostPort"]).filter(|number| *number != 0) else { continue };
@@ -191,7 +192,7 @@ pub(super) fn host_ports(field: &str, container: &Value, taken: &mut Vec<String>
         if taken.contains(&shown) {
             causes.push(StatusCause::duplicate(format!("{field}.ports[{index}].hostPort"), quoted(&shown)));
         }
-        taken.push(shown);
+        taken.insert(shown);
     }
     causes
 }
@@ -212,7 +213,8 @@ pub(super) fn requirements(field: &str, resources: &Value, name_rule: NameRule) 
     for (name, amount) in &requested {
         let amount_field = format!("{field}.requests[{name}]");
         causes.extend(amount_causes(&amount_field, name, amount, name_rule));
-        let limit = limits.iter().find(|(have, _)| have == name).map(|(_, limit)| limit);
+        // Amounts are in the order of their names.
+        let limit = limits.binary_search_by(|(have, _)| have.cmp(name)).ok().map(|at| &limits[at].1);
         let shown = quoted(&amount.to_string());
         let requests_field = format!("{field}.requests");
         match limit {

@@ -1,5 +1,7 @@
 //! Admission policies: what they say, and when.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_subdomain, qualified_name};
@@ -118,6 +120,7 @@ pub(super) fn match_conditions(field: &str, value: &Value) -> Vec<StatusCause> {
     if conditions.len() > CONDITIONS_MAX {
         causes.push(StatusCause::too_many(field, conditions.len(), CONDITIONS_MAX));
     }
+    let mut names = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let (field, name) = (format!("{field}[{index}]"), tree::text(condition, &["name"]));
         let expression_field = format!("{field}.expression");
@@ -126,7 +129,7 @@ pub(super) fn match_conditions(field: &str, value: &Value) -> Vec<StatusCause> {
             text => causes.extend(expression(expression_field, text, &Type::Bool)),
         }
         causes.extend(text::required(&format!("{field}.name"), name, qualified_name));
-        let is_known = conditions[..index].iter().any(|other| tree::text(other, &["name"]) == name);
+        let is_known = !names.insert(name);
         if is_known && !name.is_empty() {
             causes.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
         }
@@ -179,6 +182,7 @@ fn annotations(policy: &str, annotations: &[Value]) -> Vec<StatusCause> {
         let why = format!("must not have more than {ANNOTATIONS_MAX} auditAnnotations");
         causes.push(StatusCause::invalid("spec.auditAnnotations", Value::from(annotations.to_vec()), &why));
     }
+    let mut keys = HashSet::new();
     for (index, annotation) in annotations.iter().enumerate() {
         let (field, key) = (format!("spec.auditAnnotations[{index}]"), tree::text(annotation, &["key"]));
         causes.extend(text::kept(&format!("{field}.key"), &format!("{policy}/{key}"), qualified_name));
@@ -187,7 +191,7 @@ fn annotations(policy: &str, annotations: &[Value]) -> Vec<StatusCause> {
             "" => causes.push(StatusCause::required(path, "valueExpression is not specified")),
             text => causes.extend(expression(path, text, &Type::Dyn)),
         }
-        if annotations[..index].iter().any(|other| tree::text(other, &["key"]) == key) {
+        if !keys.insert(key) {
             causes.push(StatusCause::duplicate(format!("{field}.key"), quoted(key)));
         }
     }

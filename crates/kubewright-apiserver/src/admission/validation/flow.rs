@@ -1,5 +1,7 @@
 //! What shares a server out among requests.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
@@ -18,9 +20,10 @@ const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list",
 pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     let conditions = tree::items(value, &["status", "conditions"]);
     let mut causes = Vec::new();
+    let mut seen = HashSet::new();
     for (index, one) in conditions.iter().enumerate() {
         let field = format!("status.conditions[{index}]");
-        causes.extend(condition::repeated(&field, &conditions[..index], one));
+        causes.extend(condition::repeated(&field, &mut seen, one));
         if tree::text(one, &["type"]).is_empty() {
             causes.push(StatusCause::required(format!("{field}.type"), "must not be empty"));
         }

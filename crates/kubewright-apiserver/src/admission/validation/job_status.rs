@@ -3,6 +3,8 @@
 //! Most rules count only where what they are about has changed: a status that an older server has accepted can still
 //! be added to, and one that a change of the specification made wrong can be put right in several steps.
 
+use std::collections::HashSet;
+
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::{Time, Value};
 
@@ -230,17 +232,17 @@ impl Change<'_> {
 
 /// Pods that have ended and are not counted yet are each named once.
 fn uncounted(value: &Value) -> Vec<StatusCause> {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     let mut causes = Vec::new();
     for list in ["succeeded", "failed"] {
         let field = format!("status.uncountedTerminatedPods.{list}");
         for (index, id) in tree::items(value, &["status", "uncountedTerminatedPods", list]).iter().enumerate() {
             match id.as_str().unwrap_or_default() {
                 "" => causes.push(StatusCause::invalid(format!("{field}[{index}]"), "\"\"", "must not be empty")),
-                id if seen.contains(&id) => {
+                id if !seen.insert(id) => {
                     causes.push(StatusCause::duplicate(format!("{field}[{index}]"), quoted(id)));
                 }
-                id => seen.push(id),
+                _ => {}
             }
         }
     }

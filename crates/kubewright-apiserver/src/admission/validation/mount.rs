@@ -1,5 +1,7 @@
 //! Volumes as containers see them: directories and devices.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
@@ -12,27 +14,30 @@ use crate::object::tree;
 pub(super) fn mounts(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mounts = tree::items(container, &["volumeMounts"]);
+    let mut places = HashSet::new();
     let devices = tree::items(container, &["volumeDevices"]);
+    let device_names = texts_of(devices, "name");
+    let device_paths = texts_of(devices, "devicePath");
     for (index, mount) in mounts.iter().enumerate() {
         let inner = format!("{field}[{index}]");
         let (name, place) = (tree::text(mount, &["name"]), tree::text(mount, &["mountPath"]));
         if name.is_empty() {
             causes.push(StatusCause::required(format!("{inner}.name"), ""));
         }
-        if !pod.volumes.iter().any(|volume| tree::text(volume, &["name"]) == name) {
+        if !pod.volumes.contains_key(name) {
             causes.push(StatusCause::not_found(format!("{inner}.name"), quoted(name)));
         }
         if place.is_empty() {
             causes.push(StatusCause::required(format!("{inner}.mountPath"), ""));
         }
-        if mounts[..index].iter().any(|other| tree::text(other, &["mountPath"]) == place) {
+        if !places.insert(place) {
             causes.push(StatusCause::invalid(format!("{inner}.mountPath"), quoted(place), "must be unique"));
         }
-        if devices.iter().any(|device| tree::text(device, &["name"]) == name) {
+        if device_names.contains(name) {
             let why = "must not already exist in volumeDevices";
             causes.push(StatusCause::invalid(format!("{inner}.name"), quoted(name), why));
         }
-        if devices.iter().any(|device| tree::text(device, &["devicePath"]) == place) {
+        if device_paths.contains(place) {
             let why = "must not already exist as a path in volumeDevices";
             causes.push(StatusCause::invalid(format!("{inner}.mountPath"), quoted(place), why));
         }
@@ -48,6 +53,11 @@ pub(super) fn mounts(field: &str, container: &Value, pod: &Surroundings<'_>) -> 
         causes.extend(read_only(&format!("{field}.recursiveReadOnly"), mount));
     }
     causes
+}
+
+/// The texts that these items have in a field.
+fn texts_of<'v>(items: &'v [Value], field: &str) -> HashSet<&'v str> {
+    items.iter().map(|item| tree::text(item, &[field])).collect()
 }
 
 fn propagation(field: &str, mount: &Value, container: &Value) -> Vec<StatusCause> {
@@ -85,17 +95,20 @@ pub(super) fn devices(field: &str, container: &Value, pod: &Surroundings<'_>) ->
     let mut causes = Vec::new();
     let devices = tree::items(container, &["volumeDevices"]);
     let mounts = tree::items(container, &["volumeMounts"]);
+    let mount_names = texts_of(mounts, "name");
+    let mount_paths = texts_of(mounts, "mountPath");
+    let mut names = HashSet::new();
+    let mut paths = HashSet::new();
     for (index, device) in devices.iter().enumerate() {
         let inner = format!("{field}[{index}]");
         let (name, path) = (tree::text(device, &["name"]), tree::text(device, &["devicePath"]));
-        let earlier = &devices[..index];
         let mut complain = |part: &str, shown: &str, why: &str| {
             causes.push(StatusCause::invalid(format!("{inner}.{part}"), quoted(shown), why));
         };
-        if !name.is_empty() && earlier.iter().any(|other| tree::text(other, &["name"]) == name) {
+        if !names.insert(name) && !name.is_empty() {
             complain("name", name, "must be unique");
         }
-        let volume = pod.volumes.iter().find(|volume| tree::text(volume, &["name"]) == name);
+        let volume = pod.volumes.get(name).copied();
         let is_claim = |volume: &Value| volume.get("persistentVolumeClaim").or(volume.get("ephemeral")).is_some();
         if volume.is_some_and(|volume| !is_claim(volume)) {
             let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
@@ -113,16 +126,16 @@ pub(super) fn devices(field: &str, container: &Value, pod: &Surroundings<'_>) ->
         let mut complain = |part: &str, shown: &str, why: &str| {
             causes.push(StatusCause::invalid(format!("{inner}.{part}"), quoted(shown), why));
         };
-        if earlier.iter().any(|other| tree::text(other, &["devicePath"]) == path) {
+        if !paths.insert(path) {
             complain("devicePath", path, "must be unique");
         }
         if text::without_backsteps("", path).is_some() {
             complain("devicePath", path, "can not contain backsteps ('..')");
         }
-        if mounts.iter().any(|mount| tree::text(mount, &["name"]) == name) {
+        if mount_names.contains(name) {
             complain("name", name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|mount| tree::text(mount, &["mountPath"]) == path) {
+        if mount_paths.contains(path) {
             complain("devicePath", path, "must not already exist as a path in volumeMounts");
         }
     }

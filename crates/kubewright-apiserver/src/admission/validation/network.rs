@@ -1,5 +1,7 @@
 //! Ingresses and their classes.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
@@ -16,12 +18,12 @@ const CONTROLLER_MAX: usize = 250;
 /// What is wrong with the status of an ingress. Addresses that were there before may stay what they are.
 pub(super) fn ingress_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const WAYS: [&str; 3] = ["status", "loadBalancer", "ingress"];
-    let known = |ip: &str| tree::items(old, &WAYS).iter().any(|way| tree::text(way, &["ip"]) == ip);
+    let known: HashSet<&str> = tree::items(old, &WAYS).iter().map(|way| tree::text(way, &["ip"])).collect();
     let mut causes = Vec::new();
     for (index, way) in tree::items(value, &WAYS).iter().enumerate() {
         let field = format!("{}[{index}]", WAYS.join("."));
         let (ip, host) = (tree::text(way, &["ip"]), tree::text(way, &["hostname"]));
-        if !ip.is_empty() && !known(ip) {
+        if !ip.is_empty() && !known.contains(ip) {
             causes.extend(address::ip(&format!("{field}.ip"), ip));
         }
         causes.extend(address::host(&format!("{field}.hostname"), host));

@@ -1,5 +1,7 @@
 //! Nodes, and the classes of what runs pods on them.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
@@ -61,6 +63,7 @@ fn taints(value: &Value) -> Vec<StatusCause> {
     ];
     let taints = tree::items(value, &["spec", "taints"]);
     let mut causes = Vec::new();
+    let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let (field, text_of) = (format!("metadata.taints[{index}]"), |part: &str| tree::text(taint, &[part]));
         causes.extend(text::kept(&format!("{field}.key"), text_of("key"), qualified_name));
@@ -70,8 +73,7 @@ fn taints(value: &Value) -> Vec<StatusCause> {
             causes.push(StatusCause::invalid(format!("{field}.value"), shown, &complaints.join(";")));
         }
         causes.extend(text::choice(&format!("{field}.effect"), text_of("effect"), &pod::EFFECTS));
-        let key = |taint: &Value| (tree::text(taint, &["key"]).to_owned(), tree::text(taint, &["effect"]).to_owned());
-        if taints[..index].iter().any(|other| key(other) == key(taint)) {
+        if !seen.insert([text_of("key"), text_of("effect")]) {
             let shown = text::internal(taint, &FIELDS);
             let mut cause = StatusCause::duplicate(field, &shown);
             let why = format!("Duplicate value: {shown}: taints must be unique by key and effect pair");
@@ -176,9 +178,9 @@ pub(super) fn runtime_class(value: &Value, old: Option<&Value>) -> Vec<StatusCau
     causes.extend(metadata::labels("scheduling.nodeSelector", scheduling));
     let tolerations = tree::items(value, &["scheduling", "tolerations"]);
     causes.extend(pod::tolerations("scheduling.tolerations", tolerations));
-    let key = |one: &Value| ["key", "operator", "value", "effect"].map(|part| tree::text(one, &[part]).to_owned());
+    let mut seen = HashSet::new();
     for (index, toleration) in tolerations.iter().enumerate() {
-        if tolerations[..index].iter().any(|other| key(other) == key(toleration)) {
+        if !seen.insert(["key", "operator", "value", "effect"].map(|part| tree::text(toleration, &[part]))) {
             let field = format!("scheduling.tolerations[{index}]");
             causes.push(StatusCause::duplicate(field, pod::shown_toleration(toleration)));
         }

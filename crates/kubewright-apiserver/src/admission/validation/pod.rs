@@ -1,5 +1,7 @@
 //! Pods, and the templates of pods.
 
+use std::collections::{HashMap, HashSet};
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
@@ -90,17 +92,17 @@ fn tokens_of_nobody(spec: &Value) -> Vec<StatusCause> {
 /// What is wrong with the specification of a pod at `field`, of this pod unless it is in a template.
 pub(super) fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let mut volumes: Vec<&Value> = Vec::new();
+    let mut volumes: HashMap<&str, &Value> = HashMap::new();
     for (index, volume) in tree::items(spec, &["volumes"]).iter().enumerate() {
         let field = format!("{field}.volumes[{index}]");
         let name = tree::text(volume, &["name"]);
         let mut complaints = volume::source(&field, volume, pod);
         complaints.extend(text::required(&format!("{field}.name"), name, dns1123_label));
-        if volumes.iter().any(|have| tree::text(have, &["name"]) == name) {
+        if volumes.contains_key(name) {
             complaints.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
         }
         if complaints.is_empty() {
-            volumes.push(volume);
+            volumes.insert(name, volume);
         }
         causes.extend(complaints);
     }
@@ -135,10 +137,11 @@ fn gates(field: &str, spec: &Value) -> Vec<StatusCause> {
         causes.extend(text::kept(&field, tree::text(gate, &["conditionType"]), qualified_name));
     }
     let gates = tree::items(spec, &["schedulingGates"]);
+    let mut seen = HashSet::new();
     for (index, gate) in gates.iter().enumerate() {
         let (field, name) = (format!("{field}.schedulingGates[{index}]"), tree::text(gate, &["name"]));
         causes.extend(text::kept(&field, name, qualified_name));
-        if gates[..index].iter().any(|other| tree::text(other, &["name"]) == name) {
+        if !seen.insert(name) {
             causes.push(StatusCause::duplicate(field, quoted(name)));
         }
     }

@@ -51,7 +51,7 @@ fn consistency(field: &str, spec: &Value, resources: &Value) -> Vec<StatusCause>
     let of_pod = capacity::amounts(resources, &["limits"]);
     for (index, container) in tree::items(spec, &["containers"]).iter().enumerate() {
         for (name, limit) in capacity::amounts(container, &["resources", "limits"]) {
-            let most = of_pod.iter().find(|(have, _)| *have == name).map(|(_, most)| most);
+            let most = of_pod.binary_search_by(|(have, _)| have.cmp(&name)).ok().map(|at| &of_pod[at].1);
             if let Some(most) = most.filter(|most| limit > **most) {
                 // The server looks for the container in the resources of the pod.
                 let field = format!("{field}.containers[{index}][{name}].limits");

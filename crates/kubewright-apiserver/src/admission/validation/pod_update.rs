@@ -1,5 +1,7 @@
 //! What of a pod can be changed once it is there.
 
+use std::collections::{HashMap, HashSet};
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
@@ -63,9 +65,10 @@ pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
 pub(super) fn ephemeral(new: &Value, old: &Value) -> Vec<StatusCause> {
     let containers = |pod| tree::items(pod, &["spec", "ephemeralContainers"]);
     let mut causes = content(new, old);
+    let by_name: HashMap<_, _> = containers(new).iter().rev().map(|now| (tree::text(now, &["name"]), now)).collect();
     for before in containers(old) {
         let name = tree::text(before, &["name"]);
-        let what = match containers(new).iter().find(|now| tree::text(now, &["name"]) == name) {
+        let what = match by_name.get(name).copied() {
             Some(now) if now == before => continue,
             Some(_) => "changed",
             None => "removed",
@@ -174,7 +177,8 @@ fn tolerations(new: &Value, old: &Value) -> Vec<StatusCause> {
         tree::remove(&mut toleration, &["tolerationSeconds"]);
         toleration
     };
-    let is_kept = |before: &Value| now.iter().any(|one| lasting(one) == lasting(before));
+    let kept: HashSet<String> = now.iter().map(|one| lasting(one).to_string()).collect();
+    let is_kept = |before: &Value| kept.contains(&lasting(before).to_string());
     if !tree::items(old, &["spec", "tolerations"]).iter().all(is_kept) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         return vec![StatusCause::forbidden("spec.tolerations", why)];

@@ -1,5 +1,7 @@
 //! Volumes whose files are keys of objects, fields of the pod, or tokens.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
@@ -69,7 +71,7 @@ fn file(field: &str, file: &Value) -> Vec<StatusCause> {
 pub(super) fn projected(field: &str, source: &Value) -> Vec<StatusCause> {
     let mode = text::file_mode(&format!("{field}.defaultMode"), tree::int(source, &["defaultMode"]));
     let mut causes: Vec<_> = mode.into_iter().collect();
-    let mut paths: Vec<String> = Vec::new();
+    let mut paths: HashSet<String> = HashSet::new();
     for (index, source) in tree::items(source, &["sources"]).iter().enumerate() {
         let inner = format!("{field}.sources[{index}]");
         for kind in ["secret", "configMap"] {
@@ -101,9 +103,8 @@ pub(super) fn projected(field: &str, source: &Value) -> Vec<StatusCause> {
     causes
 }
 
-fn unique(field: &str, path: &str, shown: &str, paths: &mut Vec<String>) -> Option<StatusCause> {
-    if path.is_empty() || !paths.iter().any(|have| have == path) {
-        paths.push(path.to_owned());
+fn unique(field: &str, path: &str, shown: &str, paths: &mut HashSet<String>) -> Option<StatusCause> {
+    if paths.insert(path.to_owned()) || path.is_empty() {
         return None;
     }
     Some(StatusCause::invalid(field, quoted(shown), "conflicting duplicate paths"))

@@ -1,5 +1,7 @@
 //! What pods and containers may do, and as whom.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
@@ -106,7 +108,7 @@ pub(super) fn id(field: String, number: i64) -> Option<StatusCause> {
 
 fn sysctls(field: &str, spec: &Value, sysctls: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, sysctl) in sysctls.iter().enumerate() {
         let (field, name) = (format!("{field}[{index}].name"), tree::text(sysctl, &["name"]));
         if name.is_empty() {
@@ -116,7 +118,7 @@ fn sysctls(field: &str, spec: &Value, sysctls: &[Value]) -> Vec<StatusCause> {
         } else if seen.contains(&name) {
             causes.push(StatusCause::duplicate(field.as_str(), quoted(name)));
         }
-        seen.push(name);
+        seen.insert(name);
         // What belongs to a namespace of the kernel cannot be set where the pod has the node's.
         let plain = name.replace('/', ".");
         let is_ipc = plain.starts_with("kernel.shm")

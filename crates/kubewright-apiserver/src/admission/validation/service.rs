@@ -1,6 +1,6 @@
 //! Services.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -72,15 +72,17 @@ fn changes(spec: &Value, old: &Value) -> Vec<StatusCause> {
 fn repeated(ports: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let identity = |port: &Value, part: &str| (tree::int(port, &[part]), tree::text(port, &["protocol"]).to_owned());
+    let mut node_ports = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
+        let is_repeated = !node_ports.insert(identity(port, "nodePort"));
         let number = tree::int(port, &["nodePort"]).filter(|number| *number != 0);
-        let is_same = |other: &Value| identity(other, "nodePort") == identity(port, "nodePort");
-        if let Some(number) = number.filter(|_| ports[..index].iter().any(is_same)) {
+        if let Some(number) = number.filter(|_| is_repeated) {
             causes.push(StatusCause::duplicate(format!("spec.ports[{index}].nodePort"), number));
         }
     }
+    let mut inner_ports = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
-        if ports[..index].iter().any(|other| identity(other, "port") == identity(port, "port")) {
+        if !inner_ports.insert(identity(port, "port")) {
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{:?},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
                 tree::text(port, &["protocol"]),

@@ -1,5 +1,7 @@
 //! Stateful and daemon sets, and how their pods are replaced.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_label;
@@ -88,9 +90,10 @@ fn claims(spec: &Value) -> Vec<StatusCause> {
 fn with_claims(spec: &Value) -> Value {
     let mut template = spec.get("template").cloned().unwrap_or_default();
     let mut volumes: Vec<Value> = Vec::new();
+    let mut claims = HashSet::new();
     for claim in tree::items(spec, &["volumeClaimTemplates"]) {
         let name = tree::text(claim, &["metadata", "name"]);
-        if volumes.iter().all(|volume| tree::text(volume, &["name"]) != name) {
+        if claims.insert(name) {
             let source = tree::map([("claimName", "claim".into())]);
             volumes.push(tree::map([("name", name.into()), ("persistentVolumeClaim", source)]));
         }
@@ -98,10 +101,9 @@ fn with_claims(spec: &Value) -> Value {
     if volumes.is_empty() {
         return template;
     }
-    let claimed = volumes.len();
     for volume in tree::items(&template, &["spec", "volumes"]) {
-        let is_same = |claim: &Value| claim.get("name") == volume.get("name");
-        if !volumes[..claimed].iter().any(is_same) {
+        let is_claimed = volume.get("name").and_then(Value::as_str).is_some_and(|name| claims.contains(name));
+        if !is_claimed {
             volumes.push(volume.clone());
         }
     }

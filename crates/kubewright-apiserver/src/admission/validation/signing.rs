@@ -1,5 +1,7 @@
 //! Requests for certificates: what is asked for, what was decided, and the certificate.
 
+use std::collections::HashSet;
+
 use kubewright_api::certificates::v1::CertificateSigningRequestSpec;
 use kubewright_core::message::Message;
 use kubewright_core::meta::v1::StatusCause;
@@ -43,7 +45,8 @@ pub(super) fn request(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             .map_or(&[][..], |field| field.rules.item_values);
         let unknown = texts.iter().enumerate();
         causes.extend(unknown.filter_map(|(at, usage)| number::one_of(format!("spec.usages[{at}]"), usage, known)));
-        let repeated = (0..texts.len()).filter(|at| texts[..*at].contains(&texts[*at]));
+        let mut seen = HashSet::new();
+        let repeated = (0..texts.len()).filter(|at| !seen.insert(texts[*at]));
         causes.extend(repeated.map(|at| StatusCause::duplicate(format!("spec.usages[{at}]"), quoted(texts[at]))));
     }
     causes.extend(signer(tree::text(spec, &["signerName"])));
@@ -104,7 +107,8 @@ fn conditions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let (all, before) = (kinds(value), old.map(kinds).unwrap_or_default());
     let has = |kinds: &[String], kind: &str| kinds.iter().any(|one| one == kind);
     let was_both = has(&before, "Approved") && has(&before, "Denied");
-    let was_repeated = (0..before.len()).any(|at| before[..at].contains(&before[at]));
+    let was_repeated = before.iter().collect::<HashSet<_>>().len() < before.len();
+    let mut seen: HashSet<&str> = HashSet::new();
     let mut causes = Vec::new();
     for (index, condition) in tree::items(value, &["status", "conditions"]).iter().enumerate() {
         let (field, kind) = (format!("status.conditions[{index}]"), all[index].as_str());
@@ -118,11 +122,11 @@ fn conditions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             "Denied" => "Approved",
             _ => "\0",
         };
-        if !was_both && has(&all[..index], other) {
+        if !was_both && seen.contains(other) {
             let why = "Approved and Denied conditions are mutually exclusive";
             causes.push(StatusCause::invalid("status.conditions", quoted(kind), why));
         }
-        if !was_repeated && has(&all[..index], kind) {
+        if !seen.insert(kind) && !was_repeated {
             causes.push(StatusCause::duplicate(format!("{field}.type"), quoted(kind)));
         }
     }

@@ -1,5 +1,7 @@
 //! Classes of storage, and what drivers and nodes say of each other.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_subdomain, qualified_name};
@@ -91,9 +93,10 @@ pub(super) fn driver(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let policy = tree::get(value, &["spec", "fsGroupPolicy"]);
     causes.extend(text::optional_choice("spec.fsGroupPolicy", policy, &policies));
     let requests = tree::items(value, &["spec", "tokenRequests"]);
+    let mut audiences = HashSet::new();
     for (index, request) in requests.iter().enumerate() {
         let (field, audience) = (format!("spec.tokenRequests[{index}]"), tree::text(request, &["audience"]));
-        if requests[..index].iter().any(|other| tree::text(other, &["audience"]) == audience) {
+        if !audiences.insert(audience) {
             causes.push(StatusCause::duplicate(format!("{field}.audience"), quoted(audience)));
         } else if let Some(seconds) = tree::int(request, &["expirationSeconds"]) {
             causes.extend(projected::token_life(&format!("{field}.expirationSeconds"), seconds));
@@ -124,6 +127,7 @@ pub(super) fn driver(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
 pub(super) fn node(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let drivers = tree::items(value, &["spec", "drivers"]);
     let mut causes = Vec::new();
+    let mut names = HashSet::new();
     for (index, driver) in drivers.iter().enumerate() {
         let (field, name) = (format!("spec.drivers[{index}]"), tree::text(driver, &["name"]));
         causes.extend(volume_source::driver(&format!("{field}.name"), name));
@@ -139,7 +143,7 @@ pub(super) fn node(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             let why = "must be greater than or equal to 0";
             causes.push(StatusCause::invalid(format!("{field}.allocatable.count"), count, why));
         }
-        if drivers[..index].iter().any(|other| tree::text(other, &["name"]) == name) {
+        if !names.insert(name) {
             causes.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
         }
         let keys = tree::items(driver, &["topologyKeys"]);

@@ -1,5 +1,7 @@
 //! Webhooks: what they are asked about, and where they are. Policies say what they are about in the same way.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
@@ -178,6 +180,7 @@ fn resources(field: &str, listed: &[Value]) -> Vec<StatusCause> {
     }
     // Go looks at the last of them only.
     let mut has_plain = false;
+    let mut earlier: HashSet<&str> = HashSet::new();
     for (index, name) in names.iter().enumerate() {
         let field = format!("{field}[{index}]");
         if name.is_empty() {
@@ -189,11 +192,13 @@ fn resources(field: &str, listed: &[Value]) -> Vec<StatusCause> {
             continue;
         };
         for all in [format!("{resource}/*"), format!("*/{subresource}")] {
-            if names[..index].contains(&all.as_str()) {
+            if earlier.contains(all.as_str()) {
                 let why = format!("if '{all}' is present, must not specify {name}");
                 causes.push(StatusCause::invalid(field.as_str(), quoted(name), &why));
             }
         }
+        // Only names with a slash are looked for.
+        earlier.insert(name);
     }
     let mut complain = |why: &str| causes.push(StatusCause::invalid(field, Value::from(listed.to_vec()), why));
     if names.len() > 1 && names.contains(&"*/*") {

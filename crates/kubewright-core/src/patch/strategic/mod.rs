@@ -9,6 +9,8 @@ mod list;
 mod order;
 mod schema;
 
+use std::collections::{BTreeMap, HashSet};
+
 use crate::patch::PatchError;
 use crate::patch::merge_patch::without_nulls;
 use crate::scheme::TypeInfo;
@@ -21,6 +23,9 @@ const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+
+/// The fields of an object that is being merged.
+type Fields = BTreeMap<Str, Value>;
 
 /// What `target`, an object of the type `schema`, becomes by a strategic merge patch.
 ///
@@ -41,7 +46,7 @@ pub fn strategic_merge(target: &Value, patch: &Value, schema: &'static TypeInfo)
 }
 
 #[inline]
-fn merge_map(mut original: Map<Value>, patch: &Map<Value>, schema: Schema) -> Result<Map<Value>, PatchError> {
+fn merge_map(original: Map<Value>, patch: &Map<Value>, schema: Schema) -> Result<Map<Value>, PatchError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -53,18 +58,20 @@ fn merge_map(mut original: Map<Value>, patch: &Map<Value>, schema: Schema) -> Re
             _ => Err(unknown_directive(directive, patch)),
         };
     }
+    // A tree, because a patch may add and remove as many fields as there are.
+    let mut original: Fields = original.into_iter().collect();
     if let Some(keys) = patch.get(RETAIN_KEYS) {
         retain_keys(&mut original, patch, keys)?;
     }
-    let mut done: Vec<&str> = Vec::new();
+    let mut done: HashSet<&str> = HashSet::new();
     for (key, order) in patch.iter() {
         if let Some(field) = key.strip_prefix(SET_ORDER) {
             set_order(&mut original, field, patch.get(field), order, ListRules::of(schema, field)?)?;
-            done.push(field);
+            done.insert(field);
         }
     }
     for (key, value) in patch.iter() {
-        if key == RETAIN_KEYS || key.starts_with(SET_ORDER) || done.contains(&key.as_str()) {
+        if key == RETAIN_KEYS || key.starts_with(SET_ORDER) || done.contains(key.as_str()) {
             continue;
         }
         match key.strip_prefix(DELETE_FROM) {
@@ -72,14 +79,14 @@ fn merge_map(mut original: Map<Value>, patch: &Map<Value>, schema: Schema) -> Re
             None => merge_field(&mut original, key, value, schema)?,
         }
     }
-    Ok(original)
+    Ok(original.into_iter().collect())
 }
 
 #[inline]
-fn merge_field(original: &mut Map<Value>, key: &Str, value: &Value, schema: Schema) -> Result<(), PatchError> {
-    let merged = match (original.get_mut(key), value) {
+fn merge_field(original: &mut Fields, key: &Str, value: &Value, schema: Schema) -> Result<(), PatchError> {
+    let merged = match (original.get_mut(key.as_str()), value) {
         (_, Value::Null) => {
-            original.remove(key);
+            original.remove(key.as_str());
             return Ok(());
         }
         (Some(Value::Object(entries)), Value::Object(patch)) => {
@@ -100,14 +107,14 @@ fn merge_field(original: &mut Map<Value>, key: &Str, value: &Value, schema: Sche
     };
     match merged {
         Some(merged) => original.insert(key.clone(), merged),
-        None => original.remove(key),
+        None => original.remove(key.as_str()),
     };
     Ok(())
 }
 
 /// Removes from a list of scalars those that the patch lists.
 #[inline]
-fn delete_from_list(original: &mut Map<Value>, field: &str, value: &Value, schema: Schema) -> Result<(), PatchError> {
+fn delete_from_list(original: &mut Fields, field: &str, value: &Value, schema: Schema) -> Result<(), PatchError> {
     match (original.get_mut(field), value) {
         (_, Value::Null) => {
             original.remove(field);
@@ -124,10 +131,11 @@ fn delete_from_list(original: &mut Map<Value>, field: &str, value: &Value, schem
 
 /// Removes the fields that a patch does not want to stay; those that it sets have to be among those that stay.
 #[inline]
-fn retain_keys(original: &mut Map<Value>, patch: &Map<Value>, keys: &Value) -> Result<(), PatchError> {
+fn retain_keys(original: &mut Fields, patch: &Map<Value>, keys: &Value) -> Result<(), PatchError> {
     let malformed = || PatchError::Malformed("invalid patch format of retainKeys".to_owned());
     let keys = keys.as_array().ok_or_else(malformed)?;
-    let stays = |key: &str| keys.iter().any(|kept| kept.as_str() == Some(key));
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let stays = |key: &str| keys.contains(key);
     let directive = |key: &str| key == RETAIN_KEYS || key.starts_with(DELETE_FROM) || key.starts_with(SET_ORDER);
     if patch.iter().any(|(key, value)| !value.is_null() && !directive(key) && !stays(key)) {
         return Err(malformed());

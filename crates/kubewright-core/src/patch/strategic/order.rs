@@ -5,16 +5,16 @@
 
 use std::collections::HashMap;
 
-use super::DIRECTIVE;
 use super::list::{ListRules, bad_type, check_merge_keys, kind_of_items, merge_list};
 use super::without_directives;
+use super::{DIRECTIVE, Fields};
 use crate::patch::PatchError;
-use crate::{List, Map, Value};
+use crate::{List, Value};
 
 /// Merges a list and puts it into the order that a `$setElementOrder` directive asks for.
 #[inline]
 pub(super) fn set_order(
-    original: &mut Map<Value>,
+    original: &mut Fields,
     field: &str,
     patch: Option<&Value>,
     order: &Value,
@@ -40,7 +40,7 @@ pub(super) fn set_order(
         check_merge_keys(&order, key)?;
     }
     let wanted: Vec<Value> = order.iter().map(|item| key_of(item, rules.key).clone()).collect();
-    original.insert(field, Value::Array(in_order(merged.into_iter().collect(), &wanted, &before, rules.key)));
+    original.insert(field.into(), Value::Array(in_order(merged.into_iter().collect(), &wanted, &before, rules.key)));
     Ok(())
 }
 

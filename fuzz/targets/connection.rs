@@ -1,0 +1,33 @@
+//! Sends bytes to a server in memory and reads all that it answers.
+
+use std::time::Duration;
+
+use kubewright_apiserver::ApiServer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Time of the simulated clock after which a connection is given up, as that of a watch.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves one connection that consists of these bytes. Afterwards the server still answers others.
+pub fn serve(bytes: &[u8]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime without threads").block_on(async {
+        let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+        exchange(server.connect(), bytes).await;
+        let answer = exchange(server.connect(), b"GET /version HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+        server.stop().await;
+    });
+}
+
+async fn exchange(stream: tokio::io::DuplexStream, bytes: &[u8]) -> Vec<u8> {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let mut answer = Vec::new();
+    let write = async {
+        let _ = writer.write_all(bytes).await;
+        let _ = writer.shutdown().await;
+    };
+    let read = reader.read_to_end(&mut answer);
+    let _ = tokio::time::timeout(PATIENCE, async { tokio::join!(write, read) }).await;
+    answer
+}

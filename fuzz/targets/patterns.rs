@@ -1,0 +1,19 @@
+//! Any schema completes and validates any object, whatever its patterns, formats and defaults are.
+//!
+//! The input is a pattern, the schema as JSON, and the object as JSON, with zero bytes between
+//! them.
+#![no_main]
+
+mod parts;
+
+use kubewright_core::{Value, json};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let [pattern, schema, object] = parts::parts(input);
+    let texts = json!({"type": "object", "additionalProperties": {"type": "string", "pattern": pattern}});
+    kubewright_apiserver::fuzzing::validate(&texts, json!({"text": object}));
+    if let (Ok(schema), Ok(object)) = (schema.parse::<Value>(), object.parse::<Value>()) {
+        kubewright_apiserver::fuzzing::validate(&schema, object);
+    }
+});
