@@ -230,6 +230,8 @@ mod tests {
         let claim = r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data"},
             "spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}"#;
         create(&registry, "persistentvolumeclaims", "default", claim);
+        // Otherwise the failure of this write would refuse the deletion.
+        disk.wait(registry.store.current_revision()).await.expect("there is room");
         is_full.store(true, Ordering::SeqCst);
         let claims = registry.catalog().of_storage("persistentvolumeclaims").cloned().expect("it is built in");
         let deleted = registry.delete(&claims, "default", "data", &DeleteOptions::default(), &mut Vec::new(), None);
