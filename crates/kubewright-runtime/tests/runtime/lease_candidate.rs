@@ -51,7 +51,9 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
             Some(object) => (if request.method() == http::Method::POST { 201 } else { 200 }, object.to_string()),
             None => (
                 404,
-                r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#.to_owned(),
+                r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,
+                    "details":{"name":"me","kind":"leasecandidates"}}"#
+                    .to_owned(),
             ),
         };
         let response = http::Response::builder().status(code).header("content-type", "application/json");
