@@ -93,6 +93,14 @@ impl Ledger {
         self.change(|state| state.writes_of.get(key).cloned().unwrap_or_default())
     }
 
+    /// The keys with a write that `is_lost` holds for.
+    pub(crate) fn keys_that_lost(&self, is_lost: impl Fn(&Write) -> bool) -> Vec<ObjectKey> {
+        self.change(|state| {
+            let lost = state.writes_of.iter().filter(|(_, writes)| writes.iter().any(&is_lost));
+            lost.map(|(key, _)| key.clone()).collect()
+        })
+    }
+
     /// The keys that wait for `object`, who wait no more.
     pub(crate) fn take_waiting_for(&self, object: &ObjectKey) -> Vec<ObjectKey> {
         self.change(|state| state.waiting_for.remove(object).unwrap_or_default())

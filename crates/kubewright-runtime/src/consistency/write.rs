@@ -40,6 +40,13 @@ impl Write {
             (Effect::Gone(_), None) => true,
         }
     }
+
+    /// Whether a cache of this version proves that the written object is gone, though it may never have
+    /// shown the object: both the write and the deletion can lie between two lists.
+    pub(crate) fn is_lost_in<K>(&self, object: Option<&K>, version: &ResourceVersion) -> bool {
+        let Effect::Version(written) = &self.effect else { return false };
+        object.is_none() && self.kept == Kept::Yes && matches!(version.partial_cmp(written), Some(Ordering::Greater))
+    }
 }
 
 /// Whether a version is not before the other; true as well if nobody can tell.

@@ -39,6 +39,8 @@ pub(crate) trait Relation: Send + Sync {
     fn lag(&self) -> usize;
     /// Whether the cache has what was written.
     fn has_seen(&self, write: &Write) -> bool;
+    /// Whether the cache proves that the written object is gone, without an event about it.
+    fn has_lost(&self, write: &Write) -> bool;
     /// The right of this replica to reconcile the object of this key.
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right;
     /// Whether it watches only the share of this replica.
@@ -264,6 +266,12 @@ impl<K: Object> Relation for Attached<K> {
         let snapshot = self.informer.store().snapshot();
         let version = snapshot.resource_version_of(write.object.namespace());
         write.is_in(snapshot.get_by_key(&write.object).map(|object| &**object), version)
+    }
+
+    fn has_lost(&self, write: &Write) -> bool {
+        let snapshot = self.informer.store().snapshot();
+        let version = snapshot.resource_version_of(write.object.namespace());
+        write.is_lost_in(snapshot.get_by_key(&write.object), version)
     }
 
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {

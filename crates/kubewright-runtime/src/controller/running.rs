@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use kubewright_cache::{BoxFuture, InformerStopped, SharedInformerFactory, Unsynced};
 use kubewright_core::{ObjectKey, Str};
+use kubewright_workqueue::AddOptions;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -19,10 +20,14 @@ use super::reason::{Change, Reason};
 use super::relation::{AllKeys, Relation, Source, Watch, unsynced};
 use super::shared::{ControllerHandle, Shared};
 use super::work::{Feed, Plan};
+use crate::consistency::Write;
 use crate::sharding::Sharding;
 
 /// How often an optional relation that has not synced is checked for failures.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How often the controller looks for written objects that are gone without an event.
+const LOST_WRITES: Duration = Duration::from_secs(5);
 
 /// A controller with its reconciler, ready to be run.
 pub struct RunnableController {
@@ -180,6 +185,8 @@ impl RunnableController {
             let feeding: BoxFuture<'static, ()> = Box::pin(async move { feed(handle).await });
             name_of.insert(beside.spawn(feeding).id(), name);
         }
+        let finding: BoxFuture<'static, ()> = Box::pin(find_lost_writes(shared.clone()));
+        name_of.insert(beside.spawn(finding).id(), Str::from_static("lost writes"));
         if let Some(sharding) = shared.sharding.get().cloned() {
             let shared = shared.clone();
             let is_cut = relations.first().is_some_and(|main| main.is_share(&sharding));
@@ -312,5 +319,24 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 impl fmt::Debug for RunnableController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunnableController").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+/// Reconciles keys again whose written objects are gone without an event.
+///
+/// An object that was created and deleted while its watch was down is in no list. Only the record of
+/// the write tells that it was there.
+async fn find_lost_writes(shared: Arc<Shared>) {
+    loop {
+        sleep(LOST_WRITES).await;
+        if shared.writes.is_empty() {
+            continue;
+        }
+        let relations = shared.relations();
+        let is_lost = |write: &Write| relations.get(write.relation).is_some_and(|relation| relation.has_lost(write));
+        for key in shared.writes.keys_that_lost(is_lost) {
+            let reason = Reason { source: Str::from_static("lost write"), object: None, change: Change::Deleted };
+            shared.enqueue(key, reason, AddOptions::new());
+        }
     }
 }
